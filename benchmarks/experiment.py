@@ -264,7 +264,7 @@ def check(study: Study, people: list[Participant]) -> tuple[int, int]:
     stored = {(session, answer): (trial, choice) for session, answer, trial, choice, _ in rows}
     wanted = {}
     for p in people:
-        trials = {trial.page_id: trial.trial for trial in study.design.trials[p.assignment]}
+        trials = {trial.page_id: trial.id for trial in study.design.trials[p.assignment]}
         wanted |= {(p.session, a): (trials[trial], c) for a, (trial, c) in p.sent.items()}
     lost = sum((p.session, answer) not in stored for p in people for answer in p.acknowledged)
     assert not lost, f"{lost} acknowledged answers are lost"

@@ -49,7 +49,7 @@ ALLOWED = {
     ("adaptive/preregister.py", "item"): "states whether the table of trials names items",
     ("benchmarks/ratings.py", "item"): "reads ratings of single sentences",
     ("design/latin.py", "item"): "reads the table of items",
-    ("experiment/collected.py", "item"): "reads the answers of an experiment",
+    ("experiment/study_data.py", "item"): "reads the answers of an experiment",
     ("experiment/maintenance.py", "item"): "reads the trials of an experiment",
 }
 

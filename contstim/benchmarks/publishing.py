@@ -15,9 +15,14 @@ from contstim.evaluation.choices import HumanData, RawChoices, prepare_choices
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.scores import ScoreSource, find_unscored_catch, score_table
-from contstim.experiment.collected import read_collected
-from contstim.experiment.exporting import DESCRIBED, Column, check_psychds, described_text
+from contstim.experiment.exporting import (
+    COLUMN_DESCRIPTIONS,
+    Column,
+    check_psychds,
+    format_dataset_description,
+)
 from contstim.experiment.study import read_study
+from contstim.experiment.study_data import read_study_data
 from contstim.files import check_new_folder, file_digest, replace_atomically, write_atomically
 from contstim.tables import CHOICES, escape_table
 from contstim.text.normalise import alphanumeric_key
@@ -31,7 +36,7 @@ PUBLISHED_COLUMNS = (
 CHECKSUMS = "SHA256SUMS"
 
 _COLUMNS = {
-    **DESCRIBED,
+    **COLUMN_DESCRIPTIONS,
     "participant": Column("pseudonym of the participant"),
     "trial": Column("number of the trial in the participant's order"),
     "item": Column("item that the sentences belong to"),
@@ -118,8 +123,10 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
             f"{folder} asks about single sentences, and `publish` needs choices between two; "
             "`contstim experiment export` writes its data as Psych-DS"
         )
-    collected = read_collected(study, data)
-    complete = collected.choices[collected.choices["participant"].isin(collected.whole)]
+    collected = read_study_data(study, data)
+    complete = collected.choices[
+        collected.choices["participant"].isin(collected.complete_participants)
+    ]
     if complete.empty:
         raise NoDataError(f"nobody has answered every trial of {folder} yet; publish it then")
     return read_choices(complete, "tidy")
@@ -214,7 +221,7 @@ def publish(
         for task, table in tables.items():
             path = place / "data" / f"{prefix}-{task}_data.csv"
             write_atomically(path, format_csv(escape_table(table)))
-        text = described_text(
+        text = format_dataset_description(
             about.title,
             about.description or about.title,
             about.language,

@@ -18,11 +18,11 @@ from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import POLICIES, Pool
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
-from contstim.experiment.collected import read_collected
 from contstim.experiment.scaffold import new_study
 from contstim.experiment.schema import insert_row
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ANCHOR, CHOSEN, pair_shown
+from contstim.experiment.study_data import read_study_data
+from contstim.experiment.trials import ADAPTIVE, ANCHOR, normalise_pair
 from contstim.files import json_digest, write_metadata
 from contstim.selection.scores import read_scores
 from contstim.tables import read_table
@@ -120,7 +120,7 @@ def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> p
         parts += [
             trials.assign(trial=places),
             pd.DataFrame({"participant": participant, "trial": blank}).assign(
-                group=1, condition=CHOSEN, kind=EXPERIMENTAL
+                group=1, condition=ADAPTIVE, kind=EXPERIMENTAL
             ),
         ]
     table = pd.concat([part.astype(object) for part in parts])[list(fixed.columns)]
@@ -160,7 +160,7 @@ def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     pairs = read_table(pool, _PAIR)
     for number, texts in enumerate(pairs[[*_PAIR]].astype(str).itertuples(index=False), start=1):
         try:
-            pair_shown(*texts)
+            normalise_pair(*texts)
         except InputError as error:
             raise InputError(f"{pool}, row {number}: {error}") from None
     try:
@@ -364,10 +364,10 @@ class LatestResult:
 
     def analyse(self, study: Study, now: float) -> str | None:
         """Analyse the study; return the first conclusion at which it may stop, if any."""
-        choices = read_collected(study, self._path).choices
+        choices = read_study_data(study, self._path).choices
         self._at = now
         self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
-        if not (choices["condition"] == CHOSEN).any():
+        if not (choices["condition"] == ADAPTIVE).any():
             return None
         result = interim_analysis(choices, self._scores, self._plan)
         self._found = {"stops": result.stops}

@@ -128,8 +128,8 @@ def _session(
     counted = counted or _Counted()
     right: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in trials:
-        if trial.expected is not None and trial.trial in counted.choices:
-            choice = counted.choices[trial.trial]
+        if trial.expected is not None and trial.id in counted.choices:
+            choice = counted.choices[trial.id]
             right[trial.kind].append(study.presentation.is_correct(choice, trial.expected))
     return {
         "session": row["session"],

@@ -19,10 +19,10 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError, ValidationError
-from contstim.experiment.collected import Collected
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.options import OUTCOMES
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import StudyData
 from contstim.files import decode_json, metadata_path, write_atomically
 from contstim.tables import escape_table
 from contstim.text_files import format_csv
@@ -83,7 +83,7 @@ def _milliseconds(description: str) -> Column:
 
 
 #: What columns of our tables hold, wherever they stand.
-DESCRIBED = {
+COLUMN_DESCRIPTIONS = {
     "participant": Column("salted hash that stands for a participant, the same in all tables"),
     "group": Column("group of participants who saw the same sentences", "integer", least=1),
     "condition": Column("how the sentences were made, or which version of an item they are"),
@@ -183,7 +183,7 @@ DESCRIBED = {
 }
 
 
-def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
+def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
     """Return what each column of the tables holds; of a column of several, the same in all."""
     shown, tables = study.presentation, list(tables)
     trials = [*study.practice_trials, *chain.from_iterable(study.design.trials.values())]
@@ -204,7 +204,7 @@ def data_dictionary(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, C
             "of a second answer its id"
         ),
     }
-    described = DESCRIBED | of_trials
+    described = COLUMN_DESCRIPTIONS | of_trials
     columns: dict[str, Column] = {}
     for table in tables:
         for name in map(str, table.columns):
@@ -218,7 +218,7 @@ def _of_design(column: pd.Series[Any]) -> Column:
     return Column(what, kind or "string")
 
 
-def data_files(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
+def list_data_files(study: Study, collected: StudyData) -> dict[str, pd.DataFrame]:
     """Return the tables by the names that they have in the data set."""
     # Values of the names' keywords are letters and digits only.
     name = re.sub(r"[^A-Za-z0-9]", "", study.study.name) or "study"
@@ -229,7 +229,7 @@ def data_files(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
     }
 
 
-def write_export(study: Study, collected: Collected, folder: Path, everybody: bool = False) -> None:
+def write_export(study: Study, collected: StudyData, folder: Path, everybody: bool = False) -> None:
     """Write the tables, and the data set into ``psychds``.
 
     Parameters
@@ -254,12 +254,12 @@ def write_export(study: Study, collected: Collected, folder: Path, everybody: bo
     for name, table in collected.tables.items():
         whole = table
         if name in ("choices", "answers", "words") and not everybody:
-            whole = table[table["participant"].isin(collected.whole)]
+            whole = table[table["participant"].isin(collected.complete_participants)]
         _write_table(folder / f"{name}.csv", whole)
     write_psychds(study, collected, folder / "psychds")
 
 
-def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
+def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
     """Write a Psych-DS data set: tables, their dictionary, and the study's own files.
 
     Parameters
@@ -278,14 +278,14 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     ValidationError
         If the data set is not as `check_psychds` asks.
     """
-    files = data_files(study, collected)
+    files = list_data_files(study, collected)
     for name, table in files.items():
         _write_table(folder / "data" / name, table)
-    text = described_text(
+    text = format_dataset_description(
         study.study.title,
         study.study.description or _DESCRIPTION.format(study.study.name),
         study.study.language,
-        data_dictionary(study, files.values()),
+        describe_columns(study, files.values()),
     )
     write_atomically(folder / "dataset_description.json", text)
     lines = [f"# {study.study.title}", "", study.study.description, ""]
@@ -304,7 +304,7 @@ def write_psychds(study: Study, collected: Collected, folder: Path) -> None:
     check_psychds(folder)
 
 
-def described_text(
+def format_dataset_description(
     name: str, description: str, language: str, columns: Mapping[str, Column], **others: Any
 ) -> str:
     """Return the text of a data set's ``dataset_description.json``.

@@ -22,7 +22,7 @@ _SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What an import found.
 
     Attributes
@@ -54,7 +54,7 @@ class _Log:
     events: list[Any] = field(default_factory=list)
 
 
-def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> Imported:
+def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> ImportResult:
     """Add raw logs to the data of a study, as if its server had received them.
 
     What is there already is passed over, so the same files can be imported again. A fault costs
@@ -93,7 +93,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
             now - then
             for now, then in zip(connection.execute(count).fetchone(), before, strict=True)
         )
-    return Imported(len(logs), added, conflicts, tuple(notes))
+    return ImportResult(len(logs), added, conflicts, tuple(notes))
 
 
 def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
@@ -188,7 +188,7 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
         given = log.consent.get("recruiter")
         given = given if isinstance(given, Mapping) else {}
         who = str(given.get("participant") or "")[:200] or None
-        if who and study.recruiter and not study.recruiter.is_id(who):
+        if who and study.recruiter and not study.recruiter.is_valid_id(who):
             yield f"the recruiter's id {who!r} is left out, which holds other signs than ids may"
             who = None
         begun = _beginning(connection, study, log, times)

@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.collected import Collected
 from contstim.experiment.schema import (
     check_encodable,
     data_path,
@@ -32,7 +31,8 @@ from contstim.experiment.sessions import (
     release_inactive,
 )
 from contstim.experiment.study import Study, check_positions, read_study
-from contstim.experiment.trials import numbered_by, read_design, read_rows, write_trials
+from contstim.experiment.study_data import StudyData
+from contstim.experiment.trials import get_number_column, read_design, read_rows, write_trials
 from contstim.files import digest, replace_atomically
 
 _Row = Mapping[str, str]
@@ -122,7 +122,7 @@ def _meant(connection: sqlite3.Connection, who: str) -> str:
 
 
 def replacement_table(
-    collected: Collected, excluded: pd.DataFrame, now: float | None = None
+    collected: StudyData, excluded: pd.DataFrame, now: float | None = None
 ) -> pd.DataFrame:
     """Return which assignments another participant should take, and why.
 
@@ -316,7 +316,7 @@ def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> li
 
     lists = Counter(of_list(rows_of_one) for rows_of_one in _by(old, "participant").values())
     groups = {of_group(rows_of_one): number for number, rows_of_one in _by(old, "group").items()}
-    name = numbered_by(old[0])
+    name = get_number_column(old[0])
     items = {of_row(row): row.get(name, "") for row in old}
     kin = {of_row(row): row.get("item", "") for row in old}
     # What `old` calls the items of `new`, by a pair of theirs that both have; no other item may be

@@ -23,7 +23,7 @@ from contstim.errors import InputError
 from contstim.experiment.options import OUTCOMES, StudySettings
 from contstim.experiment.presentations import PRESENTATIONS, parse_detail
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, issued
+from contstim.experiment.trials import Trial, list_issued
 from contstim.experiment.vendor import page_version
 from contstim.files import digest
 from contstim.settings import parse_settings, settings, validate_choice, validate_pattern
@@ -213,7 +213,7 @@ def read_responses(study: Study, detail: str) -> Responses:
     for name, response in event.responses.items():
         if name not in questions and name not in boxes:
             raise InputError(f"the study has no question {name[:64]!r}")
-        if not (response in ("yes", "no") if name in boxes else questions[name].takes(response)):
+        if not (response in ("yes", "no") if name in boxes else questions[name].accepts(response)):
             raise InputError(f"{name} has an answer that the page does not offer")
     return event
 
@@ -361,7 +361,7 @@ def make_bundle(
 
 def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
     """Return the ``trials`` that a page may have after that number, and if there are ``more``."""
-    shown = issued(trials)
+    shown = list_issued(trials)
     return {
         "trials": [_shown(trial) for trial in shown if trial.number > after],
         "more": len(shown) < len(trials),
@@ -390,7 +390,7 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
             for choice in choices
             if not study.presentation.is_correct(choice, str(trial.expected))
         ]
-    at_once = study.session.end_at_once
+    at_once = study.session.end_immediately
     return {"failed": sorted(failed), "salt": salt, "from": enough, "at_once": at_once}
 
 
@@ -407,7 +407,7 @@ def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
     recruiter = study.recruiter
-    link = (None, None) if recruiter is None else recruiter.link(outcome)
+    link = (None, None) if recruiter is None else recruiter.make_completion_link(outcome)
     return dict(zip(("code", "redirect"), link, strict=True))
 
 
@@ -420,7 +420,7 @@ def module_path(study: Study) -> str:
 def _settings(study: Study, n_trials: int) -> dict[str, Any]:
     return {
         "minimum_rt_ms": study.session.minimum_rt_ms,
-        "breaks": study.session.breaks(n_trials),
+        "breaks": study.session.list_breaks(n_trials),
         "time_limit_s": round(limit * 60) if (limit := study.session.time_limit_minutes) else None,
         "feedback": study.session.feedback,
         "presentation": {

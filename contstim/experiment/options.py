@@ -33,7 +33,7 @@ def _text_of(longest: int) -> AfterValidator:
 _Sentence = Annotated[str, _text_of(2000)]
 
 #: Characters of what is written in answer to a question; the page's fields hold no more.
-LONGEST_RESPONSE = 5000
+MAX_RESPONSE_LENGTH = 5000
 
 _Name = Annotated[
     str,
@@ -143,7 +143,7 @@ class SessionOptions:
     failed_checks_from
         A session with this many failed attention checks (``[[attention]]``; catch trials do not
         count) ends with the outcome ``failed_checks``; 0 for never.
-    end_at_once
+    end_immediately
         Whether it ends at the check that was one too many, or after the last trial.
     """
 
@@ -153,9 +153,9 @@ class SessionOptions:
     break_after: TupleFromList[PositiveInt] = ()
     feedback: bool = False
     failed_checks_from: Annotated[int, Field(ge=0, le=100_000)] = 2
-    end_at_once: bool = False
+    end_immediately: bool = False
 
-    def breaks(self, n_trials: int) -> list[int]:
+    def list_breaks(self, n_trials: int) -> list[int]:
         """Return the numbers of the trials after which there is a break, the last excluded."""
         parts = -(-n_trials // self.break_every) if self.break_every else 1
         regular = (round(part * n_trials / parts) for part in range(1, parts))
@@ -219,20 +219,20 @@ class AllocationOptions:
     ----------
     release_after_minutes
         A session without a sign of life for so long is released; 0 for never.
-    hand_on_after_minutes
+    reassign_after_minutes
         When no assignment is free, the session that has been silent longest, so long at least,
         gives its own to a newcomer; 0 for never.
-    hand_on_unbegun_after_minutes
+    reassign_unstarted_after_minutes
         The same for a session that has answered no trial yet.
-    openings_per_client
+    sessions_per_client
         Sessions that one network address may open at once, and as many again every hour; 0 for any
         number. A school or laboratory may have one address.
     """
 
     release_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 0
-    hand_on_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 10
-    hand_on_unbegun_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 5
-    openings_per_client: Annotated[int, Field(ge=0, le=1_000_000)] = 40
+    reassign_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 10
+    reassign_unstarted_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 5
+    sessions_per_client: Annotated[int, Field(ge=0, le=1_000_000)] = 40
 
 
 @settings
@@ -300,7 +300,7 @@ class Recruiter:
                     f"recruiter.redirect holds {{{name}}}; the page fills in {offered} there"
                 )
 
-    def is_id(self, text: str) -> bool:
+    def is_valid_id(self, text: str) -> bool:
         """Return whether a participant's id is one that this recruiter may give."""
         return bool(re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}", text))
 
@@ -314,7 +314,7 @@ class Recruiter:
         """
         if self.required and not who:
             raise InputError(f"the participant's id ({self.participant}) is missing")
-        if who and not self.is_id(who):
+        if who and not self.is_valid_id(who):
             raise InputError(
                 f"the participant's id is {who!r}, which no recruiter gives; open the study from "
                 "the recruiter's page again"
@@ -325,7 +325,7 @@ class Recruiter:
         """The name as participants read it."""
         return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
 
-    def link(self, outcome: str) -> tuple[str | None, str | None]:
+    def make_completion_link(self, outcome: str) -> tuple[str | None, str | None]:
         """Return the completion code of `outcome` and the address to return to.
 
         Where failed checks have no code of their own, it is that of a complete session. Names in
@@ -341,7 +341,7 @@ class Recruiter:
             return code, None
         return code, redirect.replace("{code}", code or "")
 
-    def address(self, page: str) -> str:
+    def make_study_url(self, page: str) -> str:
         """Return what to give the recruiter as the study's address, `page` being the page's own."""
         placeholders = _PLACEHOLDERS.get(self.name, {})
         names = [name for name in (self.participant, *self.parameters) if name]
@@ -406,7 +406,7 @@ class Question:
         if self.admit and self.when == "after":
             raise InputError(f"{where} comes after the trials; it cannot say who takes part")
 
-    def takes(self, response: object) -> bool:
+    def accepts(self, response: object) -> bool:
         """Return whether that can be answered."""
         if self.kind == "choices":
             chosen = response if isinstance(response, list) else [None]
@@ -415,7 +415,7 @@ class Question:
             return not self.required
         if self.kind == "choice":
             return response in self.options
-        return isinstance(response, str) and len(response) <= LONGEST_RESPONSE
+        return isinstance(response, str) and len(response) <= MAX_RESPONSE_LENGTH
 
     def screens_out(self, response: object) -> bool:
         """Return whether who answers so cannot take part."""
@@ -443,7 +443,7 @@ class _Shown:
     shown: dict[str, _Sentence] = field(default_factory=dict)
 
     @property
-    def given(self) -> dict[str, str]:
+    def content(self) -> dict[str, str]:
         """What is shown, by its names."""
         names = ("left", "right", "sentence", "question")
         own = {name: value for name in names if (value := getattr(self, name)) is not None}

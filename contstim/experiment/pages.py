@@ -130,7 +130,7 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
 def _order(study: Study) -> list[int]:
     """Return the assignments so that groups fill evenly: the first of each, then the second."""
     groups = study.design.groups
-    place = {a: study.design.assignments_of(group).index(a) for a, group in groups.items()}
+    place = {a: study.design.list_assignments(group).index(a) for a, group in groups.items()}
     return sorted(groups, key=lambda assignment: (place[assignment], groups[assignment]))
 
 

@@ -34,7 +34,7 @@ from contstim.text_files import TABLE_SUFFIXES
 REVIEW_DECISIONS = ("approve", "reject", "edit")
 
 #: Default instructions of a review.
-REVIEW_RULE = """\
+REVIEW_INSTRUCTIONS = """\
 May this sentence be shown to participants? Approve it as it stands, reject it, or write what is to
 be shown in its place. Look for what could offend or distress, for living people and private
 matters, and for mistakes. That a sentence is odd is no reason to reject it: these are sentences on
@@ -42,7 +42,7 @@ which models disagree. A flag is a reason to look, not a decision.
 """
 
 #: Default instructions of a blind review.
-BLIND_RULE = """\
+BLIND_INSTRUCTIONS = """\
 A sentence reads as a sentence of English if it is grammatical as it stands (word order,
 agreement, no word missing and none too many) and a situation can be imagined in which somebody
 says it and means something. It may be odd, false or silly. A missing comma is forgiven, a
@@ -136,7 +136,7 @@ def read_decisions(*paths: str | Path) -> list[Decision]:
     return list(decisions.values())
 
 
-def sentences_of(table: pd.DataFrame) -> list[str]:
+def list_sentences(table: pd.DataFrame) -> list[str]:
     """Return the distinct sentences of a table of triplets, pairs or written sentences.
 
     Raises
@@ -152,8 +152,11 @@ def sentences_of(table: pd.DataFrame) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text]
 
 
-def review_page(
-    table: pd.DataFrame, reviewer: str, rule: str = REVIEW_RULE, scores: pd.DataFrame | None = None
+def render_review_page(
+    table: pd.DataFrame,
+    reviewer: str,
+    rule: str = REVIEW_INSTRUCTIONS,
+    scores: pd.DataFrame | None = None,
 ) -> str:
     """Return a page on which a reviewer approves, rejects or edits the sentences of a table.
 
@@ -193,13 +196,13 @@ def review_page(
                     {"sentence": sentence, "role": role.format_map(names), "scores": by_model}
                 )
         rows.setdefault(json.dumps(cells), cells)
-    return _page(reviewer, rule, sentences_of(table), [cells for cells in rows.values() if cells])
+    return _page(reviewer, rule, list_sentences(table), [cells for cells in rows.values() if cells])
 
 
-def blind_page(
+def render_blind_page(
     sources: Mapping[str, Sequence[tuple[str, ...]]],
     reviewer: str,
-    rule: str = BLIND_RULE,
+    rule: str = BLIND_INSTRUCTIONS,
     each: int | None = None,
     seed: int = 0,
 ) -> str:
@@ -210,7 +213,7 @@ def blind_page(
     sources
         Sentences by the name of their source; those of a pair or triplet are one entry.
     reviewer, rule
-        As for `review_page`.
+        As for `render_review_page`.
     each
         Maximum number of sentences drawn from a source, entries as a whole; by default all.
     seed
@@ -306,7 +309,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     return list(texts.drop_duplicates().itertuples(index=False, name=None))
 
 
-def english_shares(
+def approval_shares(
     sources: Mapping[str, Sequence[tuple[str, ...]]], decisions: Sequence[Decision]
 ) -> pd.DataFrame:
     """Return the share of approved sentences of each source in a blind review.
@@ -314,7 +317,7 @@ def english_shares(
     Parameters
     ----------
     sources
-        As for `blind_page`.
+        As for `render_blind_page`.
     decisions
         Decisions of all reviewers.
 
@@ -347,7 +350,7 @@ def english_shares(
     return pd.DataFrame(rows, columns=columns)
 
 
-def final_forms(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str | None]:
+def resolve_decisions(decisions: Sequence[Decision], reviewers: int = 1) -> dict[str, str | None]:
     """Return what is to be shown for each sentence that was judged.
 
     It is the sentence itself if everybody approved it, the edited form if everybody made the same
@@ -396,9 +399,11 @@ def kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, i
     return values
 
 
-def summarise(table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int) -> Iterator[str]:
+def summarise_decisions(
+    table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int
+) -> Iterator[str]:
     """Yield lines about the progress of reviewers, their agreement, and their disagreements."""
-    sentences = sentences_of(table)
+    sentences = list_sentences(table)
     for reviewer in sorted({d.reviewer for d in decisions}):
         counts = Counter(d.decision for d in decisions if d.reviewer == reviewer)
         yield (
@@ -407,7 +412,7 @@ def summarise(table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int
         )
     for pair, (value, n) in kappa(decisions).items():
         yield f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences"
-    forms = final_forms(decisions, reviewers)
+    forms = resolve_decisions(decisions, reviewers)
     counts_of = count_outcomes({sentence: forms.get(sentence) for sentence in sentences})
     yield "result: " + ", ".join(f"{n} {outcome}" for outcome, n in counts_of.items())
     for sentence in sentences:
@@ -419,7 +424,7 @@ def summarise(table: pd.DataFrame, decisions: Sequence[Decision], reviewers: int
                 yield f"  {d.reviewer}: {d.decision}{f' ({why})' if why else ''}"
 
 
-def approved_rows(
+def select_approved_rows(
     table: pd.DataFrame,
     decisions: Sequence[Decision],
     score: Callable[[str, Sequence[str]], FloatArray],
@@ -432,7 +437,7 @@ def approved_rows(
     table
         Triplets, pairs or written sentences.
     decisions, reviewers
-        As for `final_forms`; a sentence that nobody judged is not approved.
+        As for `resolve_decisions`; a sentence that nobody judged is not approved.
     score
         Returns a model's scores from its spec and sentences; edited sentences are scored again.
 
@@ -442,7 +447,7 @@ def approved_rows(
         If no row is left, or edited sentences are in a table whose scores cannot be renewed.
     """
     columns = [name for name in _TEXTS if name in table]
-    forms = final_forms(decisions, reviewers)
+    forms = resolve_decisions(decisions, reviewers)
     texts = table[columns].astype(object).where(table[columns].notna(), "").map(normalise_sentence)
     final = texts.map(lambda text: forms.get(text) if text else text)
     is_approved = final.notna().all(axis=1)

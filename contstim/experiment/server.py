@@ -178,7 +178,7 @@ class _Api:
         self._store = store
         self._info = make_study_info(store.study)
         self._visits = RateLimiter(_VISITS, 60)
-        self._openings = RateLimiter(store.study.allocation.openings_per_client, 3600)
+        self._openings = RateLimiter(store.study.allocation.sessions_per_client, 3600)
 
     async def health(self, request: Request) -> Response:
         if not _allowed(self._visits, request):
@@ -199,7 +199,7 @@ class _Api:
         if not _allowed(self._openings, request):
             _LOG.warning(
                 "one network address may open no more sessions for now; where many people share "
-                "one, raise allocation.openings_per_client and start the server again"
+                "one, raise allocation.sessions_per_client and start the server again"
             )
             raise RequestError(429, "too many sessions were begun at this network address; wait")
         token, bundle, new = await asyncio.wrap_future(self._store.open(opening))

@@ -102,7 +102,7 @@ def serve(
             say(f"no page yet:  {error}")
         say(f"participants: {address}/")
         if study.recruiter is not None:
-            say(f"recruiter:    {study.recruiter.address(study.study.url or f'{address}/')}")
+            say(f"recruiter:    {study.recruiter.make_study_url(study.study.url or f'{address}/')}")
         given = f"this password: {dashboard_token}" if token is None else "your token as password"
         say(f"dashboard:    {address}/dashboard, any user name, {given}")
         say(f"data:         {store.path}")

@@ -26,7 +26,7 @@ from contstim.experiment.options import AllocationOptions
 from contstim.experiment.presentations import Presentation
 from contstim.experiment.schema import MAX_RESPONSES, insert_row
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, issued, session_trials
+from contstim.experiment.trials import Trial, list_issued, session_trials
 
 #: Seconds; without an answer for so long a session counts as idle.
 IDLE_SECONDS = 300.0
@@ -203,8 +203,8 @@ def _reassign(connection: sqlite3.Connection, now: float, options: AllocationOpt
     answered no trial of the design is waited for less long.
     """
     silent = {
-        "answered": options.hand_on_after_minutes,
-        "begun": min(options.hand_on_after_minutes, options.hand_on_unbegun_after_minutes),
+        "answered": options.reassign_after_minutes,
+        "begun": min(options.reassign_after_minutes, options.reassign_unstarted_after_minutes),
     }
     row = connection.execute(
         """
@@ -216,7 +216,7 @@ def _reassign(connection: sqlite3.Connection, now: float, options: AllocationOpt
         """,
         {name: now - 60 * minutes for name, minutes in silent.items()},
     ).fetchone()
-    if row is None or not options.hand_on_after_minutes:
+    if row is None or not options.reassign_after_minutes:
         return False
     return release_assignment(connection, row["session"], "abandoned", now)
 
@@ -361,14 +361,14 @@ def record_answers(
         stored = connection.execute(query, (session, answer.id)).fetchone()
         if stored is None:
             query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
-            conflict = connection.execute(query, (session, trial.trial)).fetchone() is not None
+            conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
             if conflict:
                 _require_room(connection, "answers", session, trials)
             given = asdict(answer)
-            row = {"answer": given.pop("id"), **given, "trial": trial.trial, "kind": trial.kind}
+            row = {"answer": given.pop("id"), **given, "trial": trial.id, "kind": trial.kind}
             row |= {"received_at": now, "late": int(late), "conflict": int(conflict)}
             insert_row(connection, "answers", {"session": session, **row})
-        elif (stored["trial"], stored["choice"]) != (trial.trial, answer.choice):
+        elif (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
             raise InputError("id is that of another answer")
         else:
             conflict = bool(stored["conflict"])
@@ -469,17 +469,17 @@ def determine_outcome(
     choices = {answer["trial"]: answer["choice"] for answer in answers}
     trials = session_trials(connection, study.design, session, row["assignment"])
     missing = {
-        "missing": [trial.page_id for trial in trials if trial.trial not in choices],
+        "missing": [trial.page_id for trial in trials if trial.id not in choices],
         "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
     }
-    checks = [t for t in trials if t.kind == "attention" and t.trial in choices]
+    checks = [t for t in trials if t.kind == "attention" and t.id in choices]
     is_correct = study.presentation.is_correct
-    failed = sum(not is_correct(choices[trial.trial], str(trial.expected)) for trial in checks)
+    failed = sum(not is_correct(choices[trial.id], str(trial.expected)) for trial in checks)
     enough = study.session.failed_checks_from
     too_many = bool(enough) and failed >= enough
     if any(answer["late"] for answer in answers):
         return "time_limit", missing
-    if too_many and (study.session.end_at_once or not missing["missing"]):
+    if too_many and (study.session.end_immediately or not missing["missing"]):
         return "failed_checks", missing
     if any(missing.values()):
         return "time_limit" if is_past_time_limit(study, row["started_at"], now) else None, missing
@@ -488,8 +488,8 @@ def determine_outcome(
 
 def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     """Return practice and a session's trials by their ids and by those that the page has."""
-    both = (*study.practice_trials, *issued(trials))
-    return {trial.trial: trial for trial in both} | {trial.page_id: trial for trial in both}
+    both = (*study.practice_trials, *list_issued(trials))
+    return {trial.id: trial for trial in both} | {trial.page_id: trial for trial in both}
 
 
 def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class Store:
         self._writer = Writer(
             lambda: open_data(self.path, study),
             say,
-            undone=lambda: self._issuing.forget() if self._issuing is not None else None,
+            on_rollback=lambda: self._issuing.forget() if self._issuing is not None else None,
         )
         with ExitStack() as stack:
             stack.callback(self._writer.close)
@@ -205,7 +205,7 @@ class Store:
         )
         if self._issuing is not None:
             self._issuing.learn(connection)
-        if self.study.session.end_at_once and row["outcome"] is None:
+        if self.study.session.end_immediately and row["outcome"] is None:
             outcome, _ = sessions.determine_outcome(connection, self.study, row["session"], now)
             received.over = outcome == "failed_checks"
         return received

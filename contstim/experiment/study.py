@@ -120,14 +120,14 @@ class Study(StudySettings):
     def practice_trials(self) -> tuple[Trial, ...]:
         """The practice trials, the same for everybody."""
         return tuple(
-            Trial(f"p{number}", number, "practice", "practice", one.given, expected=one.expected)
+            Trial(f"p{number}", number, "practice", "practice", one.content, expected=one.expected)
             for number, one in enumerate(self.practice, start=1)
         )
 
     def assignment_content(self, assignment: int) -> list[Any]:
         """Return what the answers of an assignment refer to: its group, trials and sides."""
         own = self.design.trials[assignment]
-        shown = ([t.trial, *t.shown.values(), t.side_1] for t in own)
+        shown = ([t.id, *t.shown.values(), t.side_1] for t in own)
         return [self.design.groups[assignment], *shown]
 
     @cached_property
@@ -230,7 +230,7 @@ def _check_adaptive(study: Study) -> None:
     """Refuse a design whose blank trials are not those that ``[adaptive]`` plans."""
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():
-        blank = study.design.n_blank(assignment)
+        blank = study.design.count_blank(assignment)
         if plan is None and blank:
             raise InputError(
                 f"{path}: participant {assignment} has {blank} trials without sentences, and "
@@ -268,14 +268,14 @@ def _check_shown(
     presentation: Presentation, trial: PracticeTrial | AttentionCheck, where: str
 ) -> None:
     for name in presentation.required_fields:
-        if name not in trial.given:
+        if name not in trial.content:
             raise InputError(f"{where} has no {name!r}; this presentation shows one")
-    for name in trial.given:
+    for name in trial.content:
         if name not in (*presentation.required_fields, *presentation.optional_fields):
             raise InputError(f"{where} has {name!r}, which this presentation does not show")
     if trial.expected is not None:
         try:
-            presentation.check_expected(trial.given, trial.expected)
+            presentation.check_expected(trial.content, trial.expected)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 

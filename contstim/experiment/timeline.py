@@ -69,7 +69,7 @@ def _variables(trial: Trial, shown: Presentation, with_assignment: bool) -> dict
     return {**trial.shown, "data": data}
 
 
-def timeline_text(lists: dict[str, list[dict[str, Any]]], script: bool = False) -> str:
+def format_timeline(lists: dict[str, list[dict[str, Any]]], script: bool = False) -> str:
     """Return lists of trials as JSON, or as a script that defines ``timeline_variables``."""
     text = json.dumps(lists, ensure_ascii=False, indent=1)
     return f"const timeline_variables = {text};\n" if script else f"{text}\n"

@@ -30,12 +30,12 @@ _SOURCE = {  # of the table, by whether it is of pairs
 }
 
 #: The condition of trials that are chosen while the study runs.
-CHOSEN = "adaptive"
+ADAPTIVE = "adaptive"
 #: The condition of pairs of its pool that everybody is asked, and that are never chosen.
 ANCHOR = "anchor"
 #: What each chosen trial's row says of its choice: number of its block (the order of issue), how
 #: probable it was, the pairs that could be chosen then, and at first: the pool without anchors.
-ISSUED_WITH = ("block", "propensity", "available", "pool")
+SELECTION_COLUMNS = ("block", "propensity", "available", "pool")
 _CHOICE = make_presentation(TrialOptions())
 
 _Block = Mapping[str, Any] | sqlite3.Row
@@ -47,7 +47,7 @@ class Trial:
 
     Attributes
     ----------
-    trial
+    id
         Its id: ``t`` and the number of what is shown, the same for all of a group who see the same
         sentences; ``a1`` ... for attention checks, ``p1`` ... for practice.
     number
@@ -68,7 +68,7 @@ class Trial:
         The design's row, for the tables that are made in the end.
     """
 
-    trial: str
+    id: str
     number: int
     kind: str
     condition: str
@@ -80,10 +80,10 @@ class Trial:
     @property
     def page_id(self) -> str:
         """By what the page knows it: nothing that tells a catch trial or a check from others."""
-        return self.trial if self.kind == "practice" else f"n{self.number}"
+        return self.id if self.kind == "practice" else f"n{self.number}"
 
     @property
-    def blank(self) -> bool:
+    def is_blank(self) -> bool:
         """Whether it is still to be chosen."""
         return not self.shown
 
@@ -115,11 +115,11 @@ class Design:
         """The most trials of any assignment, attention checks counted."""
         return max(len(own) for own in self.trials.values())
 
-    def n_blank(self, assignment: int) -> int:
+    def count_blank(self, assignment: int) -> int:
         """Return how many trials of an assignment are still to be chosen."""
-        return sum(trial.blank for trial in self.trials[assignment])
+        return sum(trial.is_blank for trial in self.trials[assignment])
 
-    def assignments_of(self, group: int) -> list[int]:
+    def list_assignments(self, group: int) -> list[int]:
         """Return the assignments of a group, in order; empty if there is no such group."""
         return [assignment for assignment, own in self.groups.items() if own == group]
 
@@ -129,15 +129,15 @@ def session_trials(
 ) -> tuple[Trial, ...]:
     """Return the trials of a session, in order; those that are still to be chosen are blank."""
     trials = design.trials[assignment]
-    if not design.n_blank(assignment):
+    if not design.count_blank(assignment):
         return trials
     blocks = connection.execute(
         "SELECT * FROM blocks WHERE session = ? ORDER BY number", (session,)
     ).fetchall()
-    return filled(trials, blocks)
+    return fill_blanks(trials, blocks)
 
 
-def filled(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
+def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
     """Return an assignment's trials with those that blocks of one session brought.
 
     A fixed design has one block, its own; in an adaptive one blocks are chosen while the study
@@ -149,27 +149,27 @@ def filled(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ..
     ended = bool(blocks) and blocks[-1]["trials"] == "[]"
     whole: list[Trial] = []
     for trial in trials:
-        if trial.blank and chosen:
+        if trial.is_blank and chosen:
             whole.append(_chosen(trial, *chosen.pop(0), anchors))
-        elif not trial.blank or not ended:
+        elif not trial.is_blank or not ended:
             whole.append(trial)
     return tuple(whole)
 
 
-def issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+def list_issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     """Return the trials that a page may have: those before the first that is still blank."""
-    return tuple(takewhile(lambda trial: not trial.blank, trials))
+    return tuple(takewhile(lambda trial: not trial.is_blank, trials))
 
 
 def _chosen(blank: Trial, block: _Block, choice: Sequence[Any], anchors: int) -> Trial:
     pair, *sentences, propensity, swapped = choice
     left, right = reversed(sentences) if swapped else sentences
     made = (block["number"], propensity, block["available"], block["pairs"] - anchors)
-    row = {**blank.row, "item": str(pair + 1), **dict(zip(ISSUED_WITH, made, strict=True))}
+    row = {**blank.row, "item": str(pair + 1), **dict(zip(SELECTION_COLUMNS, made, strict=True))}
     return replace(
         blank,
-        trial=f"t{pair + 1}",
-        condition=CHOSEN,
+        id=f"t{pair + 1}",
+        condition=ADAPTIVE,
         shown={"left": left, "right": right},
         side_1="right" if swapped else "left",
         row=row,
@@ -186,8 +186,8 @@ def read_design(
     path
         A CSV file with a row per participant and trial: ``participant, group, trial, condition``,
         what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
-        and others; `numbered_by` says which rows show the same, failing which equal rows do. A row
-        of the condition `CHOSEN` without sentences is a place for a trial that is chosen later.
+        and others; `get_number_column` says which rows show the same, failing which equal rows do. A
+        row of the condition `ADAPTIVE` without sentences is a place for a trial chosen later.
     checks
         Attention checks to put between.
     presentation
@@ -236,13 +236,13 @@ class _Assignments:
     def add(self, row: Mapping[str, str]) -> None:
         assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
         pair = self._presentation.is_pair
-        if pair and row["condition"] == CHOSEN and not row["sentence_1"] + row["sentence_2"]:
-            trial = Trial("", place, "choice", CHOSEN, {}, row=row)
+        if pair and row["condition"] == ADAPTIVE and not row["sentence_1"] + row["sentence_2"]:
+            trial = Trial("", place, "choice", ADAPTIVE, {}, row=row)
         else:
             shown, identity, expected = read_row(row, self._presentation)
             content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
             trial = Trial(
-                trial=f"t{self._item(row, content)}",
+                id=f"t{self._item(row, content)}",
                 number=place,
                 kind="choice",
                 condition=row["condition"],
@@ -258,16 +258,16 @@ class _Assignments:
             )
         if place in places:
             raise InputError(f"participant {assignment} has trial {place} twice")
-        if (assignment, trial.trial) in self._seen:
+        if (assignment, trial.id) in self._seen:
             raise InputError(
-                f"participant {assignment} has {numbered_by(row)} {trial.trial[1:]} twice"
+                f"participant {assignment} has {get_number_column(row)} {trial.id[1:]} twice"
             )
-        if not trial.blank:
-            self._seen.add((assignment, trial.trial))
+        if not trial.is_blank:
+            self._seen.add((assignment, trial.id))
         places[place] = trial
 
     def _item(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
-        name = numbered_by(row)
+        name = get_number_column(row)
         if not row.get(name):
             return self._items.setdefault(content, str(len(self._items) + 1))
         number = str(_whole(row, name))
@@ -327,7 +327,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
     return [dict(zip(header, cells, strict=True)) for _, cells in rows], tuple(header)
 
 
-def pair_shown(sentence_1: str, sentence_2: str) -> tuple[str, str]:
+def normalise_pair(sentence_1: str, sentence_2: str) -> tuple[str, str]:
     """Return two sentences, single-spaced, as people can choose between them.
 
     Raises
@@ -343,7 +343,7 @@ def pair_shown(sentence_1: str, sentence_2: str) -> tuple[str, str]:
     return first, second
 
 
-def numbered_by(columns: Container[str]) -> str:
+def get_number_column(columns: Container[str]) -> str:
     """Return the column of a table of trials that numbers what is shown.
 
     It is ``stimulus`` where items are the researcher's, each in several versions, else ``item``.
@@ -379,7 +379,7 @@ def _check_text(name: str, text: str) -> None:
 
 def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what a pair of sentences shows, and what makes it that pair."""
-    first, second = pair_shown(row["sentence_1"], row["sentence_2"])
+    first, second = normalise_pair(row["sentence_1"], row["sentence_2"])
     side = row["side_1"]
     if side not in ("left", "right"):
         raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
@@ -404,7 +404,7 @@ def _with_checks(
     shown = sorted(places.values(), key=lambda trial: trial.number)
     # From the last to the first, so that those before keep their places.
     for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
-        trial = Trial(f"a{k}", 0, "attention", "attention", check.given, expected=check.expected)
+        trial = Trial(f"a{k}", 0, "attention", "attention", check.content, expected=check.expected)
         shown.insert(check.after, trial)
     return tuple(
         trial if trial.number == number else replace(trial, number=number)

@@ -36,7 +36,7 @@ class Writer:
         Called in the writer's thread.
     say
         Told, in the writer's thread, when commits begin to fail and when they succeed again.
-    undone
+    on_rollback
         Told, in the writer's thread, when something that jobs may remember was not stored.
     """
 
@@ -44,11 +44,11 @@ class Writer:
         self,
         open_connection: Callable[[], sqlite3.Connection],
         say: Callable[[str], None] = lambda _: None,
-        undone: Callable[[], None] = lambda: None,
+        on_rollback: Callable[[], None] = lambda: None,
     ) -> None:
         self._open = open_connection
         self._say = say
-        self._undone = undone
+        self._on_rollback = on_rollback
         self._failure = ""
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
@@ -125,7 +125,7 @@ class Writer:
                     future.set_exception(error)
                     if isinstance(error, sqlite3.OperationalError):  # a full disk, for example
                         failure = str(error)
-                        self._undone()
+                        self._on_rollback()
                 else:
                     done.append((future, result))
                 connection.execute("RELEASE job")
@@ -135,7 +135,7 @@ class Writer:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            self._undone()
+            self._on_rollback()
             self._tell(str(error) or repr(error))
             for _, future in batch:
                 if not future.done():

@@ -17,10 +17,10 @@ from playing import Player, choice_of, kept, open_context, until
 from studies import add
 
 from contstim.adaptive.policies import PolicyOptions
-from contstim.experiment.collected import read_collected
 from contstim.experiment.maintenance import close_study
 from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -93,7 +93,7 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     answers = stored(study, "answers", "WHERE kind = 'choice' ORDER BY sequence")
     assert [row["choice"] for row in answers] == [choice_of(k) for k in range(1, 25)]
     assert not any(row["conflict"] for row in answers)
-    choices = read_collected(study).choices
+    choices = read_study_data(study).choices
     own = choices[choices["condition"] == "adaptive"]
     assert (own["item"] - 1).tolist() == pairs
     assert own["block"].tolist() == [k for k in range(5) for _ in range(4)]
@@ -153,7 +153,7 @@ def first_blank_after(study: Study, blocks: int) -> int:
     """Return the last trial of so many first blocks, the fixed ones that follow included."""
     left = 4 * blocks
     for trial in study.design.trials[1]:
-        if trial.blank:
+        if trial.is_blank:
             left -= 1
             if left < 0:
                 return trial.number - 1

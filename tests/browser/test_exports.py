@@ -14,9 +14,9 @@ from hosts import FileHost
 from playing import Player, choice_of, lose_patience
 
 from contstim.cli import main
-from contstim.experiment.collected import read_collected, recruiter_ids
 from contstim.experiment.pages import write_jatos, write_static
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_recruiter_ids, read_study_data
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -287,9 +287,9 @@ def test_jatos_gets_every_answer_though_every_second_append_fails(
     assert len(set(ids)) == 26 < len(ids)
     expect_whole(study, found, assignment=1)
     expect_import(study, tmp_path / "jatos.jsonl", found)
-    (person,) = recruiter_ids(study).to_dict("records")
+    (person,) = read_recruiter_ids(study).to_dict("records")
     assert (person["recruiter_id"], person["jatos_result"]) == ("5f00", "77")
-    assert read_collected(study).sessions["outcome"].tolist() == ["complete"]
+    assert read_study_data(study).sessions["outcome"].tolist() == ["complete"]
     assert [end[1:] for end in told["ended"]] == [[True, None]]
     after = told["appended"][told["ended"][0][0] :]
     assert not [line for data in after for line in lines(data) if "answers" in line]

@@ -17,9 +17,9 @@ from studies import ATTENTION, add, edit
 from test_screens import look
 from test_session import rows, wait_for_rows
 
-from contstim.experiment.collected import read_collected
 from contstim.experiment.schema import DATA_FILE
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_study_data
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -175,7 +175,7 @@ def test_a_forced_choice_has_two_buttons_and_goes_to_the_ends_of_the_scale(
         page.keyboard.press("3")  # no key of this study
         player.answer(str(number % 2 + 1))
     player.screen("done")
-    choices = read_collected(study).choices
+    choices = read_study_data(study).choices
     assert choices["choice"].tolist() == [1, -1] * 4
     assert set(choices["rating"]) == {-2.5, 2.5}
     assert isinstance(choices, pd.DataFrame)
@@ -246,7 +246,7 @@ def test_a_time_limit_is_told_before_in_breaks_and_near_its_end_and_ends_the_tri
 def test_failed_checks_end_the_session_at_once_where_the_study_says_so(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
-    study = edit(add(make_study(), ATTENTION), "end_at_once = false", "end_at_once = true")
+    study = edit(add(make_study(), ATTENTION), "end_immediately = false", "end_immediately = true")
     player = Player(page)
     page.goto(serve(study).url)
     player.begin()

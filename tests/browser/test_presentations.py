@@ -15,10 +15,10 @@ from studies import add, edit
 from test_screens import look
 
 from contstim.cli import main
-from contstim.experiment.collected import read_collected
 from contstim.experiment.importing import import_logs
 from contstim.experiment.pages import write_static
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -112,7 +112,7 @@ def test_reading_at_ones_own_pace(
             look(page, "reading_question")
             player.answer("1")
     player.screen("done")
-    collected = read_collected(study)
+    collected = read_study_data(study)
     words = collected.words.groupby("stimulus")["word"].apply(list).to_dict()
     assert words[3] == ["The old man", "the boats."]
     assert words[1] == ["The", "key", "to", "the", "cabinets", "were", "on", "the", "table."]
@@ -140,7 +140,7 @@ def test_ratings_by_key_and_pointer(
     player.answer("7")
     player.click(1)
     player.screen("done")
-    answers = read_collected(study).answers
+    answers = read_study_data(study).answers
     assert answers.sort_values("trial")["choice"].tolist() == [7, 2]
     assert answers.sort_values("trial")["input"].tolist() == ["key", "mouse"]
 
@@ -167,7 +167,7 @@ def test_a_module_of_the_studys_own_is_loaded_under_the_policy(
         page.locator("#page", has_text=word).wait_for()
         page.keyboard.press("x")
     player.screen("done")
-    assert read_collected(study).answers["word"].tolist() == ["tree", "sun"]
+    assert read_study_data(study).answers["word"].tolist() == ["tree", "sun"]
 
 
 def test_consent_has_boxes_and_links(
@@ -192,7 +192,7 @@ def test_consent_has_boxes_and_links(
     player.begin_after_consent()
     player.play(until=8)
     player.screen("done")
-    responses = read_collected(study).responses
+    responses = read_study_data(study).responses
     assert dict(zip(responses["question"], responses["response"], strict=True)) == {
         "adult": "yes",
         "contact": "no",
@@ -209,7 +209,7 @@ def test_a_static_page_ends_a_session_at_failed_checks(
 ) -> None:
     study = edit(make_study(), "failed_checks_from = 2", "failed_checks_from = 1")
     if at_once:
-        study = edit(study, "end_at_once = false", "end_at_once = true")
+        study = edit(study, "end_immediately = false", "end_immediately = true")
     study = add(study, CHECKS)
     site = tmp_path / "site"
     site.mkdir()
@@ -231,7 +231,7 @@ def test_a_static_page_ends_a_session_at_failed_checks(
     for body in host.received:
         (folder / body["filename"]).write_text(body["data"], "utf-8")
     import_logs(study, [folder])
-    session = read_collected(study).sessions.iloc[0]
+    session = read_study_data(study).sessions.iloc[0]
     assert session["outcome"] == "failed_checks"
     assert session["n_answered"] == (1 if at_once else 8)
     assert json.loads(shipped)["settings"]["checks"]["at_once"] is at_once
@@ -261,7 +261,7 @@ def test_a_presentation_of_an_installed_package(
     player.answer("8")
     while kept(page)["waiting"]:
         rest(page, 50)
-    choices = read_collected(study).choices
+    choices = read_study_data(study).choices
     assert choices["choice"].tolist() == [4]
     assert choices["rating"].abs().tolist() == [2.5]
     assert choices["detail_coins_left"].tolist() == [1]

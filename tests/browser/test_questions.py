@@ -14,9 +14,9 @@ from test_exports import expect_import
 from test_screens import look
 from test_session import rows
 
-from contstim.experiment.collected import read_collected
 from contstim.experiment.pages import write_static
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_study_data
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -121,7 +121,7 @@ def test_questions_before_within_and_after(
     page.reload()  # what was answered is not asked again
     write(page, "none\nat all")
     player.screen("done")
-    responses = read_collected(study).responses
+    responses = read_study_data(study).responses
     assert dict(zip(responses["question"], responses["response"], strict=True)) == {
         "native": "yes",
         "age": "42",
@@ -147,7 +147,7 @@ def test_who_is_screened_out_ends_there_and_frees_the_assignment(
         assert page.inner_text("output") == "OUT1"
         look(page, "screened_out")
         page.context.close()
-    assert read_collected(study).sessions["outcome"].tolist() == ["screened_out"] * 2
+    assert read_study_data(study).sessions["outcome"].tolist() == ["screened_out"] * 2
 
 
 def test_questions_of_a_static_page_come_back_by_the_import(
@@ -172,6 +172,6 @@ def test_questions_of_a_static_page_come_back_by_the_import(
     for body in host.received:
         (folder / body["filename"]).write_text(body["data"], "utf-8")
     expect_import(study, folder)
-    responses = read_collected(study).responses
+    responses = read_study_data(study).responses
     assert responses["question"].tolist() == ["native", "age", "task", "languages", "comment"]
     assert responses["response"].tolist()[3:] == ['["Hebrew"]', ""]

@@ -17,10 +17,10 @@ from test_screens import look
 from test_session import rows, wait_for_rows
 
 from contstim.cli import main
-from contstim.experiment.collected import read_collected
 from contstim.experiment.scaffold import new_study
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
+from contstim.experiment.study_data import read_study_data
 from contstim.text.languages import get_language
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_a_newcomer_gets_the_place_of_who_left_and_who_returns_goes_on(
     early.leave("consent")
     early.screen("full")  # the other was there a moment ago
     server.kill()  # the lab thinks better of it, and nobody need wait ten minutes here
-    edit(study, "hand_on_after_minutes = 10", "hand_on_after_minutes = 0.001")
+    edit(study, "reassign_after_minutes = 10", "reassign_after_minutes = 0.001")
     server.start()
     newcomer = visitor(browser, server.url)
     newcomer.begin()
@@ -78,7 +78,7 @@ def test_a_newcomer_gets_the_place_of_who_left_and_who_returns_goes_on(
     newcomer.screen("done")
     leaver.play(until=8)
     leaver.screen("done")
-    sessions = read_collected(study).sessions
+    sessions = read_study_data(study).sessions
     assert sessions["outcome"].tolist() == ["complete", "complete"]
     assert sorted(sessions["released"]) == ["", "abandoned"]
 
@@ -106,7 +106,7 @@ def test_a_study_grows_while_somebody_sits(
     second.screen("done")
     first.play(until=8)
     first.screen("done")
-    sessions = read_collected(read_study(study.folder)).sessions
+    sessions = read_study_data(read_study(study.folder)).sessions
     assert sorted(sessions["assignment"]) == [1, 2]
     assert sessions["outcome"].tolist() == ["complete", "complete"]
 
@@ -151,9 +151,9 @@ def test_who_is_forgotten_by_the_code_of_the_last_screen_leaves_a_free_place(
     player.play(until=8)
     player.screen("done")
     code = player.page.locator("p.soft").inner_text().rsplit(" ", 1)[1]
-    forget = ["experiment", "forget", str(study.folder), "--participant", code, "--why", "asked"]
+    forget = ["experiment", "forget", str(study.folder), "--participant", code, "--reason", "asked"]
     assert main(forget) == 0
-    assert read_collected(study).sessions.empty
+    assert read_study_data(study).sessions.empty
     other = visitor(browser, server.url)
     other.leave("consent")
     other.screen("instructions")
@@ -179,7 +179,7 @@ def test_a_pilot_keeps_its_data_apart(page: Page, make_study: Callable[..., Stud
     finally:
         server.close()
     assert not (study.folder / "collected.sqlite3").exists()
-    sessions = read_collected(study, study.folder / PILOT_FILE).sessions
+    sessions = read_study_data(study, study.folder / PILOT_FILE).sessions
     assert sessions["outcome"].tolist() == ["complete"]
 
 

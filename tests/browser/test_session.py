@@ -52,7 +52,7 @@ def expect_whole(study: Study, assignment: int = 1) -> None:
     """Check that each trial was answered once, in order, by the keys that were pressed."""
     shown = [trial for trial in study.design.trials[assignment] if trial.kind == "choice"]
     stored = rows(study)
-    assert [row["trial"] for row in stored] == [trial.trial for trial in shown]
+    assert [row["trial"] for row in stored] == [trial.id for trial in shown]
     assert [row["choice"] for row in stored] == [choice_of(trial.number) for trial in shown]
     assert len({row["answer"] for row in stored}) == len(shown)
     assert not any(row["conflict"] for row in stored)

@@ -158,7 +158,7 @@ def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:
     message = "empty.sqlite3 does not hold the data of a study; choose another file"
     for action in ("export", "replace", "release"):
         argv = ["experiment", action, "study", "--data", "empty.sqlite3"]
-        argv += {"release": ["--idle", "1"]}.get(action, [])
+        argv += {"release": ["--timeout", "1"]}.get(action, [])
         argv += ["--out", "o"] if action == "export" else []
         assert fail(*argv) == message
         assert Path("empty.sqlite3").stat().st_size == 0

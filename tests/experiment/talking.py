@@ -67,7 +67,7 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
         if trial.condition == "catch":
             right += 1
             one = one if right <= catch else -one
-        sent.append(answer(trial.trial, one))
+        sent.append(answer(trial.id, one))
     store.add_answers(token, sent).result()
     if n is None:
         store.finish(token).result()

@@ -21,14 +21,14 @@ from contstim.cli import main
 from contstim.errors import ContstimError, InputError
 from contstim.evaluation.stopping import Stopping
 from contstim.experiment.adaptive import BlockIssuer, new_adaptive_study, read_pool
-from contstim.experiment.collected import read_collected
-from contstim.experiment.exporting import data_dictionary, write_export
+from contstim.experiment.exporting import describe_columns, write_export
 from contstim.experiment.maintenance import delete_participant, extend_study
 from contstim.experiment.messages import RequestError
 from contstim.experiment.schema import connect, open_data
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import read_study
+from contstim.experiment.study_data import read_study_data
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
         store.add_answers(token, answers_to(first["trials"] + last["trials"])).result()
         assert store.finish(token).result()["outcome"] == "complete"
         assert store.next_trials(token, 12).result() == {"trials": [], "more": False}
-    choices = read_collected(study).choices
+    choices = read_study_data(study).choices
     own = choices[choices["condition"] == "adaptive"]
     assert choices["condition"].value_counts().to_dict() == {
         "adaptive": 8, "anchor": 2, "catch": 2,
@@ -93,7 +93,7 @@ def answered(tmp_path, pool, scores):
     study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
     with Store(study) as store:
         take_part(store, "Ada")
-    return study, read_collected(study).choices
+    return study, read_study_data(study).choices
 
 
 def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
@@ -115,7 +115,7 @@ def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
     out = tmp_path / "out"
     assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
     assert "attractor" in pd.read_csv(out / "choices.csv")
-    described = data_dictionary(study, [choices])
+    described = describe_columns(study, [choices])
     assert described["item"].kind == "string"
 
 
@@ -283,7 +283,7 @@ def test_a_pool_that_ends_ends_the_session_with_the_fixed_trials(tmp_path):
     assert end["outcome"] == "complete"
     assert len(trials) == 4 + 2  # two pairs were left, and the others are as planned
     assert [row["trials"] == "[]" for row in blocks_of(study)] == [False] * 4 + [True]
-    assert read_collected(study).sessions["n_trials"].tolist() == [12, 6]
+    assert read_study_data(study).sessions["n_trials"].tolist() == [12, 6]
 
 
 def test_the_page_asks_for_the_next_block(study):
@@ -485,7 +485,7 @@ def settle(store):
 
 
 def moves_of(study):
-    table = read_collected(study).allocations
+    table = read_study_data(study).allocations
     return table.loc[table["assignment"] == 0, ["action", "why"]].to_numpy().tolist()
 
 
@@ -511,7 +511,7 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
         assert take_part(store, "Cy", token=consented)[0]["outcome"] == "complete"
     ((action, why),) = moves_of(study)
     assert (action, told) == ("closed", f"the study is closed {why}; who has begun may finish")
-    collected = read_collected(study)
+    collected = read_study_data(study)
     assert collected.sessions["outcome"].tolist() == ["complete"] * 3
     write_export(study, collected, tmp_path / "out")
     assert (
@@ -522,7 +522,7 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
 
 def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
     study = make_adaptive(tmp_path, EASY)
-    command = ["experiment", "reopen", str(study.folder), "--why", "a new wave"]
+    command = ["experiment", "reopen", str(study.folder), "--reason", "a new wave"]
     open_still = edit(study, "auto_close = true", "auto_close = false")
     with Store(open_still) as store:
         take_part(store, "Ada")
@@ -586,7 +586,7 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
     assert [row["number"] for row in rows] == list(range(9))
     pairs = [pair for row in rows for pair, *_ in json.loads(row["trials"])]
     assert len(pairs) == len(set(pairs)) == 24  # asked once, of whoever it is
-    choices = read_collected(read_study(study.folder)).choices
+    choices = read_study_data(read_study(study.folder)).choices
     assert choices.groupby("participant")["block"].count().tolist() == [8, 8, 8]
     after = read_study(study.folder)
     with closing(open_data(study.folder / "collected.sqlite3", after)) as connection:

@@ -4,10 +4,10 @@ import pytest
 from studies import RECRUITER, add
 from talking import answer, answers_to, opening
 
-from contstim.experiment.collected import read_collected
 from contstim.experiment.messages import RequestError
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_study_data
 
 MINE, OTHER = "request-of-one", "request-of-another"
 NO_CODE = {"code": None, "redirect": None}
@@ -37,7 +37,7 @@ def test_another_browser_goes_on_is_counted_and_learns_nothing(recruited: Study)
         with pytest.raises(RequestError) as error:
             store.open(opening(recruited, "P", MINE)).result()
         assert error.value.more["code"] == "DONE1"
-    assert read_collected(recruited).sessions["browsers"].tolist() == [2]
+    assert read_study_data(recruited).sessions["browsers"].tolist() == [2]
 
 
 def test_who_names_no_request_is_not_the_browser_that_named_none(recruited: Study) -> None:

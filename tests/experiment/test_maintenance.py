@@ -17,7 +17,6 @@ from talking import answers_to, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.experiment.collected import read_collected
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import (
     delete_participant,
@@ -28,11 +27,12 @@ from contstim.experiment.messages import RequestError
 from contstim.experiment.schema import DATA_FILE, backup_data, session_code
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 
 
 def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
     return {
-        assignment: [(t.trial, *t.shown.values()) for t in own]
+        assignment: [(t.id, *t.shown.values()) for t in own]
         for assignment, own in study.design.trials.items()
     }
 
@@ -64,7 +64,7 @@ def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path:
         for trial in after.design.trials[assignment]
     ]
     assert shown == new["sentence_1"].tolist()
-    collected = read_collected(after)
+    collected = read_study_data(after)
     assert len(collected.choices) == 6
     with pytest.raises(InputError, match="holds no assignment that"):
         extend_study(after, tmp_path / "more.csv")
@@ -86,9 +86,9 @@ def test_another_wave_is_further_groups_with_items_of_their_own(
             play(store, name)
     after = read_study(study.folder)
     assert dict(after.design.groups) == {1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4}
-    own = {t.trial for assignment in (1, 3) for t in after.design.trials[assignment]}
-    assert own.isdisjoint(t.trial for t in after.design.trials[5])
-    choices = read_collected(after).choices
+    own = {t.id for assignment in (1, 3) for t in after.design.trials[assignment]}
+    assert own.isdisjoint(t.id for t in after.design.trials[5])
+    choices = read_study_data(after).choices
     assert choices["group"].value_counts().tolist() == [12] * 4
 
 
@@ -117,8 +117,8 @@ def test_a_backup_of_a_running_study_is_whole_and_one_file(
         backup_data(study, copy)  # a later one replaces it
         shutil.copy(store.path, plain)
     assert [path.name for path in copy.parent.iterdir()] == ["copy.sqlite3"]
-    restored = read_collected(study, copy).choices
-    assert restored.to_csv() == read_collected(study).choices.to_csv()
+    restored = read_study_data(study, copy).choices
+    assert restored.to_csv() == read_study_data(study).choices.to_csv()
     assert len(restored) == 12
     # What people do otherwise: the answers are in the file beside.
     said = (
@@ -127,7 +127,7 @@ def test_a_backup_of_a_running_study_is_whole_and_one_file(
     )
     for given in (None, study):
         with pytest.raises(InputError) as error:
-            read_collected(study, plain) if given is None else Store(study, plain)
+            read_study_data(study, plain) if given is None else Store(study, plain)
         assert str(error.value) == said
     assert main(["experiment", "backup", str(study.folder), "--out", str(tmp_path / "x/y/z")]) == 0
 
@@ -146,12 +146,12 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
         gone = play(store, "SECRET-ID")
         store.add_events(store.open(opening(study, "THIRD")).result()[0], [event()]).result()
         assert gone.encode() in everything(study)
-        assert main([*forget, "--participant", "nobody", "--why", "x"]) == 2
+        assert main([*forget, "--participant", "nobody", "--reason", "x"]) == 2
         assert "nobody in the data is 'nobody'; give the code" in capsys.readouterr().err
         code = session_code(gone)
         assert re.fullmatch("[0-9A-F]{8}", code)
         who = f"{code[:4]}-{code[4:].lower()}"
-        assert main([*forget, "--participant", who, "--why", "asked by mail"]) == 0
+        assert main([*forget, "--participant", who, "--reason", "asked by mail"]) == 0
         assert f"{code} is deleted;" in capsys.readouterr().out
         left = everything(study)
         assert gone.encode() not in left
@@ -161,7 +161,7 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
         play(store, "NEXT")
         with pytest.raises(sqlite3.IntegrityError, match="append only"):
             store._writer.submit(lambda c: c.execute("DELETE FROM events")).result()
-    collected = read_collected(study)
+    collected = read_study_data(study)
     assert kept in set(collected.sessions["session"])
     assert gone not in set(collected.sessions["session"])
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection:
@@ -172,7 +172,7 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
     (tmp_path / "log.jsonl").write_text(json.dumps({**line, "answers": []}) + "\n", "utf-8")
     notes = import_logs(study, [tmp_path / "log.jsonl"]).notes
     assert notes == (f"session {gone}: its data were deleted (asked by mail)",)
-    assert len(read_collected(study).sessions) == 3
+    assert len(read_study_data(study).sessions) == 3
 
 
 def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> None:
@@ -232,4 +232,4 @@ def test_reasons_that_no_file_holds_are_refused_in_python_too(study: Study, plac
         release_sessions(study, given)
     with pytest.raises(InputError, match=r"is not text; give letters and signs"):
         delete_participant(study, session, "\udcff")
-    assert read_collected(study).sessions["released"].tolist() == [""]
+    assert read_study_data(study).sessions["released"].tolist() == [""]

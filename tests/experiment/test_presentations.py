@@ -17,14 +17,14 @@ from talking import answer, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
-from contstim.experiment.collected import read_collected
-from contstim.experiment.exporting import data_dictionary, data_files
+from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
 from contstim.experiment.messages import fnv1a, make_bundle, make_page_checks
 from contstim.experiment.pages import study_files
 from contstim.experiment.scaffold import new_study, write_sentence_trials
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 
 ITEMS = """sentence,item,condition,question,expected
 The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes
@@ -162,7 +162,7 @@ def test_sentences_that_cannot_be_laid_out(
 
 def test_reading_comes_back_word_by_word(reading: Study, tmp_path: Path) -> None:
     assert take_part(reading, "A")["outcome"] == "complete"
-    collected = read_collected(reading)
+    collected = read_study_data(reading)
     answers, words = collected.answers, collected.words
     assert collected.choices.empty
     by_item = answers.set_index("item")
@@ -317,7 +317,7 @@ def test_replacement_in_a_study_without_choices_between_sentences(
 
 def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
     assert take_part(rating, "A")["outcome"] == "complete"  # one failed check of two that end it
-    collected = read_collected(rating)
+    collected = read_study_data(rating)
     assert collected.answers["choice"].tolist() == [1, 1]
     assert collected.checks[["expected", "choice", "right"]].to_numpy().tolist() == [
         ["7", 1, False]
@@ -334,7 +334,7 @@ def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
 @pytest.mark.usefixtures("vendored")
 def test_a_module_of_ones_own_is_shipped_and_its_details_are_columns(own: Study) -> None:
     assert take_part(own, "A")["outcome"] == "complete"
-    answers = read_collected(own).answers
+    answers = read_study_data(own).answers
     assert answers[["word", "choice", "detail_said"]].to_numpy().tolist() == [
         ["tree", 4, "x"],
         ["sun", 4, "x"],
@@ -386,7 +386,7 @@ def test_details_that_more_people_give_are_the_columns(own: Study) -> None:
     send(own, [{f"x{n}": n for n in range(60)}] * 2)
     for name in "AB":
         take_part(own, name)
-    answers = read_collected(own).answers
+    answers = read_study_data(own).answers
     assert answers["detail_said"].dropna().tolist() == ["x"] * 4
 
 
@@ -427,7 +427,7 @@ def test_a_module_of_ones_own_without_columns_shows_pairs(study: Study) -> None:
     study = edit(study, 'presentation = "choice"', 'presentation = "mine.js"')
     assert make_bundle(study, 1)["trials"][0]["shown"].keys() == {"left", "right"}
     send(study, [{"said": "x"}] * 6)
-    choices = read_collected(study).choices
+    choices = read_study_data(study).choices
     assert len(choices) == 6
     assert set(choices["detail_said"]) == {"x"}
     assert choices["rating"].abs().tolist() == [2.5] * 6
@@ -496,8 +496,8 @@ def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
     else:
         study = request.getfixturevalue(name)
     take_part(study, "C")
-    files = data_files(study, read_collected(study))
-    described = data_dictionary(study, files.values())
+    files = list_data_files(study, read_study_data(study))
+    described = describe_columns(study, files.values())
     types = {
         "string": str, "integer": int, "number": (int, float), "boolean": bool, "datetime": str,
     }  # fmt: skip

@@ -18,15 +18,15 @@ from contstim.errors import InputError
 from contstim.experiment.review import (
     REVIEW_DECISIONS,
     Decision,
-    approved_rows,
-    blind_page,
-    english_shares,
-    final_forms,
+    approval_shares,
     kappa,
+    list_sentences,
     read_decisions,
     read_source,
-    review_page,
-    sentences_of,
+    render_blind_page,
+    render_review_page,
+    resolve_decisions,
+    select_approved_rows,
 )
 from contstim.selection.tokens import add_token_counts
 
@@ -57,7 +57,7 @@ def content_of(page: str) -> dict:
 
 
 def test_the_page_shows_rows_with_roles_scores_and_flags() -> None:
-    content = content_of(review_page(TABLE, " A  B "))
+    content = content_of(render_review_page(TABLE, " A  B "))
     assert content["reviewer"] == "A B"
     assert content["rows"] == [
         [
@@ -86,7 +86,7 @@ def test_pairs_have_scores_of_a_table_and_repeated_rows_are_one() -> None:
         }
     )  # fmt: skip
     scores = pd.DataFrame({"m": [-3.0, -4.0], "n": [-5.0, None]}, index=["Dogs run.", "Run dogs."])
-    rows = content_of(review_page(pd.concat([pairs, pairs]), "A", scores=scores))["rows"]
+    rows = content_of(render_review_page(pd.concat([pairs, pairs]), "A", scores=scores))["rows"]
     assert [[tuple(cell.values()) for cell in row] for row in rows] == [
         [
             ("Dogs run.", "accepted by m, rejected by n", {"m": -3.0, "n": -5.0}),
@@ -102,7 +102,7 @@ def test_pairs_have_scores_of_a_table_and_repeated_rows_are_one() -> None:
 def test_the_page_runs_its_own_script_alone() -> None:
     bad = "</script><script>alert(1)</script>"
     table = pd.DataFrame({"sentence_1": [bad], "sentence_2": ["<img src=x>"]})
-    page = review_page(table, bad, rule=bad)
+    page = render_review_page(table, bad, rule=bad)
     assert page.count("</script>") == 2
     assert "<img" not in page
     content = content_of(page)
@@ -111,12 +111,12 @@ def test_the_page_runs_its_own_script_alone() -> None:
     hashed = b64encode(sha256(script.encode()).digest()).decode()
     assert f"default-src 'none'; script-src 'sha256-{hashed}';" in page
     with pytest.raises(InputError, match="the name or initials of the reviewer"):
-        review_page(TABLE, " ")
+        render_review_page(TABLE, " ")
 
 
 def test_the_page_has_the_language_of_the_sentences() -> None:
     texts = ["Le homme dort dans l'été\u202f!", "Il est dans la maison et il dort?"]
-    content = content_of(review_page(pd.DataFrame({"sentence_1": texts}), "AB"))
+    content = content_of(render_review_page(pd.DataFrame({"sentence_1": texts}), "AB"))
     assert (content["language"], content["direction"]) == ("fr", "ltr")
     assert [one["sentence"] for one in content["stimuli"]] == texts
     assert "agreement: le homme (elision)" in content["stimuli"][0]["flags"]
@@ -127,9 +127,9 @@ def test_a_blind_page_tells_nothing_of_sources() -> None:
         "written": [("A dog ran.", "Dog a ran."), ("We slept.", "Slept we.")],
         "natural": [("I slept.",), ("A dog ran.",), ("She won.",)],
     }
-    page = blind_page(sources, "A", each=2, seed=1)
+    page = render_blind_page(sources, "A", each=2, seed=1)
     content = content_of(page)
-    assert page == blind_page(sources, "A", each=2, seed=1)
+    assert page == render_blind_page(sources, "A", each=2, seed=1)
     assert "written" not in page
     assert content["blind"]
     texts = [one["sentence"] for one in content["stimuli"]]
@@ -146,7 +146,7 @@ def test_shares_are_those_of_each_source_and_unit() -> None:
     }
     texts = ["A dog ran.", "Dog a ran.", "We slept.", "She won.", "I slept."]
     decisions = [approve(t) if t != "Dog a ran." else reject(t) for t in texts]
-    shares = english_shares(sources, decisions).set_index(["source", "unit"])
+    shares = approval_shares(sources, decisions).set_index(["source", "unit"])
     assert shares["n"].to_dict() == {
         ("written", "sentence"): 4, ("written", "row"): 2, ("natural", "sentence"): 2,
     }  # fmt: skip
@@ -173,14 +173,14 @@ def test_sources_are_read_from_tables_and_lists(tmp_path) -> None:
 
 def test_final_forms() -> None:
     both = [approve("s"), approve("s", "B")]
-    assert final_forms(both, 2) == {"s": "s"}
-    assert final_forms(both[:1], 2) == {"s": None}
-    assert final_forms([approve("s"), reject("s", "B")]) == {"s": None}
-    assert final_forms([reject("s"), reject("s", "B")]) == {"s": None}
-    assert final_forms([edit("s", "t")]) == {"s": "t"}
-    assert final_forms([edit("s", "t"), edit("s", "t", "B")], 2) == {"s": "t"}
-    assert final_forms([edit("s", "t"), edit("s", "u", "B")]) == {"s": None}
-    assert final_forms([edit("s", "t"), approve("s", "B")]) == {"s": None}
+    assert resolve_decisions(both, 2) == {"s": "s"}
+    assert resolve_decisions(both[:1], 2) == {"s": None}
+    assert resolve_decisions([approve("s"), reject("s", "B")]) == {"s": None}
+    assert resolve_decisions([reject("s"), reject("s", "B")]) == {"s": None}
+    assert resolve_decisions([edit("s", "t")]) == {"s": "t"}
+    assert resolve_decisions([edit("s", "t"), edit("s", "t", "B")], 2) == {"s": "t"}
+    assert resolve_decisions([edit("s", "t"), edit("s", "u", "B")]) == {"s": None}
+    assert resolve_decisions([edit("s", "t"), approve("s", "B")]) == {"s": None}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -225,7 +225,7 @@ def score(spec: str, sentences: list[str]) -> np.ndarray:
 def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
     table = triplets()
     first = [approve("The ship left."), edit("The ship fell.", "The ship sank.")]
-    kept = approved_rows(table, [*first, approve("The ship ran.")], score)
+    kept = select_approved_rows(table, [*first, approve("The ship ran.")], score)
     assert len(kept) == 1
     assert kept["synthetic_1"].item() == "The ship sank."
     for k in (1, 2):
@@ -233,15 +233,15 @@ def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
         assert kept[f"synthetic_1_lp_{k}"].item() == pytest.approx(expected)
         assert kept[f"natural_lp_{k}"].item() == table[f"natural_lp_{k}"][0]
     counted = add_token_counts(table)
-    kept = approved_rows(counted, [*first, approve("The ship ran.")], score)
+    kept = select_approved_rows(counted, [*first, approve("The ship ran.")], score)
     assert kept["synthetic_1_tokens_1"].item() == counted["synthetic_1_tokens_1"][0]
-    everything = [approve(text) for text in sentences_of(table)]
-    pd.testing.assert_frame_equal(approved_rows(table, everything, score), table)
+    everything = [approve(text) for text in list_sentences(table)]
+    pd.testing.assert_frame_equal(select_approved_rows(table, everything, score), table)
     with pytest.raises(InputError, match="none of 2 rows has only approved sentences"):
-        approved_rows(table, first, score)
+        select_approved_rows(table, first, score)
     pairs = pd.DataFrame({"sentence_1": ["a b."], "sentence_2": ["c d."]})
     with pytest.raises(InputError, match="can be scored again in triplets of two models only"):
-        approved_rows(pairs, [edit("a b.", "x y."), approve("c d.")], score)
+        select_approved_rows(pairs, [edit("a b.", "x y."), approve("c d.")], score)
 
 
 @pytest.mark.parametrize(
@@ -290,13 +290,13 @@ def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypa
     ]
     table = triplets()
     table.to_csv("triplets.csv", index=False)
-    everything = [approve(text) for text in sentences_of(table)]
+    everything = [approve(text) for text in list_sentences(table)]
     pd.DataFrame([vars(d) for d in everything]).to_csv("all.csv", index=False)
     given = ["--decisions", "all.csv", "--out", "approved.csv"]
     assert main(["review", "triplets.csv", *given]) == 0
     assert pd.read_csv("approved.csv").equals(pd.read_csv("triplets.csv"))
     blind = ["review", "--blind", "written=triplets.csv", "--blind", "natural=t.csv"]
-    assert main([*blind, "--reviewer", "A", "--page", "blind.html", "--each", "2"]) == 0
+    assert main([*blind, "--reviewer", "A", "--page", "blind.html", "--per-source", "2"]) == 0
     assert main([*blind, "--decisions", "all.csv", "--out", "shares.csv"]) == 0
     assert pd.read_csv("shares.csv")["share"].tolist() == [1.0, 1.0]
 
@@ -307,7 +307,10 @@ def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypa
         (["t.csv"], "give either --page, for a reviewer, or --decisions"),
         ([], "give either a table to review, or --blind NAME=FILE"),
         (["t.csv", "--page", "p.html"], "--page needs the name or initials of the reviewer"),
-        (["t.csv", "--page", "p.html", "--reviewer", "A", "--each", "3"], "--each has no effect"),
+        (
+            ["t.csv", "--page", "p.html", "--reviewer", "A", "--per-source", "3"],
+            "--per-source has no effect",
+        ),
         (["t.csv", "--decisions", "d.csv", "--reviewer", "A"], "--reviewer has no effect with"),
         (["--blind", "t.csv", "--decisions", "d.csv"], "is not NAME=FILE, each name once"),
     ],

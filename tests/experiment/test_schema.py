@@ -8,10 +8,10 @@ import pytest
 from studies import edit
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.collected import read_collected
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_study_data
 
 
 def test_levels_of_confidence_stay_while_there_are_data(study: Study) -> None:
@@ -68,4 +68,4 @@ def test_other_formats_are_refused(study: Study) -> None:
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
         connection.execute("UPDATE about SET value = '5' WHERE key = 'format'")
     with pytest.raises(InputError, match="by another version of contstim, .* with that version"):
-        read_collected(study)
+        read_study_data(study)

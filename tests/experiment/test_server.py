@@ -26,12 +26,12 @@ from talking import answer, answers_to, consent, event, opening
 
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.experiment.collected import read_collected
 from contstim.experiment.requests import MAX_BODY_BYTES, handle_errors
 from contstim.experiment.server import make_app
 from contstim.experiment.serving import _listen, check_address
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 from contstim.experiment.vendor import VENDORED_FILES, page_version
 
 TOKEN = "a-token-of-the-tests"
@@ -312,7 +312,7 @@ def test_forged_and_foreign_sessions(client: TestClient, study: Study) -> None:
     assert bundle["group"] != other["group"]
     own = bundle["trials"][0]["trial"]
     assignments = [study.design.trials[one["assignment"]] for one in (bundle, other)]
-    foreign = min({t.trial for t in assignments[1]} - {t.trial for t in assignments[0]})
+    foreign = min({t.id for t in assignments[1]} - {t.id for t in assignments[0]})
     for token in ("", "x", bundle["session"], first["authorization"][7:-1], "\u00e9" * 9):
         headers = {"authorization": f"Bearer {token}".encode()}
         for method, path in (
@@ -542,16 +542,16 @@ def test_data_may_lie_in_a_folder_whose_name_is_no_text(study: Study, tmp_path: 
     with Store(read_study(folder)) as store:
         token, bundle, _ = store.open(opening(study, "PID1")).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
-    assert len(read_collected(read_study(folder)).choices) == 6
+    assert len(read_study_data(read_study(folder)).choices) == 6
 
 
 def test_one_address_opens_so_many_sessions(study: Study, caplog: pytest.LogCaptureFixture) -> None:
-    study = edit(study, "openings_per_client = 40", "openings_per_client = 2")
+    study = edit(study, "sessions_per_client = 40", "sessions_per_client = 2")
     app = make_app(Store(study), TOKEN)
     with TestClient(app, client=("192.0.2.1", 1)) as client:
         replies = [client.post("/api/sessions", json=consent(study)) for _ in range(3)]
         assert [reply.status_code for reply in replies] == [201, 201, 429]
-        assert "raise allocation.openings_per_client" in caplog.text
+        assert "raise allocation.sessions_per_client" in caplog.text
         # Others, and a web server that does not say whose requests it passes on, are not held up.
         for host in ("192.0.2.2", "127.0.0.1"):
             other = TestClient(app, client=(host, 1))

@@ -8,10 +8,10 @@ import pytest
 from studies import add
 from talking import answers_to, event, opening
 
-from contstim.experiment.collected import read_collected
 from contstim.experiment.messages import RequestError
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_study_data
 
 QUESTIONS = """
 [[questions]]
@@ -66,7 +66,7 @@ def test_answers_to_the_studys_questions_are_kept_the_first_of_each_counts(
     assert not respond(store, token, native="yes", devices=["screen"], reuse="no")
     assert not respond(store, token, native="no", remarks="", devices=[])
     assert store.resume(token).result()["responded"] == ["native", "devices", "reuse", "remarks"]
-    table = read_collected(asking).responses
+    table = read_study_data(asking).responses
     assert table["question"].tolist()[:4] == ["native", "devices", "reuse", "native"]
     assert table["response"].tolist()[:4] == ["yes", '["screen"]', "no", "no"]
     assert set(table["rt_ms"]) == {5.0}

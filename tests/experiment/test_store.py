@@ -191,7 +191,7 @@ def test_the_end(study: Study) -> None:
 
 
 def test_failed_checks_end_a_session_at_once_where_the_study_says_so(study: Study) -> None:
-    study = edit(add(study, ATTENTION), "end_at_once = false", "end_at_once = true")
+    study = edit(add(study, ATTENTION), "end_immediately = false", "end_immediately = true")
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
         assert not store.add_answers(token, [answer("a1", 1)]).result().over
@@ -233,7 +233,7 @@ def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
         own = study.design.trials[bundle["assignment"]]
-        sent = [answer(trial.trial) for trial in own if trial.kind == "choice"]
+        sent = [answer(trial.id) for trial in own if trial.kind == "choice"]
         sent += [answer("a1", choices[0]), answer("a2", choices[1])]
         store.add_answers(token, sent).result()
         end = store.finish(token).result()
@@ -333,7 +333,7 @@ def test_the_session_that_is_silent_longest_makes_room_for_a_newcomer(
 
 
 def test_no_assignment_is_handed_on_where_the_study_says_never(study: Study, clock: Clock) -> None:
-    study = edit(study, "hand_on_after_minutes = 10", "hand_on_after_minutes = 0")
+    study = edit(study, "reassign_after_minutes = 10", "reassign_after_minutes = 0")
     with Store(study, clock=clock) as store:
         for name in "ABCD":
             store.open(opening(study, name)).result()

@@ -38,13 +38,13 @@ from contstim.text.languages import get_language
 def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
     design = study.design
     assert dict(design.groups) == {1: 1, 2: 1, 3: 2, 4: 2}
-    assert design.assignments_of(2) == [3, 4]
-    assert design.assignments_of(7) == []
+    assert design.list_assignments(2) == [3, 4]
+    assert design.list_assignments(7) == []
     for assignment, own in trials.groupby("participant"):
         shown = design.trials[int(assignment)]
         assert [t.number for t in shown] == [*range(1, 7)]
         for trial, row in zip(shown, own.to_dict("records"), strict=True):
-            assert trial.trial == f"t{row['stimulus']}"
+            assert trial.id == f"t{row['stimulus']}"
             assert trial.condition == row["condition"]
             one = trial.shown[row["side_1"]]
             two = trial.shown["right" if row["side_1"] == "left" else "left"]
@@ -61,8 +61,7 @@ def test_items_are_found_where_the_table_does_not_number_them(
     trials.drop(columns=["stimulus", "item"]).to_csv(path, index=False)
     design = read_study(study.folder).design
     ids = [
-        {t.trial: {*t.shown.values()} for t in design.trials[assignment]}
-        for assignment in (1, 2, 3)
+        {t.id: {*t.shown.values()} for t in design.trials[assignment]} for assignment in (1, 2, 3)
     ]
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
@@ -73,7 +72,7 @@ def test_attention_checks_stand_where_they_should(study: Study) -> None:
     shown = study.design.trials[1]
     assert [t.kind for t in shown] == ["attention", *["choice"] * 2, "attention", *["choice"] * 4]
     assert [t.number for t in shown] == [*range(1, 9)]
-    assert [(t.trial, t.expected) for t in shown if t.kind == "attention"] == [
+    assert [(t.id, t.expected) for t in shown if t.kind == "attention"] == [
         ("a2", "right"),
         ("a1", "left"),
     ]
@@ -365,14 +364,14 @@ def test_where_participants_return_to() -> None:
         participant="id",
         redirect="https://x.sona.example/credit?survey_code={participant}",
     )
-    assert sona.link("complete") == (
+    assert sona.make_completion_link("complete") == (
         None,
         "https://x.sona.example/credit?survey_code={participant}",
     )
     # Who declines, fails or is too late is not sent to the page that gives credit.
     for outcome in ("declined", "failed_checks", "time_limit"):
-        assert sona.link(outcome) == (None, None)
-    assert sona.address("https://s.example/") == "https://s.example/?id=%SURVEY_CODE%"
+        assert sona.make_completion_link(outcome) == (None, None)
+    assert sona.make_study_url("https://s.example/") == "https://s.example/?id=%SURVEY_CODE%"
     prolific = Recruiter(
         name="prolific",
         participant="PROLIFIC_PID",
@@ -380,11 +379,11 @@ def test_where_participants_return_to() -> None:
         redirect="https://app.prolific.com/submissions/complete?cc={code}",
         codes=Codes(complete="C1"),
     )
-    assert prolific.address("https://s.example/") == (
+    assert prolific.make_study_url("https://s.example/") == (
         "https://s.example/?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
     )
-    assert prolific.link("failed_checks")[0] == "C1"
-    assert prolific.link("declined") == (None, None)
+    assert prolific.make_completion_link("failed_checks")[0] == "C1"
+    assert prolific.make_completion_link("declined") == (None, None)
     assert prolific.title == "Prolific"
     with pytest.raises(
         InputError, match=r"redirect holds \{who\}; the page fills in \{code\} there"

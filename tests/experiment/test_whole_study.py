@@ -25,8 +25,8 @@ from whole_study import (
     watch_study,
 )
 
-from contstim.experiment.collected import read_collected
 from contstim.experiment.study import Study
+from contstim.experiment.study_data import read_study_data
 
 
 class Served(Server):
@@ -90,7 +90,7 @@ def test_from_pilot_to_report(policy: str, tmp_path: Path) -> None:
     watched = watch_study(tmp_path)
     assert f"conclusion: {verdict}" in watched
     assert "deviation" not in watched
-    n = len(read_collected(study).sessions)
+    n = len(read_study_data(study).sessions)
     assert f"could have stopped after {n} participants" in watched
     # The study stopped at an interim analysis; these p and q allow for it.
     assert re.search(r"to [+-]\d\.\d+\), p = \S+, q = \S+ significant", watched)

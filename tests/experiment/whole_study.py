@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.cli import main
-from contstim.experiment.collected import read_collected
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 from contstim.text import pool
 
 MODELS = ("contstim:bigram", "contstim:trigram")
@@ -82,7 +82,7 @@ def scores_of(folder: Path) -> pd.Series:
 
 def closing(study: Study) -> list[str]:
     """Return by which verdicts the study was closed."""
-    moves = read_collected(study).allocations
+    moves = read_study_data(study).allocations
     return moves.loc[moves["action"] == "closed", "why"].tolist()
 
 

@@ -14,11 +14,11 @@ from talking import answer, consent, opening
 
 from contstim.errors import InputError
 from contstim.experiment.adaptive import new_adaptive_study
-from contstim.experiment.collected import read_collected
 from contstim.experiment.pages import study_files
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import read_study_data
 
 TOKEN = "a token of the dashboard"
 
@@ -104,7 +104,7 @@ def test_its_pairs_are_chosen_by_the_answers(coins: Study, tmp_path: Path) -> No
             last += len(trials) if trials[0]["kind"] == "trial" else 0
             trials = store.next_trials(token, last).result()["trials"]
         assert store.finish(token).result()["outcome"] == "complete"
-    assert len(read_collected(study).choices) == 12
+    assert len(read_study_data(study).choices) == 12
 
 
 def test_where_its_package_is_missing_one_line_says_so(coins: Study, monkeypatch) -> None:

@@ -29,7 +29,7 @@ from contstim.tables import escape_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from contstim.experiment.collected import Collected
+    from contstim.experiment.study_data import StudyData
 
 EXPORT = """Write choices.csv, further tables and a Psych-DS data set.
 
@@ -55,7 +55,7 @@ examples:
 RELEASE = """Make assignments available to the next participants.
 
 examples:
-  contstim experiment release my-study --idle 120
+  contstim experiment release my-study --timeout 120
 """
 
 EXTEND = """Add participants, groups or trials to a study.
@@ -67,7 +67,7 @@ examples:
 CLOSE = """Admit no further participants; those who have begun may finish.
 
 examples:
-  contstim experiment close my-study --why "the money is spent"
+  contstim experiment close my-study --reason "the money is spent"
 """
 
 REOPEN = """Admit participants again.
@@ -85,7 +85,7 @@ examples:
 FORGET = """Delete the data of one participant, on request.
 
 examples:
-  contstim experiment forget my-study --participant 3F2A9C1B --why "asked by mail"
+  contstim experiment forget my-study --participant 3F2A9C1B --reason "asked by mail"
 """
 
 CHECK_PSYCHDS = """Check a Psych-DS data set.
@@ -97,7 +97,7 @@ examples:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class StudyData:
+class DataOptions:
     """Data of a study.
 
     Attributes
@@ -120,7 +120,7 @@ class StudyData:
         return None if self.data is None else Path(self.data)
 
 
-DATA_OF_STUDY = StudyData()
+STUDY_FOLDER_DATA = DataOptions()
 
 
 def export(
@@ -129,7 +129,7 @@ def export(
     *,
     all: bool = False,
     ids: NewFile | None = None,
-    data: StudyData = DATA_OF_STUDY,
+    data: DataOptions = STUDY_FOLDER_DATA,
     out: OutputFolder,
 ) -> None:
     """Write the tables of a study.
@@ -145,14 +145,14 @@ def export(
     out
         folder to write
     """
-    from contstim.experiment.collected import read_collected, recruiter_ids
     from contstim.experiment.exporting import write_export
+    from contstim.experiment.study_data import read_recruiter_ids, read_study_data
 
     described = read_study(study)
-    collected = read_collected(described, data.file(study))
+    collected = read_study_data(described, data.file(study))
     folder = Path(out)
     write_export(described, collected, folder, all)
-    whole = collected.whole
+    whole = collected.complete_participants
     main = "choices" if "choices" in collected.tables else "answers"
     chosen = collected.tables[main]
     if not all:
@@ -167,7 +167,7 @@ def export(
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
     if ids is not None:
-        write_table(escape_table(recruiter_ids(described, data.file(study))), ids)
+        write_table(escape_table(read_recruiter_ids(described, data.file(study))), ids)
         print(f"{ids}: recruiters' ids, personal data")
 
 
@@ -175,7 +175,7 @@ def import_data(
     study: File,
     /,
     *logs: Annotated[File, Parameter(name="LOGS", required=True)],
-    data: StudyData = DATA_OF_STUDY,
+    data: DataOptions = STUDY_FOLDER_DATA,
 ) -> int:
     """Add logs to the data of a study.
 
@@ -204,7 +204,7 @@ def replace(
     *,
     exclude: Annotated[tuple[Text, ...], Parameter(metavar="RULE")] = (),
     release: bool = False,
-    data: StudyData = DATA_OF_STUDY,
+    data: DataOptions = STUDY_FOLDER_DATA,
     out: OutputFile = STANDARD_OUTPUT,
 ) -> None:
     """List the assignments to replace.
@@ -220,11 +220,11 @@ def replace(
     out
         output table [standard output]
     """
-    from contstim.experiment.collected import read_collected
     from contstim.experiment.maintenance import release_sessions, replacement_table
+    from contstim.experiment.study_data import read_study_data
 
     described = read_study(study)
-    collected = read_collected(described, data.file(study))
+    collected = read_study_data(described, data.file(study))
     table = replacement_table(collected, _excluded(collected, exclude), time.time())
     write_table(table, out)
     print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
@@ -240,7 +240,7 @@ def replace(
         print_message(f"{len(done)} assignments released")
 
 
-def _excluded(collected: Collected, rules: tuple[str, ...]) -> pd.DataFrame:
+def _excluded(collected: StudyData, rules: tuple[str, ...]) -> pd.DataFrame:
     """Return which whole participants the rules leave out altogether, and by which rule."""
     import pandas as pd
 
@@ -254,7 +254,9 @@ def _excluded(collected: Collected, rules: tuple[str, ...]) -> pd.DataFrame:
         )
     whole = pd.DataFrame()
     if rules:
-        whole = collected.choices[collected.choices["participant"].isin(collected.whole)]
+        whole = collected.choices[
+            collected.choices["participant"].isin(collected.complete_participants)
+        ]
     if whole.empty:
         return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
     given = ExclusionRules(**parse_rules(rules))
@@ -267,9 +269,9 @@ def release(
     /,
     *,
     session: Annotated[tuple[Text, ...], Parameter(metavar="ID")] = (),
-    idle: Annotated[float | None, float_parameter(0, metavar="MINUTES")] = None,
-    why: Text = "excluded",
-    data: StudyData = DATA_OF_STUDY,
+    timeout: Annotated[float | None, float_parameter(0, metavar="MINUTES")] = None,
+    reason: Text = "excluded",
+    data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
     """Release assignments.
 
@@ -279,23 +281,23 @@ def release(
         folder of the study
     session
         session whose assignment is released
-    idle
+    timeout
         time without an answer after which an unfinished session is released, in minutes
-    why
+    reason
         reason, stored with the date
     """
     from contstim.experiment.maintenance import release_sessions
 
-    if not session and idle is None:
-        raise InputError("say which assignments: --session ID, or --idle MINUTES")
-    reasons = dict.fromkeys(session, why)
-    done = release_sessions(read_study(study), reasons, idle, data.file(study))
+    if not session and timeout is None:
+        raise InputError("say which assignments: --session ID, or --timeout MINUTES")
+    reasons = dict.fromkeys(session, reason)
+    done = release_sessions(read_study(study), reasons, timeout, data.file(study))
     for name in done:
         print(name)
     print_message(f"{len(done)} assignments released")
 
 
-def extend(study: File, /, *, trials: File, data: StudyData = DATA_OF_STUDY) -> None:
+def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DATA) -> None:
     """Extend a study.
 
     Parameters
@@ -311,39 +313,43 @@ def extend(study: File, /, *, trials: File, data: StudyData = DATA_OF_STUDY) -> 
     print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
 
 
-def close(study: File, /, *, why: Text = "by hand", data: StudyData = DATA_OF_STUDY) -> None:
+def close(
+    study: File, /, *, reason: Text = "by hand", data: DataOptions = STUDY_FOLDER_DATA
+) -> None:
     """Close a study.
 
     Parameters
     ----------
     study
         folder of the study
-    why
+    reason
         reason, stored with the date
     """
     from contstim.experiment.maintenance import close_study
 
-    close_study(read_study(study), why, data.file(study), True)
+    close_study(read_study(study), reason, data.file(study), True)
     print("nobody new is let in; who has begun may finish")
 
 
-def reopen(study: File, /, *, why: Text = "by hand", data: StudyData = DATA_OF_STUDY) -> None:
+def reopen(
+    study: File, /, *, reason: Text = "by hand", data: DataOptions = STUDY_FOLDER_DATA
+) -> None:
     """Reopen a study.
 
     Parameters
     ----------
     study
         folder of the study
-    why
+    reason
         reason, stored with the date
     """
     from contstim.experiment.maintenance import close_study
 
-    close_study(read_study(study), why, data.file(study), False)
+    close_study(read_study(study), reason, data.file(study), False)
     print("people are let in again")
 
 
-def backup(study: File, /, *, data: StudyData = DATA_OF_STUDY, out: NewFile) -> None:
+def backup(study: File, /, *, data: DataOptions = STUDY_FOLDER_DATA, out: NewFile) -> None:
     """Copy the data.
 
     Parameters
@@ -362,8 +368,8 @@ def forget(
     /,
     *,
     participant: Annotated[Text, Parameter(metavar="WHO")],
-    why: Text,
-    data: StudyData = DATA_OF_STUDY,
+    reason: Text,
+    data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
     """Delete the data of a participant.
 
@@ -373,12 +379,12 @@ def forget(
         folder of the study
     participant
         code on the participant's last screen, or identifier of the session or by the recruiter
-    why
+    reason
         reason, stored with the date
     """
     from contstim.experiment.maintenance import delete_participant
 
-    code = delete_participant(read_study(study), participant, why, data.file(study))
+    code = delete_participant(read_study(study), participant, reason, data.file(study))
     print(f"{code} is deleted; copies, exports and files for import that you have are not")
 
 

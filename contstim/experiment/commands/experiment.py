@@ -37,7 +37,7 @@ from contstim.cli.parameters import (
     integer_parameter,
 )
 from contstim.errors import InputError, MissingExtraError, require_known
-from contstim.experiment.commands.data import DATA_OF_STUDY, KINDS, StudyData
+from contstim.experiment.commands.data import KINDS, STUDY_FOLDER_DATA, DataOptions
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
 from contstim.experiment.scaffold import (
@@ -47,7 +47,7 @@ from contstim.experiment.scaffold import (
     write_sentence_trials,
 )
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.timeline import timeline_text, timeline_variables
+from contstim.experiment.timeline import format_timeline, timeline_variables
 from contstim.experiment.trials import read_design
 from contstim.files import write_atomically
 from contstim.trial_kinds import CATCH, infer_kind
@@ -256,7 +256,7 @@ def serve(
     port: Port = 8000,
     token: Text | None = None,
     blinded: bool = False,
-    data: StudyData = DATA_OF_STUDY,
+    data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
     """Serve a study.
 
@@ -392,7 +392,7 @@ def timeline(
     design = read_design(Path(trials), presentation=shown)
     made = timeline_variables(design, shown, lists)
     refuse_overwriting(out, [trials])
-    write_atomically(Path(out), timeline_text(made, Path(out).suffix == ".js"))
+    write_atomically(Path(out), format_timeline(made, Path(out).suffix == ".js"))
     print(f"{out}: {len(made)} lists of {design.n_trials} trials, one a {lists}")
 
 

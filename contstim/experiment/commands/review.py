@@ -58,7 +58,7 @@ def review(
     reviewer: Annotated[Name | None, Parameter(group=PAGE)] = None,
     scores: Annotated[File | None, Parameter(group=PAGE)] = None,
     rule: Annotated[File | None, Parameter(group=PAGE)] = None,
-    each: Annotated[PositiveInteger | None, Parameter(group=PAGE)] = None,
+    per_source: Annotated[PositiveInteger | None, Parameter(group=PAGE)] = None,
     seed: Annotated[RandomSeed, Parameter(group=PAGE)] = 0,
     decisions: Annotated[tuple[File, ...], Parameter(group=RESULT)] = (),
     reviewers: Annotated[PositiveInteger, Parameter(group=RESULT)] = 1,
@@ -80,7 +80,7 @@ def review(
         log-probabilities of sentences to show, where the table has none
     rule
         instructions to show [built in]
-    each
+    per_source
         maximum number of sentences drawn from a source, with --blind [all]
     seed
         random seed of the draw and the order, with --blind
@@ -97,12 +97,18 @@ def review(
         raise InputError("give either --page, for a reviewer, or --decisions, of reviewers")
     if page is not None and reviewer is None:
         raise InputError("--page needs the name or initials of the reviewer; give --reviewer")
-    given = {"out": out, "reviewer": reviewer, "scores": scores, "rule": rule, "each": each}
+    given = {
+        "out": out,
+        "reviewer": reviewer,
+        "scores": scores,
+        "rule": rule,
+        "per-source": per_source,
+    }
     without_effect = {
         "--page": ("out",) if page is not None else (),
-        "--decisions": ("reviewer", "scores", "rule", "each") if decisions else (),
+        "--decisions": ("reviewer", "scores", "rule", "per-source") if decisions else (),
         "--blind": ("scores",) if blind else (),
-        "a table": ("each",) if table is not None else (),
+        "a table": ("per-source",) if table is not None else (),
     }
     for option, names in without_effect.items():
         for name in names:
@@ -111,7 +117,7 @@ def review(
     if table is not None:
         _review(table, page, reviewer or "", scores, rule, decisions, reviewers, out)
     else:
-        _judge_blind(blind, page, reviewer or "", rule, each, seed, decisions, out)
+        _judge_blind(blind, page, reviewer or "", rule, per_source, seed, decisions, out)
 
 
 def _review(
@@ -125,12 +131,12 @@ def _review(
     out: str | None,
 ) -> None:
     from contstim.experiment.review import (
-        REVIEW_RULE,
-        approved_rows,
+        REVIEW_INSTRUCTIONS,
+        list_sentences,
         read_decisions,
-        review_page,
-        sentences_of,
-        summarise,
+        render_review_page,
+        select_approved_rows,
+        summarise_decisions,
     )
     from contstim.models.registry import load_model
     from contstim.selection.scores import read_scores
@@ -138,21 +144,23 @@ def _review(
     table = read_table(path)
     if page is not None:
         log_probs = None if scores is None else read_scores(scores)
-        text = review_page(table, reviewer, _read_rule(rule) or REVIEW_RULE, log_probs)
+        text = render_review_page(
+            table, reviewer, _read_rule(rule) or REVIEW_INSTRUCTIONS, log_probs
+        )
         refuse_overwriting(page, [path, scores, rule])
         write_atomically(Path(page), text)
-        print_message(f"{page}: {len(sentences_of(table))} sentences for {reviewer}")
+        print_message(f"{page}: {len(list_sentences(table))} sentences for {reviewer}")
         return
     decisions = read_decisions(*decided)
     if out != "-":
-        for line in summarise(table, decisions, reviewers):
+        for line in summarise_decisions(table, decisions, reviewers):
             print(line)
     if out is not None:
 
         def score(spec: str, sentences: Sequence[str]) -> FloatArray:
             return load_model(spec).score(sentences)
 
-        rows = approved_rows(table, decisions, score, reviewers)
+        rows = select_approved_rows(table, decisions, score, reviewers)
         write_table(rows, out, [path, *decided])
         print_message(f"{out}: {len(rows)} of {len(table)} rows have only approved sentences")
 
@@ -162,18 +170,18 @@ def _judge_blind(
     page: str | None,
     reviewer: str,
     rule: str | None,
-    each: int | None,
+    per_source: int | None,
     seed: int,
     decided: Sequence[str],
     out: str | None,
 ) -> None:
     from contstim.experiment.review import (
-        BLIND_RULE,
-        blind_page,
-        english_shares,
+        BLIND_INSTRUCTIONS,
+        approval_shares,
         kappa,
         read_decisions,
         read_source,
+        render_blind_page,
     )
 
     files: dict[str, str] = {}
@@ -184,13 +192,15 @@ def _judge_blind(
         files[name] = file
     sources = {name: read_source(file) for name, file in files.items()}
     if page is not None:
-        text = blind_page(sources, reviewer, _read_rule(rule) or BLIND_RULE, each, seed)
+        text = render_blind_page(
+            sources, reviewer, _read_rule(rule) or BLIND_INSTRUCTIONS, per_source, seed
+        )
         refuse_overwriting(page, [*files.values(), rule])
         write_atomically(Path(page), text)
         print_message(f"{page}: sentences for {reviewer} to judge")
         return
     decisions = read_decisions(*decided)
-    shares = english_shares(sources, decisions)
+    shares = approval_shares(sources, decisions)
     if out is not None:
         write_table(shares, out, [*files.values(), *decided])
     if out != "-":

@@ -113,15 +113,15 @@ def _read(
     plan = None
     if path.is_dir():
         from contstim.experiment.adaptive import scores_path
-        from contstim.experiment.collected import read_collected
         from contstim.experiment.schema import PILOT_FILE
         from contstim.experiment.study import read_study
+        from contstim.experiment.study_data import read_study_data
 
         study = read_study(path)
         plan = study.adaptive
         if scores is None and plan is not None:
             scores = read_scores(scores_path(study))
-        collected = read_collected(study, path / PILOT_FILE if pilot else None)
+        collected = read_study_data(study, path / PILOT_FILE if pilot else None)
         choices = _tidy(collected.choices)
     elif pilot:
         raise InputError(f"--pilot belongs to the folder of a study; {path} is a table")

@@ -2,7 +2,7 @@
 
 /** @typedef {import("./types").Question} Question */
 
-const LONGEST_RESPONSE = 5000; // characters that are taken of a text
+const MAX_RESPONSE_LENGTH = 5000; // characters that are taken of a text
 
 const PLUGINS = {
   text: () => window.jsPsychSurveyText,
@@ -102,7 +102,7 @@ function label(title) {
     const field = /** @type {HTMLInputElement | HTMLTextAreaElement | null} */ (
       question.querySelector("input[type=text], textarea")
     );
-    if (field) field.maxLength = LONGEST_RESPONSE;
+    if (field) field.maxLength = MAX_RESPONSE_LENGTH;
     if (!field) question.setAttribute("role", "group");
     (field ?? question).setAttribute("aria-labelledby", prompt.id);
   }

@@ -1,6 +1,6 @@
 """From the store and from raw logs to the tables of the analysis.
 
-Tests `contstim.experiment.collected`, `contstim.experiment.importing`,
+Tests `contstim.experiment.study_data`, `contstim.experiment.importing`,
 `contstim.experiment.exporting`.
 """
 
@@ -22,7 +22,6 @@ from talking import answer, answers_to, event, opening, play, silent
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.evaluation.importers import read_choices
-from contstim.experiment.collected import participant_hash, read_collected, recruiter_ids
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import release_sessions, replacement_table
@@ -30,6 +29,7 @@ from contstim.experiment.messages import RequestError, make_bundle, materials_di
 from contstim.experiment.schema import open_data, write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
+from contstim.experiment.study_data import hash_participant, read_recruiter_ids, read_study_data
 from contstim.tables import read_table
 
 
@@ -49,7 +49,7 @@ def filled(study: Study) -> Study:
 
 
 def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> None:
-    choices = read_collected(filled).choices
+    choices = read_study_data(filled).choices
     assert len(choices) == 6 + 6 + 2 + 1  # of LEFT's three answers one is to a check
     keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "stimulus", "group"]
     keys += ["kind_1", "kind_2"]
@@ -63,7 +63,7 @@ def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> 
         assert pairs.where(pairs.notna(), None).to_numpy().tolist() == (
             wanted[["model_1", "model_2"]].astype(object).to_numpy().tolist()
         )
-    whole = choices[choices["participant"].isin(read_collected(filled).whole)]
+    whole = choices[choices["participant"].isin(read_study_data(filled).complete_participants)]
     ratings = whole[whole["condition"] != "catch"]["rating"]
     assert (ratings == -1.5).all()
     assert whole[whole["condition"] == "catch"]["rating"].tolist().count(1.5) == 1
@@ -71,14 +71,14 @@ def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> 
 
 
 def test_the_tables_of_sessions_checks_and_conflicts(filled: Study) -> None:
-    collected = read_collected(filled)
+    collected = read_study_data(filled)
     sessions = collected.sessions
     assert sessions["outcome"].tolist() == ["complete", "complete", "unfinished", "unfinished"]
     assert sessions["n_answered"].tolist() == [6, 6, 2, 1]
     assert sessions["n_trials"].tolist() == [6] * 4
     assert sessions["catch_right"].tolist()[:2] == [2, 1]
     assert sessions["checks_right"].tolist()[:2] == [2, 2]
-    assert len(collected.whole) == 2
+    assert len(collected.complete_participants) == 2
     assert collected.conflicts["choice"].tolist() == [3]
     assert collected.events["kind"].tolist() == ["blur"]
     assert len(collected.checks) == 2 + 2 + 1
@@ -91,20 +91,20 @@ def test_the_tables_of_sessions_checks_and_conflicts(filled: Study) -> None:
 
 
 def test_hashes_are_the_same_in_a_study_and_others_in_another(filled: Study) -> None:
-    first = read_collected(filled).sessions["participant"].tolist()
-    assert first == read_collected(filled).sessions["participant"].tolist()
+    first = read_study_data(filled).sessions["participant"].tolist()
+    assert first == read_study_data(filled).sessions["participant"].tolist()
     assert len(set(first)) == 4
-    assert participant_hash("a", "s", "GOOD") != participant_hash("b", "s", "GOOD")
-    assert participant_hash("a", "s", None) != participant_hash("a", "t", None)
-    assert participant_hash("a", "s", "x") == participant_hash("a", "t", "x")
-    assert participant_hash("a", "s", "x") != participant_hash("a", "s", None)
+    assert hash_participant("a", "s", "GOOD") != hash_participant("b", "s", "GOOD")
+    assert hash_participant("a", "s", None) != hash_participant("a", "t", None)
+    assert hash_participant("a", "s", "x") == hash_participant("a", "t", "x")
+    assert hash_participant("a", "s", "x") != hash_participant("a", "s", None)
 
 
 def test_reading_changes_nothing(filled: Study) -> None:
     path = filled.folder / "collected.sqlite3"
     before = path.read_bytes()
-    read_collected(filled)
-    recruiter_ids(filled)
+    read_study_data(filled)
+    read_recruiter_ids(filled)
     assert path.read_bytes() == before
 
 
@@ -174,7 +174,7 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     assert (found.sessions, found.added, found.conflicts, found.notes) == (2, 8, 0, ())
     again = import_logs(study, [folder])
     assert (again.added, again.notes) == (0, ())
-    collected = read_collected(study)
+    collected = read_study_data(study)
     assert collected.sessions["outcome"].tolist() == ["complete", "unfinished"]
     assert collected.sessions["source"].tolist() == ["import"] * 2
     assert collected.sessions["started_at"].iloc[0] == "2026-11-21T11:58:00.000+00:00"
@@ -186,7 +186,7 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
             assert bundle["assignment"] == wanted
         sent = [line["answers"][0] for line in lines if "answers" in line]
         store.add_answers(token, sent).result()
-    served = read_collected(study, tmp_path / "other.sqlite3").choices
+    served = read_study_data(study, tmp_path / "other.sqlite3").choices
     imported = collected.choices[collected.choices["assignment"] == 2]
     columns = [c for c in served.columns if c not in ("participant", "received_at")]
     assert imported[columns].to_csv() == served[columns].to_csv()
@@ -207,9 +207,9 @@ def test_how_a_session_began_may_be_in_the_file_that_is_imported_second(
         data = tmp_path / f"{name}.sqlite3"
         for paths in order:
             assert import_logs(study, paths, data).notes == ()
-        sessions = read_collected(study, data).sessions
+        sessions = read_study_data(study, data).sessions
         assert sessions["started_at"].item() == "2026-11-21T11:58:00.000+00:00"
-        ids = recruiter_ids(study, data)
+        ids = read_recruiter_ids(study, data)
         assert ids[["recruiter_id", "STUDY_ID"]].to_numpy().tolist() == [["5f0c", "s1"]]
         with closing(open_data(data)) as connection:
             assert connection.execute("SELECT count(*) FROM consents").fetchone()[0] == 1
@@ -229,13 +229,13 @@ def test_the_right_answer_that_a_design_gives_is_kept(
     study = read_study(study.folder)
     with Store(study) as store:
         play(store, "A")  # who chooses sentence 1
-    choices = read_collected(study).choices
+    choices = read_study_data(study).choices
     given = choices["condition"].str.startswith("random")
     assert set(choices.loc[given, "expected"]) == {right}
     assert set(choices.loc[choices["condition"] == "catch", "expected"]) == {1}
     others = choices[~given & (choices["condition"] != "catch")]
     assert others["expected"].isna().all()
-    counts = read_collected(study).sessions[["catch_right", "catch_shown"]].to_numpy().tolist()
+    counts = read_study_data(study).sessions[["catch_right", "catch_shown"]].to_numpy().tolist()
     assert counts == [[2 + int(given.sum()) * (right == 1), 2 + int(given.sum())]]
     for wrong in ("3", "left"):
         table.assign(expected=wrong).to_csv(path, index=False)
@@ -262,7 +262,7 @@ def test_answers_to_other_trials_are_refused(
     assert "it comes from a page with other trials" in told
     assert told.count("\n") == 1
     assert main([*command, str(half)]) == 1
-    assert read_collected(changed).sessions["session"].tolist() == ["session-2"]
+    assert read_study_data(changed).sessions["session"].tolist() == ["session-2"]
 
 
 def test_answers_on_another_scale_are_refused(study: Study, tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_imported_sessions_end_as_the_server_would_have_ended_them(
         for value in line.get("answers", []):
             value["choice"] = 1 if value["trial"] == "n1" else -1
     import_logs(study, [write(tmp_path / "x.jsonl", failed + late + slow + right)])
-    ends = read_collected(study).sessions.set_index("session")["outcome"].to_dict()
+    ends = read_study_data(study).sessions.set_index("session")["outcome"].to_dict()
     assert ends == {
         "session-1": "failed_checks",
         "session-2": "time_limit",
@@ -353,7 +353,7 @@ def test_imported_sessions_end_as_the_server_would_have_ended_them(
     }
     write(tmp_path / "rest.jsonl", log(study, 3, "session-3")[3:])
     assert import_logs(study, [tmp_path / "rest.jsonl"]).added == 6
-    ends = read_collected(study).sessions.set_index("session")["outcome"].to_dict()
+    ends = read_study_data(study).sessions.set_index("session")["outcome"].to_dict()
     assert (ends["session-1"], ends["session-3"]) == ("failed_checks", "complete")
 
 
@@ -399,7 +399,7 @@ def test_a_line_that_is_left_out_makes_no_session(study: Study, tmp_path: Path) 
         ],
     )
     assert import_logs(study, [path]).sessions == 1
-    assert read_collected(study).sessions["group"].tolist() == [1]
+    assert read_study_data(study).sessions["group"].tolist() == [1]
 
 
 def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
@@ -421,13 +421,13 @@ def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
     assert main(["experiment", "import", str(study.folder), str(logs)]) == 2
     what = f"contstim: cannot use {path} as the study's data: database or disk is full\n"
     assert capsys.readouterr().err == what
-    assert read_collected(study).sessions.empty
+    assert read_study_data(study).sessions.empty
     fill("UPDATE OF released_at ON sessions")
     assert import_logs(study, [logs]).added == 6
     release = ["experiment", "release", str(study.folder), "--session", "session-1"]
     assert main(release) == 2
     assert capsys.readouterr().err == what
-    assert read_collected(study).sessions["released"].tolist() == [""]
+    assert read_study_data(study).sessions["released"].tolist() == [""]
 
 
 def _empty(tmp_path: Path) -> Path:
@@ -479,7 +479,7 @@ def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_
     found = import_logs(study, [write(tmp_path / "x.jsonl", lines)])
     assert found.added == 6
     assert "is left out, which holds other signs than ids may" in found.notes[0]
-    assert recruiter_ids(study)["recruiter_id"].tolist() == [None]
+    assert read_recruiter_ids(study)["recruiter_id"].tolist() == [None]
 
 
 def test_replacement_frees_the_assignments(
@@ -506,7 +506,7 @@ def test_replacement_frees_the_assignments(
         assert assignment in assignments
         # Excluded sessions do not take their assignments back.
         assert store.summary().result()["free"] == 0
-    assert len(read_collected(filled).choices) == 15
+    assert len(read_study_data(filled).choices) == 15
     assert main([*command, "--out", str(out)]) == 0
     assert pd.read_csv(out)["released"].tolist() == ["excluded", "abandoned", "abandoned"]
 
@@ -525,21 +525,21 @@ def test_who_is_answering_keeps_the_place_and_who_comes_back_has_it_again(
     with Store(filled) as store:
         token, _, _ = store.open(opening(filled, "LEFT")).result()
         store.add_events(token, [event("blur")]).result()
-    sessions = read_collected(filled).sessions
+    sessions = read_study_data(filled).sessions
     assert sessions["released"].tolist().count("abandoned") == 1
 
 
 def test_release(filled: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    sessions = read_collected(filled).sessions
+    sessions = read_study_data(filled).sessions
     name = sessions["session"][2]
     command = ["experiment", "release", str(filled.folder)]
-    assert main([*command, "--session", name, "--why", "withdrawn"]) == 0
+    assert main([*command, "--session", name, "--reason", "withdrawn"]) == 0
     assert capsys.readouterr().out.split() == [name]
-    assert read_collected(filled).sessions["released"].tolist() == ["", "", "withdrawn", ""]
+    assert read_study_data(filled).sessions["released"].tolist() == ["", "", "withdrawn", ""]
     assert main([*command, "--session", "none-such"]) == 2
     assert "there is no session 'none-such'" in capsys.readouterr().err
     assert main(command) == 2
-    assert main([*command, "--idle", "0"]) == 0
+    assert main([*command, "--timeout", "0"]) == 0
     assert capsys.readouterr().out.split() == [sessions["session"][3]]
     assert release_sessions(filled, {name: "again"}) == []
 
@@ -556,13 +556,13 @@ def test_everybody_who_fails_is_replaced(
 
 def test_replacement_without_rules_lists_who_stopped(filled: Study) -> None:
     none = pd.DataFrame(columns=["participant", "rule", "detail"])
-    table = replacement_table(read_collected(filled), none)
+    table = replacement_table(read_study_data(filled), none)
     assert table["group"].tolist() == [1, 2]
 
 
 def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
     folder = tmp_path / "ds"
-    write_psychds(filled, read_collected(filled), folder)
+    write_psychds(filled, read_study_data(filled), folder)
     rows = check_psychds(folder)
     assert rows["data/study-study_task-choices_data.csv"] == 15
     assert {"README.md", "materials"} < {path.name for path in folder.iterdir()}
@@ -615,7 +615,7 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
 
 def test_row_ids_of_other_data_sets_are_unique(filled: Study, tmp_path: Path) -> None:
     folder = tmp_path / "ds"
-    write_psychds(filled, read_collected(filled), folder)
+    write_psychds(filled, read_study_data(filled), folder)
     path = folder / "dataset_description.json"
     text = path.read_text("utf-8").replace('"name": "rating"', '"name": "row_id"')
     path.write_text(

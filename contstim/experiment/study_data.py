@@ -17,7 +17,7 @@ import pandas as pd
 from contstim.display import displayable
 from contstim.experiment.schema import data_path, open_data, read_salt, session_code
 from contstim.experiment.study import Study
-from contstim.experiment.trials import ISSUED_WITH, Trial, filled, numbered_by
+from contstim.experiment.trials import SELECTION_COLUMNS, Trial, fill_blanks, get_number_column
 from contstim.files import digest
 from contstim.tables import CHOICES, read_table
 from contstim.trial_kinds import TRIAL_KINDS, infer_kind
@@ -62,7 +62,7 @@ _COLUMNS = {
 
 @displayable
 @dataclass(frozen=True, eq=False)
-class Collected:
+class StudyData:
     """The data of a study as tables, without recruiters' ids.
 
     Attributes
@@ -121,13 +121,13 @@ class Collected:
         return {name: getattr(self, name) for name in names}
 
     @property
-    def whole(self) -> list[str]:
+    def complete_participants(self) -> list[str]:
         """The participants who answered every trial."""
-        done = self.sessions["n_answered"] == self.sessions["n_trials"]
-        return self.sessions.loc[done, "participant"].tolist()
+        is_complete = self.sessions["n_answered"] == self.sessions["n_trials"]
+        return self.sessions.loc[is_complete, "participant"].tolist()
 
 
-def participant_hash(salt: str, session: str, recruiter_id: str | None) -> str:
+def hash_participant(salt: str, session: str, recruiter_id: str | None) -> str:
     """Return 16 hexadecimal digits that stand for a participant.
 
     They cannot be turned back, nor be compared between studies: each data file has a salt of its
@@ -137,7 +137,7 @@ def participant_hash(salt: str, session: str, recruiter_id: str | None) -> str:
     return digest(f"{salt}:{identity}")[:16]
 
 
-def read_collected(study: Study, data: Path | None = None) -> Collected:
+def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     """Read the data of a study; the data file is not changed.
 
     Parameters
@@ -165,7 +165,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
             for table in ("answers", "blocks", "events", "responses", "allocations")
         )
     names = {
-        row["session"]: participant_hash(salt, row["session"], row["recruiter_id"])
+        row["session"]: hash_participant(salt, row["session"], row["recruiter_id"])
         for row in sessions
     }
     issued: dict[str, list[sqlite3.Row]] = defaultdict(list)
@@ -195,7 +195,7 @@ def read_collected(study: Study, data: Path | None = None) -> Collected:
     columns = _COLUMNS | _of_trials(study, rows.pop("details"))
     tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
     shown = {row["materials"]: row["content"] for row in sessions if row["content"]}
-    return Collected(**tables, materials=shown)
+    return StudyData(**tables, materials=shown)
 
 
 def _of_sessions(
@@ -223,15 +223,15 @@ def _of_sessions(
     for session in sessions:
         first_answers = first[session["session"]]
         person = {"participant": names[session["session"]], "group": session["group_number"]}
-        trials = filled(
+        trials = fill_blanks(
             study.design.trials[session["assignment"]], blocks.get(session["session"], [])
         )
         answered, tests = [], []
         catch: list[bool] = []
         for trial in (*study.practice_trials, *trials):
-            if trial.trial not in first_answers:
+            if trial.id not in first_answers:
                 continue
-            answer = first_answers[trial.trial]
+            answer = first_answers[trial.id]
             choice, expected = answer["choice"], trial.expected
             right = None if expected is None else shown.is_correct(choice, expected)
             tested = {**answer, **person, "expected": expected, "right": right}
@@ -246,7 +246,7 @@ def _of_sessions(
             details = shown.detail_columns(answer["detail"])
             place = _place(person, session, trial, answer)
             rows["details"] += [{**person, "name": name} for name in details]
-            of_pair = of_pool.get(int(trial.trial[1:]), no_pair)
+            of_pair = of_pool.get(int(trial.id[1:]), no_pair)
             line = {**details, **of_pair, **trial.row, **trial.shown, **place}
             # Of what a pool says these alone take the place of what the study numbered itself.
             line |= {name: of_pair[name] for name in ("item", "stimulus") if name in of_pair}
@@ -273,7 +273,7 @@ def _of_pool(study: Study) -> dict[int, dict[str, Any]]:
     if study.adaptive is None or not path.is_file():
         return {}
     pool = read_table(path, cells="text")
-    made = {*study.design.columns, *ISSUED_WITH, "stimulus", "row_id"} - {"item"}
+    made = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"} - {"item"}
     table = pool[[name for name in pool if name not in made]].fillna("")
     if "item" in table:
         table["item"] = table["item"].replace("", None)
@@ -288,7 +288,7 @@ def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, 
     pair = study.presentation.is_pair
     usual = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
     unlisted = {*usual} if pair else {*usual, "participant"}
-    of_design = (*study.design.columns, *(() if study.adaptive is None else ISSUED_WITH))
+    of_design = (*study.design.columns, *(() if study.adaptive is None else SELECTION_COLUMNS))
     of_design += tuple(_of_pool(study).get(1, {}))
     others = [column for column in dict.fromkeys(of_design) if column not in unlisted]
     listed = (*usual, *others)
@@ -315,7 +315,7 @@ def _place(
         "kind": _kind(trial),
         "assignment": session["assignment"],
         "item": trial.row.get("item") or None,
-        numbered_by(trial.row): int(trial.trial[1:]),
+        get_number_column(trial.row): int(trial.id[1:]),
         **{key: answer[key] for key in _ANSWER},
     }
 
@@ -377,7 +377,7 @@ def _session(
     }
 
 
-def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
+def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     """Return who is who: ``participant`` (the hash), ``recruiter_id`` and the kept parameters.
 
     Of two imported sessions that give one recruiter's id each is a participant. Personal data;
@@ -386,7 +386,7 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     Raises
     ------
     InputError
-        As `read_collected`.
+        As `read_study_data`.
     """
     with closing(open_data(data_path(study, data))) as connection:
         salt = read_salt(connection)
@@ -400,7 +400,7 @@ def recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     names += ["jatos_result"] if any("jatos_result" in one for one in parameters_of) else []
     people = [
         {
-            "participant": participant_hash(salt, row["session"], row["recruiter_id"]),
+            "participant": hash_participant(salt, row["session"], row["recruiter_id"]),
             "recruiter_id": row["recruiter_id"] or row["claimed"],
             **{name: parameters.get(name) for name in names},
         }
