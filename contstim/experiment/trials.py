@@ -186,8 +186,8 @@ def read_design(
     path
         A CSV file with a row per participant and trial: ``participant, group, trial, condition``,
         what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
-        and others; `get_number_column` says which rows show the same, failing which equal rows do. A
-        row of the condition `ADAPTIVE` without sentences is a place for a trial chosen later.
+        and others; `get_number_column` says which rows show the same, failing which equal rows do.
+        A row of the condition `ADAPTIVE` without sentences is a place for a trial chosen later.
     checks
         Attention checks to put between.
     presentation

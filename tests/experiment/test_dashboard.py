@@ -17,8 +17,8 @@ def test_the_summary(study: Study) -> None:
         token, bundle, _ = store.open(opening(study, "secret-id")).result()
         own = study.design.trials[bundle["assignment"]]
         catch = [t for t in own if t.condition == "catch"]
-        sent = [answer(catch[0].trial, -1 if catch[0].expected == "left" else 1)]
-        sent += [answer(catch[1].trial, 1 if catch[1].expected == "left" else -1)]
+        sent = [answer(catch[0].id, -1 if catch[0].expected == "left" else 1)]
+        sent += [answer(catch[1].id, 1 if catch[1].expected == "left" else -1)]
         sent += [answer("a1", -3), answer("p1")]
         store.add_answers(token, [*sent, answer("a1", -2)]).result()
         found = store.summary().result()

@@ -287,7 +287,7 @@ def test_faults_in_raw_logs_cost_what_has_them(
     session = str(uuid.uuid4())
     digest = study.trials_digests[1]
     head = {"session": session, "group": 1, "assignment": 1, "digest": digest}
-    trial = study.design.trials[1][0].trial
+    trial = study.design.trials[1][0].id
     good, other = answer(trial), answer(trial, 1)
     path = write(
         tmp_path / "x.jsonl",
