@@ -25,7 +25,7 @@ from contstim import load_model, pool
 from contstim.models.base import SentenceModel
 from contstim.models.devices import limit_torch_threads
 from contstim.text import read_sentences
-from contstim.training.distilling import distill
+from contstim.training.distillation import distill
 from contstim.training.options import FitOptions
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 from contstim.models.recurrent import NetworkConfig, load_network, save_network
+from contstim.training.corpus import TokenCorpus, read_text
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import perplexity, train_recurrent
-from contstim.training.text import TokenCorpus, read_text
 
 # Narrower than the 256 of Golan et al. so that a file is about 8 MB.
 EMBEDDING = 208
@@ -55,7 +55,7 @@ def main() -> None:
     save_network(target, load_network(trained)[0], record, "int8")
     small = load_network(target)[0]
     heldout = read_text([args.build / "heldout.txt"], "keep")
-    unseen = TokenCorpus.of(heldout, small.vocabulary, [1.0])
+    unseen = TokenCorpus.from_text(heldout, small.vocabulary, [1.0])
     print(
         f"held-out perplexity {record['heldout_perplexity']:.2f} as trained, "
         f"{perplexity(small, unseen):.2f} as exported ({target.stat().st_size / 1e6:.2f} MB)"

@@ -41,7 +41,7 @@ def cola(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def student(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a student of the tiny model."""
-    from contstim.training.distilling import distill
+    from contstim.training.distillation import distill
     from contstim.training.options import FitOptions
 
     out = tmp_path_factory.mktemp("student") / "student"

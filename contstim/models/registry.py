@@ -261,14 +261,14 @@ if find_spec("contstim.training") is not None:
     register_family(
         "student",
         "network that imitates a model's sentence score, from `contstim models distill`",
-        "contstim.training.learnt.student:StudentModel",
-        "contstim.training.learnt:student_kind",
+        "contstim.training.encoders.student:StudentModel",
+        "contstim.training.encoders:student_kind",
     )
     register_family(
         "classifier",
         "acceptability classifier, from `contstim models finetune`",
-        "contstim.training.learnt.classifier:ClassifierModel",
-        "contstim.training.learnt:classifier_kind",
+        "contstim.training.encoders.classifier:ClassifierModel",
+        "contstim.training.encoders:classifier_kind",
     )
 
 

@@ -29,8 +29,8 @@ from contstim.text.language import Language
 from contstim.text.languages import detect_language, get_language
 from contstim.text_files import read_lines
 from contstim.training.options import (
-    DISTILLING,
-    FINETUNING,
+    DISTILLATION_DEFAULTS,
+    FINETUNING_DEFAULTS,
     AdaptOptions,
     FitOptions,
     TrainingOptions,
@@ -357,7 +357,7 @@ def adapt(
     out
         folder to write
     """
-    from contstim.training.adapting import adapt as adapt_model
+    from contstim.training.adaptation import adapt as adapt_model
 
     adaptation = adapt_model(
         base,
@@ -414,7 +414,7 @@ class Fitting:
     """
 
     epochs: Annotated[int | None, integer_parameter(1, 10_000)] = None
-    batch: PositiveInteger = DISTILLING.batch
+    batch: PositiveInteger = DISTILLATION_DEFAULTS.batch
     learning_rate: Annotated[float | None, float_parameter(above=0, most=1, metavar="RATE")] = None
     layers: PositiveInteger | None = None
     precision: Precision = "bfloat16"
@@ -469,7 +469,7 @@ def distill(
     """
     from contstim.models.devices import limit_torch_threads
     from contstim.models.registry import load_model
-    from contstim.training.distilling import distill as distill_model
+    from contstim.training.distillation import distill as distill_model
 
     refuse_overwriting(out, [text, heldout])
     sentences = read_sentences(text)[:limit]
@@ -481,7 +481,7 @@ def distill(
             Path(out),
             base=base,
             heldout=others,
-            options=fitting.options(DISTILLING),
+            options=fitting.options(DISTILLATION_DEFAULTS),
             cache=None if cache is None else Path(cache),
             seed=fitting.seed,
             device=fitting.device,
@@ -529,7 +529,7 @@ def finetune(
             Path(out),
             task=task,
             restarts=restarts,
-            options=fitting.options(FINETUNING),
+            options=fitting.options(FINETUNING_DEFAULTS),
             seed=fitting.seed,
             device=fitting.device,
         )

@@ -25,18 +25,18 @@ from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.recurrent import read_tensors, tensor_bytes
 from contstim.text.cola import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
-from contstim.training.folders import training_line, write_learnt
-from contstim.training.learnt.classifier import graded, vote
-from contstim.training.learnt.encoder import Encoder, open_encoder
-from contstim.training.learnt.model import tokenizer_of
-from contstim.training.members import (
-    RecordedRows,
-    TrainableMember,
+from contstim.training.encoders.base import wrap_tokenizer
+from contstim.training.encoders.classifier import majority_vote, score_logits
+from contstim.training.encoders.network import Encoder, load_encoder
+from contstim.training.fitting import (
+    CachedSentences,
+    TrainableEncoder,
+    add_head,
+    cache_frozen_layers,
     fit,
-    initial_member,
-    record_lower,
 )
-from contstim.training.options import FINETUNING, FitOptions
+from contstim.training.options import FINETUNING_DEFAULTS, FitOptions
+from contstim.training.saving import training_line, write_learnt
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Restart:
     Attributes
     ----------
     weights
-        As `TrainableMember.trained` gives them.
+        As `TrainableEncoder.trained` gives them.
     margins
         For each development set the margins of its sentences, (S,).
     row
@@ -104,7 +104,9 @@ TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
 _TRIES = 3
 
 
-def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: str) -> RecordedRows:
+def prepare_sentences(
+    encoder: Encoder, sentences: list[str], layers: int | None, name: str
+) -> CachedSentences:
     """Tokenise sentences, words that cannot be written as unk, and run the frozen layers.
 
     Raises
@@ -113,24 +115,24 @@ def rows_of(encoder: Encoder, sentences: list[str], layers: int | None, name: st
         If a sentence has more tokens than the network takes.
     """
     can = encoder.tokenizer.is_fast and encoder.tokenizer.unk_token_id is not None
-    tokenizer = tokenizer_of(encoder.tokenizer, name, "unk" if can else "error")
+    tokenizer = wrap_tokenizer(encoder.tokenizer, name, "unk" if can else "error")
     encoded = tokenizer.encode(sentences)
     for sentence, e in zip(sentences, encoded, strict=True):
         check_length(sentence, len(e.ids), encoder.max_tokens, name)
-    return record_lower(encoder, [e.ids for e in encoded], layers)
+    return cache_frozen_layers(encoder, [e.ids for e in encoded], layers)
 
 
 def train_classifier(
     encoder: Encoder,
-    rows: RecordedRows,
+    rows: CachedSentences,
     labels: IntArray,
     options: FitOptions,
     seed: int,
     order: int,
     label: str,
-) -> tuple[TrainableMember, list[float]]:
+) -> tuple[TrainableEncoder, list[float]]:
     """Train one network: a head of `seed`, sentences in an `order`; return it and its losses."""
-    member = initial_member(encoder, 2, options.layers, seed)
+    member = add_head(encoder, 2, options.layers, seed)
 
     def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
         """Return the mean cross-entropy of a batch's labels."""
@@ -146,18 +148,21 @@ class _Cola:
 
     encoder: Encoder
     parts: dict[str, LabelledSentences]
-    rows: dict[str, RecordedRows]
+    rows: dict[str, CachedSentences]
     options: FitOptions
 
     @classmethod
     def read(cls, base: str, data: Path, options: FitOptions, device: str) -> _Cola:
         """Read the folder and open the encoder."""
         parts = read_cola_folder(data)
-        encoder = open_encoder(base, device)
-        rows = {n: rows_of(encoder, p.sentences, options.layers, base) for n, p in parts.items()}
+        encoder = load_encoder(base, device)
+        rows = {
+            n: prepare_sentences(encoder, p.sentences, options.layers, base)
+            for n, p in parts.items()
+        }
         return cls(encoder, parts, rows, options)
 
-    def train(self, seed: int, label: str) -> tuple[TrainableMember, list[float]]:
+    def train(self, seed: int, label: str) -> tuple[TrainableEncoder, list[float]]:
         """Train a head of `seed` on the first part, in an order of the same seed."""
         train = PARTS[0]
         labels = self.parts[train].labels
@@ -193,7 +198,7 @@ def finetune(
     *,
     task: str = "cola",
     restarts: int = 10,
-    options: FitOptions = FINETUNING,
+    options: FitOptions = FINETUNING_DEFAULTS,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
@@ -323,7 +328,7 @@ def _sound_restarts(
 def _one(cola: _Cola, seed: int, label: str) -> Restart:
     started = time.monotonic()
     member, losses = cola.train(seed, label)
-    margins = {p: graded(cola.rows[p].outputs(member), "margin") for p in PARTS[1:]}
+    margins = {p: score_logits(cola.rows[p].outputs(member), "margin") for p in PARTS[1:]}
     mcc = {p: cola.mcc(p, margins[p]) for p in PARTS[1:]}
     row: dict[str, Any] = {
         "seed": seed,
@@ -346,7 +351,9 @@ def _summary(
             "mean": float(values.mean()),
             "sd": float(values.std()),
             "best": float(values[0]),
-            "majority": cola.mcc(part, vote([restart.margins[part] for restart in voters])),
+            "majority": cola.mcc(
+                part, majority_vote([restart.margins[part] for restart in voters])
+            ),
         }
     return by_part
 

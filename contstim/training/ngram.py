@@ -17,7 +17,7 @@ from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.settings import PositiveInt, settings
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.training.text import read_text, training_sentences
+from contstim.training.corpus import read_text, tokenize_lines
 
 _RESERVED = (UNKNOWN, START, END)
 
@@ -134,7 +134,7 @@ def read_corpus(
 
 def _refuse_reserved(paths: Sequence[Path], punctuation: str, language: Language) -> None:
     for path in paths:
-        for number, tokens in training_sentences(path, punctuation, language):
+        for number, tokens in tokenize_lines(path, punctuation, language):
             for word in _RESERVED:
                 if word in tokens:
                     raise InputError(
@@ -229,7 +229,7 @@ def count_ngrams(corpus: Corpus, order: int) -> list[Counts]:
     return levels
 
 
-def discounts_of(adjusted: IntArray, n: int, fallback: Discounts | None) -> Discounts:
+def estimate_discounts(adjusted: IntArray, n: int, fallback: Discounts | None) -> Discounts:
     """Return the discounts of adjusted counts 1, 2 and 3 or more.
 
     With n_k n-grams of adjusted count k and Y = n_1 / (n_1 + 2 n_2),
@@ -317,7 +317,7 @@ def kneser_ney(
         keep = level.raw > limit
         if n == 1:
             keep = keep | special if limit else np.ones(size, dtype=np.bool_)
-        triple = discounts_of(adjusted, n, fallback)
+        triple = estimate_discounts(adjusted, n, fallback)
         discount = np.array([0.0, *triple])[np.minimum(adjusted, 3)]
         total = np.bincount(context, weights=adjusted, minlength=n_contexts)
         freed = np.where(keep, discount, adjusted)

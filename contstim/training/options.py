@@ -1,4 +1,4 @@
-"""How models are trained: the options of each training, which the commands take theirs from."""
+"""Training options of recurrent networks, of domain adaptation and of models with an encoder."""
 
 from __future__ import annotations
 
@@ -7,61 +7,70 @@ from typing import Annotated
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.settings import PositiveInt, option, settings, validate_choice
+from contstim.settings import PositiveInt, settings, validate_choice
 
-_Passes = Annotated[float, Field(ge=0, le=10_000)]
-_Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+_Epochs = Annotated[float, Field(ge=0, le=10_000)]
+_LearningRate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+_Precision = Annotated[str, validate_choice(("float32", "bfloat16"))]
 
 
 @settings
 class TrainingOptions:
-    """How a recurrent network is trained.
+    """Options for training a recurrent network.
 
-    The loss is the cross-entropy of the next token. Most of the run uses a sampled softmax
-    (`contstim.training.recurrent.Negatives`), the last part the full one, since a sampled
-    normaliser leaves probabilities slightly uncalibrated. AdamW; the learning rate rises over
-    `warmup` steps and then falls linearly to 0 at the end of the run.
+    The loss is the cross-entropy of the next token. A first phase approximates its normaliser with
+    a sampled softmax (`contstim.training.softmax.NegativeSamples`). A second phase uses the full
+    softmax, because a sampled normaliser leaves the probabilities slightly uncalibrated. The
+    optimizer is AdamW. Its learning rate increases linearly over `warmup` steps and is multiplied
+    by a factor that decreases linearly from 1 to 0 over all steps.
 
     Attributes
     ----------
     epochs
-        Passes over the text with the sampled softmax; need not be whole.
+        Number of passes over the text with the sampled softmax; fractions are allowed.
     full_epochs
-        Further passes with the full softmax.
+        Number of further passes with the full softmax.
     batch_tokens
-        Predictions a step: sentences of one length, so that nothing is padded.
-    learning_rate, warmup, weight_decay, clip
-        Of AdamW; `clip` bounds the norm of the gradient.
-    head, samples
-        Most frequent tokens always in the sampled softmax, and draws a step from the others
-        (q proportional to count ** 0.75). A vocabulary no larger than their sum is never sampled.
+        Maximum number of predicted tokens per batch. All sentences of a batch have the same
+        length, so that no padding is needed.
+    learning_rate
+        Maximum learning rate.
+    warmup
+        Number of warm-up steps.
+    weight_decay
+        Weight decay of AdamW.
+    clip
+        Maximum norm of the gradient.
+    head
+        Number of most frequent tokens that are always part of the sampled softmax.
+    samples
+        Number of other tokens drawn per step, with probability proportional to count^0.75. The
+        softmax is not sampled if the vocabulary has at most ``head + samples`` tokens.
     precision
-        ``float32``, or ``bfloat16`` for the layer and the matrix products: faster on a processor
-        that has them. The weights that are kept, and the sums of the softmax, stay float32.
+        ``float32``, or ``bfloat16`` for the recurrent layer and the matrix products, which is
+        faster on processors that support it. Weights and softmax sums are float32.
     interval
-        Steps between evaluations on held-out text.
+        Number of steps between evaluations on held-out text.
     heldout_tokens
-        About how many held-out tokens those evaluations use.
+        Approximate number of held-out tokens used in each evaluation.
     patience
-        Evaluations without a better perplexity after which a phase ends early.
+        Number of evaluations without a lower perplexity after which a phase ends.
     checkpoint_every
-        Steps between saved states.
+        Number of steps between saved training states.
     seed
-        Of the first weights, the order of sentences and the sampled softmax.
+        Seed of the initial weights, the order of the sentences and the sampled softmax.
     """
 
-    epochs: _Passes = option(10.0, "passes over the text", "N")
-    full_epochs: _Passes = option(1.0, "further passes with the softmax over all words", "N")
-    batch_tokens: PositiveInt = option(2048, "tokens of a batch", "N")
-    learning_rate: _Rate = option(0.002, "", "RATE")
+    epochs: _Epochs = 10.0
+    full_epochs: _Epochs = 1.0
+    batch_tokens: PositiveInt = 2048
+    learning_rate: _LearningRate = 0.002
     warmup: int = 200
     weight_decay: float = 0.01
     clip: float = 1.0
     head: PositiveInt = 1024
     samples: PositiveInt = 1024
-    precision: Annotated[str, validate_choice(("float32", "bfloat16"))] = option(
-        "float32", "of matrix products"
-    )
+    precision: _Precision = "float32"
     interval: PositiveInt = 500
     heldout_tokens: PositiveInt = 20_000
     patience: PositiveInt = 5
@@ -75,69 +84,71 @@ class TrainingOptions:
 
 @settings
 class AdaptOptions:
-    """How a model is adapted.
+    """Options for adapting a masked model to a domain.
 
     Attributes
     ----------
     steps
-        Most steps.
+        Maximum number of steps.
     batch_tokens
-        Most tokens of a step.
+        Maximum number of tokens per batch.
     learning_rate
-        Of AdamW; it rises over the first tenth of the steps and then falls to 0, both linearly.
+        Maximum learning rate of AdamW. The rate increases linearly over the first tenth of the
+        steps and then decreases linearly to 0.
     mask_share
-        Share of tokens that are hidden (see :func:`contstim.training.adapting.mask_tokens`).
+        Fraction of tokens to predict (see `contstim.training.adaptation.mask_tokens`).
     interval
-        Steps between evaluations.
+        Number of steps between evaluations.
     patience
-        The training stops after so many evaluations without a new best.
+        Number of evaluations without improvement after which training stops.
     seed
-        Seed of the development part, of the order, of what is hidden, and of dropout.
+        Seed of the held-out sentences, the order of the sentences, the masks and dropout.
     """
 
-    steps: Annotated[int, Field(ge=1, le=10**7)] = option(1000, "at most", "N")
-    batch_tokens: PositiveInt = option(1024, "tokens of a batch", "N")
-    learning_rate: _Rate = option(5e-5, "", "RATE")
+    steps: Annotated[int, Field(ge=1, le=10**7)] = 1000
+    batch_tokens: PositiveInt = 1024
+    learning_rate: _LearningRate = 5e-5
     mask_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    interval: PositiveInt = option(50, "steps between evaluations", "N")
-    patience: PositiveInt = option(3, "evaluations without gain", "N")
+    interval: PositiveInt = 50
+    patience: PositiveInt = 3
     seed: int = 0
 
 
 @settings
 class FitOptions:
-    """How a learnt model is trained: AdamW, a linear warm-up and a linear fall to 0, no dropout.
+    """Options for training a student or a classifier.
+
+    The optimizer is AdamW with a linear warm-up and a linear decrease of the learning rate to 0,
+    without dropout.
 
     Attributes
     ----------
     epochs
-        Passes over the sentences.
+        Number of passes over the sentences.
     batch
-        Most sentences of a batch; a batch holds sentences of one length, so nothing is padded.
+        Maximum number of sentences per batch. All sentences of a batch have the same length, so
+        that no padding is needed.
     learning_rate
-        Highest step; None: 0.0768 over the width of the network, which is 1e-4 for BERT base.
+        Maximum learning rate. None: 0.0768 divided by the width of the network, which is 1e-4 for
+        BERT base.
     layers
-        Upper layers that are trained; None: everything.
+        Number of upper layers to train. None: the whole network, including the embeddings.
     weight_decay
-        Of the matrices.
+        Weight decay of matrices; biases and normalisation weights have none.
     warm_up
-        Share of the steps in which the rate rises.
+        Fraction of the steps that belongs to the warm-up.
     precision
-        ``bfloat16`` or ``float32``, of the matrix products; weights are float32.
+        Precision of matrix products, ``bfloat16`` or ``float32``. Weights are float32.
     """
 
-    epochs: Annotated[int, Field(ge=1, le=10_000)] = option(3, "passes", "N")
-    batch: PositiveInt = option(32, "sentences of a batch", "N")
-    learning_rate: _Rate | None = option(
-        None, "highest step (default: 0.0768 over the network's width)", "RATE"
-    )
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = 3
+    batch: PositiveInt = 32
+    learning_rate: _LearningRate | None = None
     layers: int | None = None
     weight_decay: float = 0.01
     warm_up: float = 0.1
-    precision: Annotated[str, validate_choice(("bfloat16", "float32"))] = option(
-        "bfloat16", "of matrix products in training"
-    )
+    precision: _Precision = "bfloat16"
 
 
-#: How students and classifiers are trained unless something else is asked for.
-DISTILLING, FINETUNING = FitOptions(epochs=5), FitOptions(layers=2)
+#: Default options of students and of classifiers.
+DISTILLATION_DEFAULTS, FINETUNING_DEFAULTS = FitOptions(epochs=5), FitOptions(layers=2)

@@ -33,9 +33,9 @@ from contstim.progress import TrainingProgress
 from contstim.text import read_words
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.training.descent import BestWeights, descend
+from contstim.training.corpus import TokenCorpus, TrainingText, read_text
+from contstim.training.optimization import BestCheckpoint, gradient_step
 from contstim.training.options import TrainingOptions
-from contstim.training.text import TokenCorpus, TrainingText, read_text
 
 #: A line of more tokens than this is not a sentence, and would take memory without bound.
 _LONGEST = 2000
@@ -43,16 +43,16 @@ _MOST_REPEATS = 10_000  # of a text in a pass
 _MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
 
 
-def vocabulary_of(text: TrainingText, min_count: int) -> TokenVocabulary:
+def build_vocabulary(text: TrainingText, min_count: int) -> TokenVocabulary:
     """Keep the words seen `min_count` times or more, most frequent first, ties by spelling."""
     counts = text.counts.tolist()
     frequent = [word for word, n in zip(text.words, counts, strict=True) if n >= min_count]
     if not frequent:
         raise InputError(f"no word of the text is seen {min_count} times; lower the minimum count")
-    return ranked_vocabulary(sorted(frequent), text)
+    return sort_vocabulary(sorted(frequent), text)
 
 
-def ranked_vocabulary(words: Iterable[str], text: TrainingText) -> TokenVocabulary:
+def sort_vocabulary(words: Iterable[str], text: TrainingText) -> TokenVocabulary:
     """Put `words` in order, most frequent first; equally frequent ones stay in their order."""
     counts = dict(zip(text.words, text.counts.tolist(), strict=True))
     ordered = sorted(words, key=lambda word: -counts.get(word, 0))
@@ -60,7 +60,7 @@ def ranked_vocabulary(words: Iterable[str], text: TrainingText) -> TokenVocabula
 
 
 @dataclass(frozen=True)
-class Negatives:
+class NegativeSamples:
     """The tokens that stand for the whole vocabulary in the softmax's normaliser.
 
     The `head` most frequent tokens are always there. The tail is represented by K draws with
@@ -81,7 +81,7 @@ def cross_entropy(
     targets: Tensor,
     matrix: Tensor,
     bias: Tensor,
-    negatives: Negatives,
+    negatives: NegativeSamples,
     budget: int = 8_000_000,
 ) -> Tensor:
     """Return the mean loss in nats.
@@ -194,18 +194,18 @@ class Trainer:
         """Whether no step is left."""
         return self.step >= self.total_steps
 
-    def negatives(self) -> Negatives:
+    def negatives(self) -> NegativeSamples:
         """Return the tokens of the step's normaliser."""
         options, device = self.options, self.network.device
         n_outputs = self.network.vocabulary.n_outputs
         if self.full or n_outputs <= options.head + options.samples:
             empty = torch.zeros(0, device=device)
-            return Negatives(n_outputs, empty.long(), empty)
+            return NegativeSamples(n_outputs, empty.long(), empty)
         rng = np.random.default_rng([self.options.seed, 4, self.step])
         drawn = np.searchsorted(self._cumulative, rng.random(options.samples))
         drawn, times = np.unique(drawn.clip(max=len(self._tail) - 1), return_counts=True)
         weight = np.log(times / (options.samples * self._tail[drawn]))
-        return Negatives(
+        return NegativeSamples(
             options.head,
             torch.from_numpy(drawn + options.head).to(device),
             torch.from_numpy(weight).float().to(device),
@@ -224,7 +224,7 @@ class Trainer:
         self.step += 1
         self.index += 1
         weights = list(self.network.weights.values())
-        return descend(self.optimizer, weights, loss, rate, self.options.clip)
+        return gradient_step(self.optimizer, weights, loss, rate, self.options.clip)
 
     def _loss(self, batch: IntArray) -> Tensor:
         network = self.network
@@ -338,16 +338,16 @@ def train_recurrent(
     _check_writable(out)
     read = _read(text, punctuation, language)
     words = (
-        vocabulary_of(read, min_count)
+        build_vocabulary(read, min_count)
         if vocabulary is None
-        else ranked_vocabulary(read_words(vocabulary), read)
+        else sort_vocabulary(read_words(vocabulary), read)
     )
     _check_size(config, words)
-    corpus = TokenCorpus.of(read, words, repeats)
+    corpus = TokenCorpus.from_text(read, words, repeats)
     if heldout is None:
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
-        unseen = TokenCorpus.of(_read([heldout], punctuation, language), words, [1.0])
+        unseen = TokenCorpus.from_text(_read([heldout], punctuation, language), words, [1.0])
     digest = _digest(config, options, words, corpus, unseen)
     record: dict[str, Any] = {
         "digest": digest,
@@ -428,7 +428,7 @@ class _Training:
     out: Path
     state: Path
     storage: str
-    best: BestWeights = field(default_factory=BestWeights)
+    best: BestCheckpoint = field(default_factory=BestCheckpoint)
     losses: list[float] = field(default_factory=list)
     _clock: float = field(default_factory=time.monotonic)
 
@@ -448,13 +448,13 @@ class _Training:
                 at_switch = trainer.step == trainer.sampled_steps
                 due = trainer.step % options.interval == 0 or trainer.finished or at_switch
                 better = due and self._evaluate(shown)
-                if self.best.stale >= options.patience:
+                if self.best.n_stale >= options.patience:
                     # Back to the best weights and on, the phase's steps counted as taken.
                     trainer.network.copy_weights(self.best.weights)
-                    self.best.stale = 0
+                    self.best.n_stale = 0
                     trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
                 elif at_switch:
-                    self.best.stale = 0
+                    self.best.n_stale = 0
                 if due or trainer.step % options.checkpoint_every == 0:
                     self._save_state()
                 if better:
@@ -481,7 +481,7 @@ class _Training:
             f"step {step} of {self.trainer.total_steps}: loss {loss:.4f}, held-out perplexity "
             f"{value:.2f}, {seconds:.0f} s"
         )
-        return self.best.offer(value, network.weights)
+        return self.best.update(value, network.weights)
 
     def _count_seconds(self) -> float:
         now = time.monotonic()
@@ -498,7 +498,7 @@ class _Training:
             "epoch": self.trainer.epoch,
             "index": self.trainer.index,
             "best": self.best.perplexity if self.best.weights else None,
-            "stale": self.best.stale,
+            "stale": self.best.n_stale,
             "losses": self.losses,
             "record": self.record,
         }
@@ -520,7 +520,7 @@ class _Training:
         if state["best"] is not None:
             names = self.trainer.network.weights
             best = {name: tensors[f"best.{name}"].clone() for name in names}
-            self.best = BestWeights(state["best"], state["stale"], best)
+            self.best = BestCheckpoint(state["best"], state["stale"], best)
         self.record.update({key: saved[key] for key in ("log", "seconds")})
         self.losses = list(state["losses"])
 

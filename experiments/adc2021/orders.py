@@ -23,9 +23,9 @@ from contstim.arrays import BoolArray, FloatArray
 from contstim.drawing import create_axes, save_figure, series_colour
 from contstim.models.devices import limit_torch_threads
 from contstim.text.cola import PARTS, matthews_correlation, read_cola_folder
-from contstim.training.finetuning import rows_of, train_classifier
-from contstim.training.learnt.classifier import graded
-from contstim.training.learnt.encoder import open_encoder
+from contstim.training.encoders.classifier import score_logits
+from contstim.training.encoders.network import load_encoder
+from contstim.training.finetuning import prepare_sentences, train_classifier
 from contstim.training.options import FitOptions
 
 
@@ -48,19 +48,21 @@ def trained_in_orders(
         Logit margins, shape (K, S), and Matthews' correlation on the out-of-domain development set
         after each order, (K,).
     """
-    parts, encoder = read_cola_folder(data), open_encoder(base, "cpu")
+    parts, encoder = read_cola_folder(data), load_encoder(base, "cpu")
     texts = {"judged": list(sentences)}
     texts |= {name: list(parts[name].sentences) for name in (PARTS[0], PARTS[2])}
-    rows = {name: rows_of(encoder, own, options.layers, base) for name, own in texts.items()}
+    rows = {
+        name: prepare_sentences(encoder, own, options.layers, base) for name, own in texts.items()
+    }
     margins, correlations = [], []
     for number in range(orders):
         label, labels = f"order {number + 1} of {orders}", parts[PARTS[0]].labels
         member, _ = train_classifier(
             encoder, rows[PARTS[0]], labels, options, seed, seed + number, label
         )
-        apart = graded(rows[PARTS[2]].outputs(member), "margin")
+        apart = score_logits(rows[PARTS[2]].outputs(member), "margin")
         correlations.append(matthews_correlation(parts[PARTS[2]].labels, apart))
-        margins.append(graded(rows["judged"].outputs(member), "margin"))
+        margins.append(score_logits(rows["judged"].outputs(member), "margin"))
     return np.stack(margins), np.array(correlations)
 
 
@@ -89,7 +91,7 @@ def table_by_sentence(sentences: Sequence[str], margins: FloatArray) -> pd.DataF
     deviation of margin and signed confidence.
     """
     both = np.stack([np.zeros_like(margins), margins], axis=2)
-    sure = np.stack([graded(logits, "confidence") for logits in both])
+    sure = np.stack([score_logits(logits, "confidence") for logits in both])
     return pd.DataFrame(
         {
             "sentence": list(sentences),

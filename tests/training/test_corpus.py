@@ -1,6 +1,6 @@
 """Reading text and vocabularies for training.
 
-Tests `contstim.training.text`.
+Tests `contstim.training.corpus`.
 """
 
 import gzip

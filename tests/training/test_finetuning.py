@@ -1,6 +1,6 @@
 """Fine-tuning of classifiers: restarts, interruptions and what is refused.
 
-Tests `contstim.training.finetuning`, `contstim.training.members` and `contstim.training.options`.
+Tests `contstim.training.finetuning`, `contstim.training.fitting` and `contstim.training.options`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contstim import load_model
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
 from contstim.text.cola import read_cola
 from contstim.training import finetuning
-from contstim.training.finetuning import finetune, rows_of
-from contstim.training.learnt.encoder import TokenRows, open_encoder
-from contstim.training.members import initial_member
+from contstim.training.encoders.network import TokenizedSentences, load_encoder
+from contstim.training.finetuning import finetune, prepare_sentences
+from contstim.training.fitting import add_head
 from contstim.training.options import FitOptions
 
 
@@ -92,12 +92,14 @@ def test_training_upper_layers_on_kept_states_is_training_them_in_place(
     bert: Path, cola: Path
 ) -> None:
     """The states are kept in 16 bits; a pass over the whole network differs by no more."""
-    encoder = open_encoder(str(bert))
+    encoder = load_encoder(str(bert))
     texts = read_cola(cola / "in_domain_dev.tsv").sentences
-    kept = rows_of(encoder, texts, 1, "tiny")
-    upper = initial_member(encoder, 2, 1, seed=3)
-    whole = initial_member(encoder, 2, None, seed=3)
-    np.testing.assert_allclose(kept.outputs(upper), TokenRows(kept.ids).outputs(whole), atol=2e-3)
+    kept = prepare_sentences(encoder, texts, 1, "tiny")
+    upper = add_head(encoder, 2, 1, seed=3)
+    whole = add_head(encoder, 2, None, seed=3)
+    np.testing.assert_allclose(
+        kept.outputs(upper), TokenizedSentences(kept.ids).outputs(whole), atol=2e-3
+    )
     assert not any("layer.0" in name for name in upper.trained())
     assert any("layer.1" in name for name in upper.trained())
 

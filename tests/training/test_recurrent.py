@@ -22,16 +22,16 @@ from contstim.models.recurrent import (
 from contstim.models.registry import load_model
 from contstim.progress import TrainingProgress
 from contstim.text import read_words
+from contstim.training.corpus import TokenCorpus, read_text
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import (
-    Negatives,
+    NegativeSamples,
     Trainer,
+    build_vocabulary,
     cross_entropy,
-    ranked_vocabulary,
+    sort_vocabulary,
     train_recurrent,
-    vocabulary_of,
 )
-from contstim.training.text import TokenCorpus, read_text
 
 SMALL = TrainingOptions(
     epochs=3,
@@ -79,7 +79,7 @@ def run_softmax(negatives, case, budget=10**6):
 
 
 def full(v):
-    return Negatives(v, torch.zeros(0, dtype=torch.long), torch.zeros(0))
+    return NegativeSamples(v, torch.zeros(0, dtype=torch.long), torch.zeros(0))
 
 
 @pytest.mark.parametrize("budget", [10**6, 30])
@@ -93,7 +93,7 @@ def test_the_full_softmax_is_pytorchs_cross_entropy(budget):
     for grad, tensor in zip(found[1:], (queries, matrix, bias), strict=True):
         torch.testing.assert_close(grad, tensor.grad)
     # A tail that holds every token once with weight 1 is the full softmax too.
-    every = Negatives(3, torch.arange(3, 12), torch.zeros(9))
+    every = NegativeSamples(3, torch.arange(3, 12), torch.zeros(9))
     for grad, same in zip(run_softmax(every, case), found, strict=True):
         torch.testing.assert_close(torch.as_tensor(grad), torch.as_tensor(same))
 
@@ -114,7 +114,7 @@ def test_the_sampled_softmax_and_its_gradient_follow_the_definition(budget):
         losses.append(torch.logsumexp(torch.stack(list(terms.values())), 0) - terms[target])
     loss = torch.stack(losses).mean()
     loss.backward()
-    found = run_softmax(Negatives(4, tail, log_weight), case, budget)
+    found = run_softmax(NegativeSamples(4, tail, log_weight), case, budget)
     assert found[0] == pytest.approx(loss.item(), abs=1e-6)
     for grad, tensor in zip(found[1:], (queries, matrix, bias), strict=True):
         torch.testing.assert_close(grad, tensor.grad)
@@ -123,8 +123,8 @@ def test_the_sampled_softmax_and_its_gradient_follow_the_definition(budget):
 def make_trainer(tmp_path, options=SMALL, cell="lstm", tied=True):
     path = write_text(tmp_path / "text.txt")
     text = read_text([path], "keep")
-    vocabulary = vocabulary_of(text, 1)
-    corpus = TokenCorpus.of(text, vocabulary, [1.0])
+    vocabulary = build_vocabulary(text, 1)
+    corpus = TokenCorpus.from_text(text, vocabulary, [1.0])
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
     return Trainer(RecurrentNetwork.initialise(config, vocabulary, 0), corpus, options)
 
@@ -186,7 +186,7 @@ def test_every_pass_deals_each_sentence_once_in_batches_of_one_length(tmp_path):
 def test_the_weight_of_a_corpus_is_how_often_it_is_seen(tmp_path):
     paths = [write_text(tmp_path / "a.txt", 200, 1), write_text(tmp_path / "b.txt", 400, 2)]
     text = read_text(paths, "keep")
-    corpus = TokenCorpus.of(text, vocabulary_of(text, 1), [3.0, 0.5])
+    corpus = TokenCorpus.from_text(text, build_vocabulary(text, 1), [3.0, 0.5])
     seen = np.bincount(np.concatenate(corpus.batches(100, 0, 0)), minlength=600)
     assert (seen[:200] == 3).all()
     assert set(seen[200:]) == {0, 1}
@@ -399,13 +399,13 @@ def test_a_vocabulary_file_fixes_the_words(tmp_path):
     text, listed = write_text(tmp_path / "text.txt"), tmp_path / "words.txt"
     listed.write_text("cat\nthe\n<unk>\nwhale\ncat\n\n", encoding="utf-8")
     read = read_text([text], "keep")
-    assert ranked_vocabulary(read_words(listed), read).words == ("the", "cat", "whale")
+    assert sort_vocabulary(read_words(listed), read).words == ("the", "cat", "whale")
     train(tmp_path, [text], vocabulary=listed)
     model = load_model(f"rnn:{tmp_path / 'n'}")
     assert model.in_vocabulary(["cat", "whale", "dog"]).tolist() == [True, True, False]
     listed.write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="a vocabulary needs at least one word, got none"):
-        ranked_vocabulary(read_words(listed), read)
+        sort_vocabulary(read_words(listed), read)
 
 
 def test_bad_input_is_refused_in_one_line(tmp_path):

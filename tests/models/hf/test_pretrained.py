@@ -24,7 +24,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from contstim.errors import ModelFileError
 from contstim.models.check import check_model
 from contstim.models.registry import load_model
-from contstim.training.learnt.encoder import open_encoder
+from contstim.training.encoders.network import load_encoder
 
 Tiny = Callable[[str], Path]
 
@@ -45,7 +45,7 @@ def _configure(folder: Path, **settings: Any) -> None:
 def _refusal(folder: Path) -> str:
     """Return what is said of a checkpoint, as a model and as an encoder."""
     messages = []
-    for read in (lambda: load_model(f"hf:{folder}"), lambda: open_encoder(str(folder))):
+    for read in (lambda: load_model(f"hf:{folder}"), lambda: load_encoder(str(folder))):
         with pytest.raises(ModelFileError) as error:
             read()
         message = str(error.value).replace(" as an encoder", "")
@@ -111,7 +111,7 @@ def test_kernels_named_by_a_configuration_are_not_used(folder: Path, name: str) 
     _configure(folder, **{name: "somebody/kernels"})
     model = load_model(f"hf:{folder}")
     assert model.score(["The dog saw a cat."]).tolist() == expected.tolist()
-    assert open_encoder(str(folder)).network.config._attn_implementation == "sdpa"
+    assert load_encoder(str(folder)).network.config._attn_implementation == "sdpa"
 
 
 @pytest.mark.parametrize("weights", [b"", b"not weights", b"\x80\x02damaged" * 3])

@@ -16,7 +16,7 @@ from contstim.models import ModelSpec
 from contstim.models.cache import ScoreCache
 from contstim.models.toy import RandomBigramModel
 from contstim.text.languages import get_language
-from contstim.training.distilling import distill
+from contstim.training.distillation import distill
 from contstim.training.options import FitOptions
 
 

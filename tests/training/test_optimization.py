@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from contstim.training.descent import BestWeights, descend, linear_rate
+from contstim.training.optimization import BestCheckpoint, gradient_step, linear_schedule
 
 
 def test_the_rate_rises_and_falls_along_two_lines() -> None:
-    rates = [linear_rate(step, 10, 0.2) for step in range(10)]
+    rates = [linear_schedule(step, 10, 0.2) for step in range(10)]
     assert rates == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
-    assert linear_rate(0, 1, 0.1) == 1.0
+    assert linear_schedule(0, 1, 0.1) == 1.0
 
 
 def test_a_step_goes_down_the_gradient_no_longer_than_is_allowed() -> None:
@@ -22,17 +22,17 @@ def test_a_step_goes_down_the_gradient_no_longer_than_is_allowed() -> None:
     for clip, share in ((10.0, 1.0), (1.0, 0.2)):
         before = [weight.detach().clone() for weight in weights]
         loss = sum((w * s).sum() for w, s in zip(weights, slopes, strict=True))
-        assert descend(optimiser, weights, loss, 0.1, clip) == loss.item()
+        assert gradient_step(optimiser, weights, loss, 0.1, clip) == loss.item()
         for weight, start, slope in zip(weights, before, slopes, strict=True):
             np.testing.assert_allclose(weight.detach(), start - 0.1 * share * slope, rtol=1e-6)
             assert weight.grad is None
 
 
 def test_the_best_weights_are_a_copy_of_those_with_the_lowest_perplexity() -> None:
-    best, weights = BestWeights(), {"w": torch.zeros(2)}
+    best, weights = BestCheckpoint(), {"w": torch.zeros(2)}
     taken = []
     for value in (5.0, math.nan, 5.0, 4.0, 6.0):
         weights["w"] += 1
-        taken.append(best.offer(value, weights))
+        taken.append(best.update(value, weights))
     assert taken == [True, False, False, True, False]
-    assert (best.perplexity, best.stale, best.weights["w"].tolist()) == (4.0, 1, [4.0, 4.0])
+    assert (best.perplexity, best.n_stale, best.weights["w"].tolist()) == (4.0, 1, [4.0, 4.0])

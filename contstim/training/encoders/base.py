@@ -35,8 +35,13 @@ from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check
 from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
 from contstim.text import Sentence, WordList
-from contstim.training.learnt import CARD
-from contstim.training.learnt.encoder import Encoder, Member, TokenRows, open_encoder
+from contstim.training.encoders import CARD
+from contstim.training.encoders.network import (
+    Encoder,
+    EncoderWithHead,
+    TokenizedSentences,
+    load_encoder,
+)
 
 #: The folder, in a model's, of the checkpoint that its members start from.
 ENCODER = "encoder"
@@ -44,12 +49,12 @@ ENCODER = "encoder"
 
 def _read_members(
     folder: Path, names: Sequence[str], device: str
-) -> tuple[Encoder, tuple[Member, ...], str]:
+) -> tuple[Encoder, tuple[EncoderWithHead, ...], str]:
     """Load the members `names` of a folder: tokenizer and limits, networks, and their SHA-256.
 
     The encoder's network is the last member's.
     """
-    encoder = open_encoder(str(folder / ENCODER), device)
+    encoder = load_encoder(str(folder / ENCODER), device)
     members = []
     for name in names:
         path = folder / f"{name}.safetensors"
@@ -73,7 +78,7 @@ def _read_members(
 
 def _member(
     network: Any, weights: Mapping[str, torch.Tensor], encoder: Encoder, path: Path
-) -> Member:
+) -> EncoderWithHead:
     parameters = dict(network.named_parameters())
     try:
         head_weight, head_bias = weights["head.weight"], weights["head.bias"]
@@ -87,7 +92,7 @@ def _member(
         reason = " ".join(str(error).split())[:200]
         raise ModelFileError(f"{str(path)!r} does not fit its encoder ({reason})") from None
     head.eval().requires_grad_(False).to(encoder.device)
-    return Member(network, head)
+    return EncoderWithHead(network, head)
 
 
 def first_order_estimate(
@@ -121,7 +126,7 @@ def first_order_estimate(
 
 
 def _outputs(
-    member: Member,
+    member: EncoderWithHead,
     ids: np.ndarray,
     places: np.ndarray,
     candidates: list[tuple[int, ...]],
@@ -173,7 +178,7 @@ LEARNT_OPTIONS = {"device": "cpu", "unknown": "error"}
 _RESOLUTION = 1e-4
 
 
-def tokenizer_of(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
+def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
     """Put a tokenizer under the contract's notion of words; `unknown` is ``error`` or ``unk``."""
     return SubwordTokenizer(
         tokenizer, SharedOptions("auto", "keep", unknown, None, "en"), name, special=True
@@ -209,7 +214,7 @@ class FirstTokenModel(SentenceModel):
             self.folder, members, spec.get("device", defaults["device"])
         )
         unknown = spec.get_choice("unknown", ("error", "unk"), defaults["unknown"])
-        self.tokenizer = tokenizer_of(self.encoder.tokenizer, self.spec, unknown)
+        self.tokenizer = wrap_tokenizer(self.encoder.tokenizer, self.spec, unknown)
 
     @abstractmethod
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
@@ -280,7 +285,7 @@ class FirstTokenModel(SentenceModel):
             For a word the tokenizer cannot write, unless the event says ``unknown unk``.
         """
         encoded = self.encode(sentences)
-        rows = TokenRows([e.ids for e in encoded])
+        rows = TokenizedSentences([e.ids for e in encoded])
         n_tokens = np.array([len(e.scored_positions) for e in encoded], dtype=np.int64)
         outputs = [rows.outputs(member) for member in self.members]
         return SentenceScores(

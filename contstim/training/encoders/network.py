@@ -68,7 +68,7 @@ def _location(base: str) -> ModelSpec:
     return ModelSpec("hf", spec.location, tuple(o for o in spec.options if o[0] == "revision"))
 
 
-def open_encoder(base: str, device: str = "cpu") -> Encoder:
+def load_encoder(base: str, device: str = "cpu") -> Encoder:
     """Open the encoder of a masked transformer.
 
     Parameters
@@ -153,7 +153,7 @@ _TOKENS = 4096
 
 
 @dataclass(eq=False)
-class Member:
+class EncoderWithHead:
     """A network with its head.
 
     Attributes
@@ -174,7 +174,7 @@ class Member:
         return outputs
 
 
-class TokenRows:
+class TokenizedSentences:
     """Tokenised sentences that a member is run on, S of them.
 
     Parameters
@@ -190,7 +190,7 @@ class TokenRows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def run(self, member: Member, index: IntArray) -> torch.Tensor:
+    def run(self, member: EncoderWithHead, index: IntArray) -> torch.Tensor:
         """Return the member's outputs for sentences of one length, (n, K)."""
         device = member.head.weight.device
         ids = torch.from_numpy(np.stack([self.ids[i] for i in index])).to(device)
@@ -201,7 +201,7 @@ class TokenRows:
         every = np.arange(len(self.ids))
         return length_batches(every, self.lengths, lambda length: _TOKENS // length)
 
-    def outputs(self, member: Member) -> FloatArray:
+    def outputs(self, member: EncoderWithHead) -> FloatArray:
         """Return the member's outputs for all sentences, (S, K), float64."""
         found = np.zeros((len(self.ids), member.head.out_features), dtype=np.float64)
         with torch.inference_mode():

@@ -15,12 +15,12 @@ from torch import nn
 from contstim.arrays import IntArray, length_batches
 from contstim.errors import InputError, ModelFileError
 from contstim.progress import track
-from contstim.training.descent import descend, linear_rate
-from contstim.training.learnt.encoder import Encoder, Member, TokenRows
+from contstim.training.encoders.network import Encoder, EncoderWithHead, TokenizedSentences
+from contstim.training.optimization import gradient_step, linear_schedule
 from contstim.training.options import FitOptions
 
 
-def layers_of(network: Any) -> torch.nn.ModuleList:
+def find_layers(network: Any) -> torch.nn.ModuleList:
     """Return the list of a network's layers, each of which gives what the next one takes.
 
     Raises
@@ -64,7 +64,7 @@ class _Passed(nn.Module):
 
 
 @dataclass(eq=False)
-class TrainableMember(Member):
+class TrainableEncoder(EncoderWithHead):
     """A network with its head, in training.
 
     Attributes
@@ -84,7 +84,7 @@ class TrainableMember(Member):
         return found
 
 
-class RecordedRows(TokenRows):
+class CachedSentences(TokenizedSentences):
     """Tokenised sentences to train on, S of them.
 
     Parameters
@@ -101,10 +101,10 @@ class RecordedRows(TokenRows):
         super().__init__(ids)
         self.hidden = hidden
 
-    def run(self, member: Member, index: IntArray) -> torch.Tensor:
+    def run(self, member: EncoderWithHead, index: IntArray) -> torch.Tensor:
         """Return the member's outputs for sentences of one length, (n, K)."""
         if self.hidden is not None:
-            assert isinstance(member, TrainableMember)
+            assert isinstance(member, TrainableEncoder)
             assert member.played is not None
             states = torch.from_numpy(np.stack([self.hidden[i] for i in index]))
             member.played.hidden = states.to(member.head.weight.device, torch.float32)
@@ -124,7 +124,7 @@ def _n_frozen(network: Any, n_trained: int | None) -> int:
     """Return how many lower layers are not trained; 0 where `n_trained` is None, everything."""
     if n_trained is None:
         return 0
-    n_layers = len(layers_of(network))
+    n_layers = len(find_layers(network))
     if not 1 <= n_trained <= n_layers:
         raise InputError(
             f"{n_trained} layers cannot be trained of a network that has {n_layers}; give a "
@@ -133,9 +133,9 @@ def _n_frozen(network: Any, n_trained: int | None) -> int:
     return n_layers - n_trained
 
 
-def initial_member(
+def add_head(
     encoder: Encoder, n_outputs: int, n_trained: int | None, seed: int
-) -> TrainableMember:
+) -> TrainableEncoder:
     """Put a new head, small random weights of `seed`, on a copy of the encoder.
 
     Parameters
@@ -165,24 +165,26 @@ def initial_member(
     head.to(encoder.device)
     if n_trained is None:
         network.requires_grad_(True)
-        return TrainableMember(network, head)
-    n_frozen, layers = _n_frozen(network, n_trained), layers_of(network)
+        return TrainableEncoder(network, head)
+    n_frozen, layers = _n_frozen(network, n_trained), find_layers(network)
     layers[n_frozen:].requires_grad_(True)
     if n_frozen == 0:
-        return TrainableMember(network, head)
+        return TrainableEncoder(network, head)
     played = _Played()
     layers[0] = played
     for i in range(1, n_frozen):
         layers[i] = _Passed()
-    return TrainableMember(network, head, played)
+    return TrainableEncoder(network, head, played)
 
 
-def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None) -> RecordedRows:
+def cache_frozen_layers(
+    encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None
+) -> CachedSentences:
     """Run the layers that stay frozen once, and keep what they give (16 bits a number).
 
-    Parameters as in `initial_member`; with nothing frozen the rows are as they are.
+    Parameters as in `add_head`; with nothing frozen the rows are as they are.
     """
-    rows = RecordedRows(ids)
+    rows = CachedSentences(ids)
     n_frozen = _n_frozen(encoder.network, n_trained)
     if n_frozen == 0:
         return rows
@@ -193,7 +195,7 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
         last[:] = [output]
 
     lower = copy.deepcopy(encoder.network)
-    layers = layers_of(lower)
+    layers = find_layers(lower)
     for i in range(n_frozen, len(layers)):
         layers[i] = _Passed()
     handle = layers[n_frozen - 1].register_forward_hook(keep)
@@ -205,7 +207,7 @@ def record_lower(encoder: Encoder, ids: Sequence[IntArray], n_trained: int | Non
             for place, states in zip(index, last[0].half().cpu().numpy(), strict=True):
                 hidden[place] = states.copy()
     handle.remove()
-    return RecordedRows(ids, hidden)
+    return CachedSentences(ids, hidden)
 
 
 #: A function from outputs (n, K) and the places (n,) of their sentences to the mean loss.
@@ -217,8 +219,8 @@ _RATE_TIMES_WIDTH = 0.0768
 
 
 def fit(
-    member: TrainableMember,
-    rows: RecordedRows,
+    member: TrainableEncoder,
+    rows: CachedSentences,
     loss: Loss,
     options: FitOptions,
     order: int,
@@ -268,6 +270,8 @@ def fit(
         half = options.precision == "bfloat16"
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             outputs = rows.run(member, index)
-        now = rate * linear_rate(number, len(steps), options.warm_up)
-        sums[epoch] += descend(optimiser, weights, loss(outputs.float(), index), now) * len(index)
+        now = rate * linear_schedule(number, len(steps), options.warm_up)
+        sums[epoch] += gradient_step(optimiser, weights, loss(outputs.float(), index), now) * len(
+            index
+        )
     return [float(total) / len(rows) for total in sums]

@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 from contstim.errors import OutputError
 from contstim.files import check_new_folder, replace_atomically
 from contstim.models.hf.pretrained import silence_transformers
-from contstim.training.learnt import CARD, RECORD
-from contstim.training.learnt.encoder import Encoder
-from contstim.training.learnt.model import ENCODER
+from contstim.training.encoders import CARD, RECORD
+from contstim.training.encoders.base import ENCODER
+from contstim.training.encoders.network import Encoder
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def write_learnt(
     encoder
         What the members start from.
     members
-        For each name its weights as `Member.trained` gives them.
+        For each name its weights as `EncoderWithHead.trained` gives them.
     record
         JSON values.
     card

@@ -28,9 +28,9 @@ from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
 from contstim.progress import TrainingProgress
-from contstim.training.descent import BestWeights, descend, linear_rate
-from contstim.training.folders import new_folder
+from contstim.training.optimization import BestCheckpoint, gradient_step, linear_schedule
 from contstim.training.options import AdaptOptions
+from contstim.training.saving import new_folder
 
 # Of the hidden tokens these shares become the mask token and a random token; the others stay.
 _MASK, _RANDOM = 0.8, 0.1
@@ -283,7 +283,7 @@ def _train(
     ordinary = np.flatnonzero(~model.tokenizer.token_classes.is_special).astype(np.int64)
     optimiser = torch.optim.AdamW(weights, weight_decay=0.01)
     log: list[Perplexities] = []
-    best, step = BestWeights(), 0
+    best, step = BestCheckpoint(), 0
     stream = (group for _ in itertools.count() for group in shuffled_batches(encoded, tokens, rng))
     devices = [network.device] if network.device.type == "cuda" else []
     with torch.random.fork_rng(devices), TrainingProgress(options.steps, 0, progress) as bar:
@@ -295,13 +295,13 @@ def _train(
                     f"step {step}: pseudo-perplexity per token {log[-1].domain:.2f} (domain), "
                     f"{log[-1].other:.2f} (other)"
                 )
-                best.offer(log[-1].domain, network.model.state_dict())
-                if step == options.steps or best.stale >= options.patience:
+                best.update(log[-1].domain, network.model.state_dict())
+                if step == options.steps or best.n_stale >= options.patience:
                     break
             sentences = [encoded[i] for i in next(stream)]
             batch = mask_tokens(sentences, options.mask_share, model.mask_id, ordinary, rng)
-            rate = options.learning_rate * linear_rate(step, options.steps, _WARM_UP)
-            bar.step(descend(optimiser, weights, _loss(network, batch), rate))
+            rate = options.learning_rate * linear_schedule(step, options.steps, _WARM_UP)
+            bar.step(gradient_step(optimiser, weights, _loss(network, batch), rate))
             step += 1
     network.model.load_state_dict(best.weights)
     return log

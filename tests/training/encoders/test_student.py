@@ -1,7 +1,7 @@
 """Students: how near they come to their teacher, and what they say of themselves.
 
-Tests `contstim.training.learnt.student`, `contstim.training.learnt.model` and
-`contstim.training.folders`.
+Tests `contstim.training.encoders.student`, `contstim.training.encoders.base` and
+`contstim.training.saving`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contstim import Sentence, WordList, check_model, load_model
 from contstim.cli import main
 from contstim.errors import InputError, ModelFileError
 from contstim.models.registry import score_kind
-from contstim.training.learnt.encoder import open_encoder
+from contstim.training.encoders.network import load_encoder
 
 
 @pytest.mark.parametrize("kind", ["student", "classifier"])
@@ -159,5 +159,5 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("device", ["tpu:x", "\udcff"])
 def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
     with pytest.raises(InputError) as error:
-        open_encoder("contstim:bert", device)
+        load_encoder("contstim:bert", device)
     assert str(error.value).startswith(f"the device {device!r} is not available; write cpu")

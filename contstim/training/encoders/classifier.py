@@ -11,8 +11,8 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, SpecError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, ScoreKind
-from contstim.training.learnt import classifier_kind, read_record
-from contstim.training.learnt.model import LEARNT_OPTIONS, FirstTokenModel
+from contstim.training.encoders import classifier_kind, read_record
+from contstim.training.encoders.base import LEARNT_OPTIONS, FirstTokenModel
 
 #: Options of a classifier's spec and their defaults.
 CLASSIFIER_OPTIONS = {**LEARNT_OPTIONS, "output": "confidence", "members": "best"}
@@ -42,7 +42,7 @@ class ClassifierEvent(Event):
     members: str = "best"
 
 
-def graded(outputs: FloatArray, output: str) -> FloatArray:
+def score_logits(outputs: FloatArray, output: str) -> FloatArray:
     """Turn logits into a graded judgement whose sign is the label.
 
     Parameters
@@ -67,7 +67,7 @@ def graded(outputs: FloatArray, output: str) -> FloatArray:
     return np.asarray(np.where(margin > 0, sure, -sure))
 
 
-def vote(judgements: Sequence[FloatArray]) -> FloatArray:
+def majority_vote(judgements: Sequence[FloatArray]) -> FloatArray:
     """Join the judgements of K members, an odd number, by majority.
 
     The label is that of more members; its grade is the sum of their judgements over K, so that a
@@ -131,5 +131,5 @@ class ClassifierModel(FirstTokenModel):
 
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
         """Turn each member's logits (S, 2) into one judgement (S,)."""
-        judgements = [graded(logits, self.output) for logits in outputs]
-        return judgements[0] if len(judgements) == 1 else vote(judgements)
+        judgements = [score_logits(logits, self.output) for logits in outputs]
+        return judgements[0] if len(judgements) == 1 else majority_vote(judgements)

@@ -20,12 +20,12 @@ from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, package_versions
 from contstim.models.hf.network import PACKAGES
 from contstim.progress import track
-from contstim.training.folders import training_line, write_learnt
-from contstim.training.learnt.encoder import Encoder, open_encoder
-from contstim.training.learnt.model import tokenizer_of
-from contstim.training.learnt.student import Target
-from contstim.training.members import TrainableMember, fit, initial_member, record_lower
-from contstim.training.options import DISTILLING, FitOptions
+from contstim.training.encoders.base import wrap_tokenizer
+from contstim.training.encoders.network import Encoder, load_encoder
+from contstim.training.encoders.student import RegressionTarget
+from contstim.training.fitting import TrainableEncoder, add_head, cache_frozen_layers, fit
+from contstim.training.options import DISTILLATION_DEFAULTS, FitOptions
+from contstim.training.saving import training_line, write_learnt
 
 # Sentences that the teacher scores between two writes to the disk.
 _CHUNK = 1000
@@ -40,7 +40,7 @@ def distill(
     *,
     base: str | None = None,
     heldout: Sequence[str] | None = None,
-    options: FitOptions = DISTILLING,
+    options: FitOptions = DISTILLATION_DEFAULTS,
     cache: Path | None = None,
     seed: int = 0,
     device: str = "cpu",
@@ -49,9 +49,9 @@ def distill(
 
     The teacher scores every sentence; the network, an encoder with a linear head on the first
     token's vector, learns these scores by least squares (Salazar et al. 2020, section 2.2; see
-    `Target` for the part that follows from the length alone). The teacher's scores are on the disk
-    as soon as a thousand are made, so an interrupted call goes on where it stopped; the training,
-    which is short beside them, starts again.
+    `RegressionTarget` for the linear trend in sentence length). The teacher's scores are saved
+    after every thousand sentences, so an interrupted call repeats little of the scoring; the
+    training itself starts again.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def distill(
     out
         The folder to write.
     base
-        The encoder to start from, as `open_encoder` takes it; by default the teacher's own.
+        The encoder to start from, as `load_encoder` takes it; by default the teacher's own.
     heldout
         Sentences to measure the student on; by default a tenth of the sentences, at most 2,000,
         drawn at random and not learnt from. Sentences that are given as both are not learnt from.
@@ -92,17 +92,17 @@ def distill(
         If `out` exists or cannot be written.
     """
     check_new_folder(out)
-    encoder = open_encoder(teacher.spec if base is None else base, device)
+    encoder = load_encoder(teacher.spec if base is None else base, device)
     learnt, unseen, left_out = _parts(teacher, encoder, sentences, heldout, seed)
     store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
     scores = _score(teacher, [*learnt.texts, *unseen.texts], store)
     taught, other = scores[: len(learnt.texts)], scores[len(learnt.texts) :]
-    target = Target.of(taught, learnt.n_tokens, teacher.event.reduction == "sum")
-    member = initial_member(encoder, 1, options.layers, seed)
+    target = RegressionTarget.fit(taught, learnt.n_tokens, teacher.event.reduction == "sum")
+    member = add_head(encoder, 1, options.layers, seed)
     started = time.monotonic()
     losses = _train(member, encoder, learnt, taught, target, options, seed)
     weights = member.trained()
-    outputs = record_lower(encoder, unseen.ids, options.layers).outputs(member)[:, 0]
+    outputs = cache_frozen_layers(encoder, unseen.ids, options.layers).outputs(member)[:, 0]
     if options.layers is None:
         # Everything was trained: the folder's encoder is the trained one, its head apart.
         encoder = Encoder(member.network, encoder.tokenizer, encoder.device, encoder.max_tokens)
@@ -170,7 +170,7 @@ def _parts(
 
 
 def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text:
-    tokenizer = tokenizer_of(encoder.tokenizer, "the student", "error")
+    tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
     # The teacher's words; what stands between spaces is what a network without a language reads.
     written = texts
     for judge, language in ((teacher, teacher.language), (tokenizer, tokenizer.language)):
@@ -202,11 +202,11 @@ def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> Float
 
 
 def _train(
-    member: TrainableMember,
+    member: TrainableEncoder,
     encoder: Encoder,
     learnt: _Text,
     scores: FloatArray,
-    target: Target,
+    target: RegressionTarget,
     options: FitOptions,
     seed: int,
 ) -> list[float]:
@@ -218,12 +218,12 @@ def _train(
         error = outputs[:, 0] * factor[index].to(device) - wanted[index].to(device)
         return (error**2).mean()
 
-    rows = record_lower(encoder, learnt.ids, options.layers)
+    rows = cache_frozen_layers(encoder, learnt.ids, options.layers)
     return fit(member, rows, loss, options, seed, "student")
 
 
 def _agreement(
-    scores: FloatArray, outputs: FloatArray, target: Target, n_tokens: IntArray
+    scores: FloatArray, outputs: FloatArray, target: RegressionTarget, n_tokens: IntArray
 ) -> dict[str, Any]:
     estimates = target.score(outputs, n_tokens)
     return {

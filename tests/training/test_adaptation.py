@@ -14,7 +14,7 @@ from contstim import load_model
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.models.reductions import corpus_perplexity
-from contstim.training.adapting import adapt, mask_tokens, shuffled_batches, write_checkpoint
+from contstim.training.adaptation import adapt, mask_tokens, shuffled_batches, write_checkpoint
 from contstim.training.options import AdaptOptions
 
 DOMAIN = ["the old dog barked.", "the old dog ran fast.", "The old man saw a dog."] * 12

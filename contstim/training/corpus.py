@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
 
 
-def training_sentences(
+def tokenize_lines(
     path: str | PathLike[str], punctuation: str, language: Language = ENGLISH
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the tokens of each line that has any.
@@ -115,21 +115,21 @@ def read_text(
     Parameters
     ----------
     paths, punctuation, language
-        As for `training_sentences`.
+        As for `tokenize_lines`.
     longest
         Most tokens of a sentence; any number if None.
 
     Raises
     ------
     InputError
-        As `training_sentences`, and for a line of more than `longest` tokens.
+        As `tokenize_lines`, and for a line of more than `longest` tokens.
     """
     interned = _Interned()
     # Compact arrays, not lists of objects: a text may have hundreds of millions of words.
     ids, lengths, n_sentences = array("i"), array("i"), []
     for path in paths:
         before = len(lengths)
-        for number, tokens in training_sentences(path, punctuation, language):
+        for number, tokens in tokenize_lines(path, punctuation, language):
             if longest is not None and len(tokens) > longest:
                 raise InputError(
                     f"line {number} of {str(path)!r} has {len(tokens)} tokens; "
@@ -165,7 +165,7 @@ class TokenCorpus:
     repeats: FloatArray
 
     @classmethod
-    def of(
+    def from_text(
         cls, text: TrainingText, vocabulary: TokenVocabulary, weights: Sequence[float]
     ) -> TokenCorpus:
         """Take the ids of `vocabulary`; each sentence of file k is seen ``weights[k]`` times."""

@@ -12,12 +12,12 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, ScoreKind
-from contstim.training.learnt import read_record, student_kind
-from contstim.training.learnt.model import LEARNT_OPTIONS, FirstTokenModel
+from contstim.training.encoders import read_record, student_kind
+from contstim.training.encoders.base import LEARNT_OPTIONS, FirstTokenModel
 
 
 @dataclass(frozen=True)
-class Target:
+class RegressionTarget:
     """How an output q of the network becomes a score, for a sentence of T tokens.
 
     score = intercept + slope T + scale (T / length if grows else 1) q
@@ -47,7 +47,7 @@ class Target:
     grows: bool
 
     @classmethod
-    def of(cls, scores: FloatArray, n_tokens: IntArray, grows: bool) -> Target:
+    def fit(cls, scores: FloatArray, n_tokens: IntArray, grows: bool) -> RegressionTarget:
         """Fit the line to S scores and lengths.
 
         Raises
@@ -124,7 +124,7 @@ class StudentModel(FirstTokenModel):
         super().__init__(spec, ["student"])
         try:
             self.teacher: dict[str, Any] = dict(record["teacher"])
-            self.target = Target(**record["target"])
+            self.target = RegressionTarget(**record["target"])
             self._kind = student_kind(spec)
             heldout = record["heldout"]
             self._said = (
