@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from contstim.errors import InputError
 from contstim.text.normalise import normalise_label
+
+if TYPE_CHECKING:
+    import pandas as pd  # not loaded by servers of the browser experiment
 
 #: Experimental trials compare models, catch trials check attention, fillers distract from the
 #: purpose of the experiment, and practice trials precede the experiment.
@@ -77,7 +79,7 @@ def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
                 "column if it means something else)"
             )
         return table.assign(kind=kinds.astype("str"))
-    kinds = pd.Series(EXPERIMENTAL, index=table.index)
+    kinds = table.assign(kind=EXPERIMENTAL)["kind"]
     if "condition" in table:
         kind_by_name = {name: infer_kind(name) for name in table["condition"].dropna().unique()}
         kinds = table["condition"].map(kind_by_name).astype(object).fillna(EXPERIMENTAL)

@@ -1,4 +1,4 @@
-"""One thread that writes: what is asked of it is committed together, then answered."""
+"""A thread that runs all write transactions of a data file, with group commit."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from contstim.errors import OutputError
 _Result = TypeVar("_Result")
 Job = Callable[[sqlite3.Connection], Any]
 
-_MOST = 500  # jobs in one commit
+_MAX_BATCH = 500  # jobs per commit
 
 
 class Writer:
-    """Runs jobs on a connection, each whole or not at all, many to a commit.
+    """Thread that runs jobs on one SQLite connection and commits them in batches.
 
-    Whatever a job or a commit raises, every future is done and the writer goes on: who waits for
-    an answer gets one.
-
-    While one commit waits for the disk, jobs gather for the next (group commit). A job's future is
-    done only when the commit that holds it has returned and the file is still in its place: what
-    is written to a file that no name leads to any more would be lost.
+    Each job is atomic: it is stored completely or not at all. Jobs that arrive during a commit
+    form the next batch (group commit). The future of a job is resolved only after its commit has
+    returned and the data file still has the same inode. If the file was removed or replaced in the
+    meantime, the writes would be lost, and the futures raise `OutputError` instead. An exception
+    in a job or in a commit is raised by the futures concerned, and the thread continues.
 
     Parameters
     ----------
     open_connection
-        Called in the writer's thread.
+        Function that opens the connection; called in the writer's thread.
     say
-        Told, in the writer's thread, when commits begin to fail and when they succeed again.
+        Function that receives a message when commits start to fail and when they succeed again;
+        called in the writer's thread.
     on_rollback
-        Told, in the writer's thread, when something that jobs may remember was not stored.
+        Function called in the writer's thread after a rollback, to discard state derived from
+        rows that were not stored.
     """
 
     def __init__(
@@ -46,58 +47,74 @@ class Writer:
         say: Callable[[str], None] = lambda _: None,
         on_rollback: Callable[[], None] = lambda: None,
     ) -> None:
-        self._open = open_connection
+        self._open_connection = open_connection
         self._say = say
         self._on_rollback = on_rollback
         self._failure = ""
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
-        self._closed = False
+        self._is_closed = False
         self._lock = threading.Lock()
-        opened: Future[None] = Future()
+        is_open: Future[None] = Future()
         self._thread = threading.Thread(
-            target=self._run, args=(opened,), name="contstim-writer", daemon=True
+            target=self._run, args=(is_open,), name="contstim-writer", daemon=True
         )
         self._thread.start()
-        opened.result()
+        is_open.result()
 
     def submit(self, job: Callable[[sqlite3.Connection], _Result]) -> Future[_Result]:
-        """Have `job` done; the future holds its result once that is committed.
+        """Schedule a job.
 
-        What the job raises, and what the commit raises, is raised by the future; nothing of the job
-        is stored then. OutputError is raised if the file was removed or replaced.
+        Parameters
+        ----------
+        job
+            Function that is called with the connection, in the writer's thread.
+
+        Returns
+        -------
+        Future
+            Result of the job, available after the commit. An exception of the job or of the
+            commit is raised by the future, and no change of the job is stored; it is an
+            `OutputError` if the data file was removed or replaced.
+
+        Raises
+        ------
+        RuntimeError
+            If the writer is closed.
         """
         future: Future[_Result] = Future()
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise RuntimeError("the writer is closed")
             self._jobs.put((job, future))
         return future
 
     def close(self) -> None:
-        """Finish what was asked for, then close the connection."""
+        """Finish all scheduled jobs, then close the connection and end the thread."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
+            if not self._is_closed:
+                self._is_closed = True
                 self._jobs.put(None)
         self._thread.join()
 
-    def _run(self, opened: Future[None]) -> None:
+    def _run(self, is_open: Future[None]) -> None:
+        """Collect jobs into batches and commit them until the writer is closed."""
         try:
-            connection = self._open()
-            files = _files(connection)
-        except BaseException as error:  # noqa: BLE001 - raised again where the writer was made
-            opened.set_exception(error)
+            connection = self._open_connection()
+            inodes = _read_inodes(connection)
+        except BaseException as error:  # noqa: BLE001 - raised again by the constructor
+            is_open.set_exception(error)
             return
-        opened.set_result(None)
+        is_open.set_result(None)
+
         try:
-            going = True
-            while going:
-                items = [self._jobs.get()]
+            is_running = True
+            while is_running:
+                entries = [self._jobs.get()]
                 with suppress(queue.Empty):
-                    while items[-1] is not None and len(items) < _MOST:
-                        items.append(self._jobs.get_nowait())
-                going = items[-1] is not None
-                self._commit(connection, [item for item in items if item is not None], files)
+                    while entries[-1] is not None and len(entries) < _MAX_BATCH:
+                        entries.append(self._jobs.get_nowait())
+                is_running = entries[-1] is not None
+                self._commit(connection, [entry for entry in entries if entry is not None], inodes)
         finally:
             connection.close()
 
@@ -105,16 +122,18 @@ class Writer:
         self,
         connection: sqlite3.Connection,
         batch: list[tuple[Job, Future[Any]]],
-        files: dict[Path, tuple[int, int] | None],
+        inodes: dict[Path, tuple[int, int] | None],
     ) -> None:
-        # Who cancelled (a client that hung up) is passed over; after this nobody can.
+        """Run a batch of jobs in one transaction, each within a savepoint."""
+        # Skip jobs that a disconnected client has cancelled; the others can no longer be cancelled.
         batch = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
         if not batch:
             return
-        done: list[tuple[Future[Any], Any]] = []
+
+        results: list[tuple[Future[Any], Any]] = []
         failure = ""
         try:
-            _require(files)
+            _check_inodes(inodes)
             connection.execute("BEGIN IMMEDIATE")
             for job, future in batch:
                 connection.execute("SAVEPOINT job")
@@ -123,48 +142,49 @@ class Writer:
                 except BaseException as error:  # noqa: BLE001 - raised again by the job's future
                     connection.execute("ROLLBACK TO job")
                     future.set_exception(error)
-                    if isinstance(error, sqlite3.OperationalError):  # a full disk, for example
+                    if isinstance(error, sqlite3.OperationalError):  # for example a full disk
                         failure = str(error)
                         self._on_rollback()
                 else:
-                    done.append((future, result))
+                    results.append((future, result))
                 connection.execute("RELEASE job")
             connection.execute("COMMIT")
-            _require(files)
+            _check_inodes(inodes)
         except BaseException as error:  # noqa: BLE001 - raised again by the jobs' futures
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             self._on_rollback()
-            self._tell(str(error) or repr(error))
+            self._report(str(error) or repr(error))
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
             return
-        self._tell(failure)
-        for future, result in done:
+
+        self._report(failure)
+        for future, result in results:
             future.set_result(result)
 
-    def _tell(self, failure: str) -> None:
-        """Say once that commits fail, and once that they do no longer."""
+    def _report(self, failure: str) -> None:
+        """Report the first of several failed commits, and the first commit that succeeds again."""
         if failure != self._failure:
             self._failure = failure
-            # Nobody may read it any more; the data are stored all the same.
+            # The data are stored even if the output stream is closed.
             with suppress(OSError, ValueError):
                 self._say(
                     f"nothing is stored: {failure}" if failure else "the data are stored again"
                 )
 
 
-def _files(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]:
-    """Return the file of a connection and that of its log of changes, as they are on the disk."""
-    # As bytes: the names of folders need not be text.
+def _read_inodes(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]:
+    """Return device and inode of the database file and of its write-ahead log."""
+    # As bytes, because the names of folders need not be valid text.
     query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
     path = Path(os.fsdecode(connection.execute(query).fetchone()[0]))
-    return {file: _identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+    return {file: _read_inode(file) for file in (path, path.with_name(f"{path.name}-wal"))}
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _read_inode(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -172,9 +192,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _require(files: dict[Path, tuple[int, int] | None]) -> None:
-    for path, identity in files.items():
-        if identity is not None and _identity(path) != identity:
+def _check_inodes(inodes: dict[Path, tuple[int, int] | None]) -> None:
+    for path, inode in inodes.items():
+        if inode is not None and _read_inode(path) != inode:
             raise OutputError(
                 f"{path} was removed or replaced while the study runs; put it back, or stop the "
                 "server and start it again"

@@ -7,15 +7,10 @@ from typing import Any, Literal, get_args
 
 from contstim.errors import InputError
 from contstim.text import Sentence
-from contstim.text.language import split_word
+from contstim.text.language import DIRECTION_MARKS, split_word
 
 #: Property that a word shares with the word it replaces: word class or Penn Treebank tag.
 WordKind = Literal["class", "tag"]
-
-# Invisible characters that change the direction in which text is displayed.
-_DIRECTION_MARKS = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ class Edits:
                         f"the words for position {position} include {word!r}; list words without "
                         "white space and surrounding punctuation"
                     )
-                if not _DIRECTION_MARKS.isdisjoint(word):
+                if not DIRECTION_MARKS.isdisjoint(word):
                     raise InputError(
                         f"the words for position {position} include {word!a}, which contains an "
                         "invisible mark of text direction; remove the mark"

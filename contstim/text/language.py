@@ -19,6 +19,11 @@ from contstim.errors import InputError
 #: The no-break space and the narrow no-break space, which attach a mark to its word.
 NO_BREAK_SPACES = "\u00a0\u202f"
 
+#: Invisible characters that change the direction in which text is displayed.
+DIRECTION_MARKS = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
 #: Punctuation that may follow the core of a word.
 CLOSING_MARKS = '"“”«»)]}>.,;:!?…。！？›、，；：）」』》】〕'
 # Apostrophes and hyphens belong to neither list: they are part of the core ("don't", "dogs'").

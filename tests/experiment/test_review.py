@@ -1,6 +1,7 @@
-"""The page of a review, its decisions, and what becomes of a table by them.
+"""Review pages, the decisions of reviewers, and the approved rows of a table.
 
-Tests `contstim.experiment.commands.review`.
+Tests `contstim.experiment.review_page`, `contstim.experiment.commands.review` and
+`contstim.experiment.commands.review_files`.
 """
 
 import json
@@ -19,15 +20,14 @@ from contstim.experiment.review import (
     REVIEW_DECISIONS,
     Decision,
     approval_shares,
-    kappa,
     list_sentences,
+    pairwise_kappa,
     read_decisions,
     read_source,
-    render_blind_page,
-    render_review_page,
     resolve_decisions,
     select_approved_rows,
 )
+from contstim.experiment.review_page import render_blind_page, render_review_page
 from contstim.selection.tokens import add_token_counts
 
 TABLE = pd.DataFrame(
@@ -102,7 +102,7 @@ def test_pairs_have_scores_of_a_table_and_repeated_rows_are_one() -> None:
 def test_the_page_runs_its_own_script_alone() -> None:
     bad = "</script><script>alert(1)</script>"
     table = pd.DataFrame({"sentence_1": [bad], "sentence_2": ["<img src=x>"]})
-    page = render_review_page(table, bad, rule=bad)
+    page = render_review_page(table, bad, instructions=bad)
     assert page.count("</script>") == 2
     assert "<img" not in page
     content = content_of(page)
@@ -127,9 +127,9 @@ def test_a_blind_page_tells_nothing_of_sources() -> None:
         "written": [("A dog ran.", "Dog a ran."), ("We slept.", "Slept we.")],
         "natural": [("I slept.",), ("A dog ran.",), ("She won.",)],
     }
-    page = render_blind_page(sources, "A", each=2, seed=1)
+    page = render_blind_page(sources, "A", max_per_source=2, seed=1)
     content = content_of(page)
-    assert page == render_blind_page(sources, "A", each=2, seed=1)
+    assert page == render_blind_page(sources, "A", max_per_source=2, seed=1)
     assert "written" not in page
     assert content["blind"]
     texts = [one["sentence"] for one in content["stimuli"]]
@@ -193,7 +193,7 @@ def test_kappa_is_that_of_statsmodels(seed: int) -> None:
         for who, side in zip("AB", sides.tolist(), strict=True)
         for i, choice in enumerate(side)
     ]
-    value, n = kappa(decisions)["A", "B"]
+    value, n = pairwise_kappa(decisions)["A", "B"]
     counts = np.zeros((3, 3))
     for one, two in sides.T:
         counts[REVIEW_DECISIONS.index(one), REVIEW_DECISIONS.index(two)] += 1
@@ -201,8 +201,8 @@ def test_kappa_is_that_of_statsmodels(seed: int) -> None:
 
 
 def test_kappa_is_undefined_without_variation() -> None:
-    assert np.isnan(kappa([approve("s"), approve("s", "B")])["A", "B"][0])
-    assert np.isnan(kappa([approve("s"), approve("t", "B")])["A", "B"][0])
+    assert np.isnan(pairwise_kappa([approve("s"), approve("s", "B")])["A", "B"][0])
+    assert np.isnan(pairwise_kappa([approve("s"), approve("t", "B")])["A", "B"][0])
 
 
 def triplets() -> pd.DataFrame:
@@ -252,6 +252,9 @@ def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
         ("s,A,edit,,", "the edited form of 's' is ''; give another sentence"),
         ("s,A,edit,s,", "the edited form of 's' is 's'; give another sentence"),
         ("s,A,approve,t,", "the edited form of 's' is 't'; give another sentence"),
+        ("s,A,edit,t\u200f,", "form 't\\\\u200f' contains an invisible mark of text direction"),
+        ("s,A,edit,\u202at,", "remove the mark"),
+        ("s,A,edit,t\u2069,", "remove the mark"),
         ("s,A,approve,,\ns ,A,reject,,", "A decided twice about 's'; keep one row"),
     ],
 )

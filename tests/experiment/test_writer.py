@@ -80,7 +80,7 @@ def test_whatever_ends_a_job_or_a_commit_the_writer_goes_on(
     with pytest.raises(SystemExit):
         writer.submit(leave).result(timeout=240)
     with monkeypatch.context() as patch:
-        patch.setattr("contstim.experiment.writer._require", lambda _: [].pop())
+        patch.setattr("contstim.experiment.writer._check_inodes", lambda _: [].pop())
         failed = writer.submit(lambda c: c.execute("CREATE TABLE t (n)").rowcount)
         with pytest.raises(IndexError):
             failed.result(timeout=240)

@@ -1,0 +1,214 @@
+"""Pages on which a reviewer judges sentences, each with all its data in one HTML file."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from math import isnan
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from contstim.errors import InputError
+from contstim.experiment.review import list_sentences
+from contstim.files import digest
+from contstim.text.features import sentence_flags
+from contstim.text.languages import detect_language
+from contstim.text.normalise import normalise_sentence
+
+#: Default instructions of a review.
+REVIEW_INSTRUCTIONS = """\
+May this sentence be shown to participants? Approve it unchanged, reject it, or write a replacement.
+Look for content that could offend or distress, for references to living people and private
+matters, and for mistakes. Do not reject a sentence only because it is odd: models disagree on these
+sentences. A flag is a reason to look closely, not a decision.
+"""
+
+#: Default instructions of a blind review.
+BLIND_INSTRUCTIONS = """\
+A sentence reads as a sentence of English if it is grammatical (word order, agreement, no missing
+and no superfluous word) and you can imagine a situation in which somebody says it and means
+something by it. It may be odd, false or silly. Ignore missing commas, but reject fragments.
+"""
+
+# Templates for the role of a sentence in its row, by column. The first template that can be filled
+# from the row is used.
+_PAIR_ROLES = (
+    "accepted by {model_1}, rejected by {model_2}",
+    "accepted by {model_2}, rejected by {model_1}",
+)
+_ROLES = {
+    "natural": ("natural sentence",),
+    "synthetic_1": (_PAIR_ROLES[0], "synthetic sentence 1"),
+    "synthetic_2": (_PAIR_ROLES[1], "synthetic sentence 2"),
+    "synthetic": ("accepted by {accept}, rejected by {reject}", "synthetic sentence"),
+    "sentence_1": ("preferred by {prefer_1}", _PAIR_ROLES[0], "sentence 1"),
+    "sentence_2": ("preferred by {prefer_2}", _PAIR_ROLES[1], "sentence 2"),
+}
+
+
+def render_review_page(
+    table: pd.DataFrame,
+    reviewer: str,
+    instructions: str = REVIEW_INSTRUCTIONS,
+    scores: pd.DataFrame | None = None,
+) -> str:
+    """Render a page on which a reviewer approves, rejects or edits the sentences of a table.
+
+    The page works without a network. It stores decisions in the browser and exports them as a CSV
+    file.
+
+    Parameters
+    ----------
+    table
+        Triplets, pairs or synthetic sentences. The sentences of a row are shown side by side.
+    reviewer
+        Name or initials of the reviewer.
+    instructions
+        Instructions for the reviewer.
+    scores
+        Log-probabilities in nats, shape (S, M), with sentences as index. Shown for sentences
+        without scores in the table.
+
+    Returns
+    -------
+    str
+        HTML page.
+
+    Raises
+    ------
+    InputError
+        If the reviewer is empty, or the table has no sentences.
+    """
+    known_scores: dict[str, dict[str, float]] = {}
+    if scores is not None:
+        for sentence, by_model in scores.to_dict("index").items():
+            known_scores[str(sentence)] = {
+                str(model): float(value) for model, value in by_model.items() if not isnan(value)
+            }
+
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for record in table.astype(object).where(table.notna(), "").to_dict("records"):
+        values = {str(key): str(value) for key, value in record.items() if value != ""}
+        cells = []
+        for column, templates in _ROLES.items():
+            sentence = normalise_sentence(values.get(column, ""))
+            if not sentence:
+                continue
+            sentence_scores = dict(known_scores.get(sentence, {}))
+            for k in (1, 2):
+                if {f"model_{k}", f"{column}_lp_{k}"} <= values.keys():
+                    sentence_scores[values[f"model_{k}"]] = float(values[f"{column}_lp_{k}"])
+            role = next(
+                template
+                for template in templates
+                if set(re.findall(r"{(\w+)}", template)) <= values.keys()
+            ).format_map(values)
+            cells.append({"sentence": sentence, "role": role, "scores": sentence_scores})
+        if cells:
+            rows.setdefault(json.dumps(cells), cells)
+    return _render_page(reviewer, instructions, list_sentences(table), list(rows.values()))
+
+
+def render_blind_page(
+    sources: Mapping[str, Sequence[tuple[str, ...]]],
+    reviewer: str,
+    instructions: str = BLIND_INSTRUCTIONS,
+    max_per_source: int | None = None,
+    seed: int = 0,
+) -> str:
+    """Render a page on which a reviewer judges sentences without knowing their source.
+
+    Parameters
+    ----------
+    sources
+        Entries by name of the source. An entry is a tuple of the sentences of a pair or triplet, or
+        of a single sentence.
+    reviewer
+        Name or initials of the reviewer.
+    instructions
+        Instructions for the reviewer.
+    max_per_source
+        Maximum number of sentences drawn from each source; entries are drawn as a whole. By default
+        all sentences are used.
+    seed
+        Random seed of the draw and of the order of presentation.
+
+    Returns
+    -------
+    str
+        HTML page.
+
+    Raises
+    ------
+    InputError
+        If the reviewer is empty, or the sources have no sentences.
+    """
+    rng = np.random.default_rng(seed)
+    sample: list[str] = []
+    for entries in sources.values():
+        source_sample: list[str] = []
+        for index in rng.permutation(len(entries)).tolist():
+            n_sentences = len({*source_sample, *entries[index]})
+            if max_per_source is None or n_sentences <= max_per_source:
+                source_sample += entries[index]
+        sample += source_sample
+    distinct = list(dict.fromkeys(sample))
+    sentences = [distinct[index] for index in rng.permutation(len(distinct)).tolist()]
+    return _render_page(reviewer, instructions, sentences, None)
+
+
+def _render_page(
+    reviewer: str,
+    instructions: str,
+    sentences: Sequence[str],
+    rows: Sequence[Sequence[Mapping[str, Any]]] | None,
+) -> str:
+    """Render the page of a review, or of a blind review if `rows` is None."""
+    reviewer = " ".join(reviewer.split())
+    if not reviewer or not sentences:
+        raise InputError("a review needs the name or initials of the reviewer, and sentences")
+    is_blind = rows is None
+    language = detect_language(list(sentences))
+    cells = rows or [[{"sentence": text, "role": "", "scores": {}}] for text in sentences]
+    row_numbers: dict[str, list[int]] = {}
+    for number, row in enumerate(cells):
+        for sentence in dict.fromkeys(cell["sentence"] for cell in row):
+            row_numbers.setdefault(sentence, []).append(number)
+    content = {
+        "reviewer": reviewer,
+        "digest": digest("\n".join([reviewer, *sentences]))[:16],
+        "rule": " ".join(instructions.split()),
+        "blind": is_blind,
+        "rows": cells,
+        "language": language.code,
+        "direction": language.direction,
+        "stimuli": [
+            {
+                "sentence": sentence,
+                "rows": row_numbers[sentence][:3],
+                "more": len(row_numbers[sentence][3:]),
+                "flags": [] if is_blind else sentence_flags(sentence, language),
+            }
+            for sentence in sentences
+        ],
+    }
+
+    # A content security policy that allows only the script and the style of the page.
+    page = (files("contstim.experiment") / "review.html").read_text("utf-8")
+    hashes = {}
+    for element in ("script", "style"):
+        (text,) = re.findall(rf"<{element}>(.*?)</{element}>", page, flags=re.S)
+        hashes[element] = b64encode(sha256(text.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; "
+        f"style-src 'sha256-{hashes['style']}'; base-uri 'none'; form-action 'none'"
+    )
+    # Escape "<", because a text with "</script>" would end the script element.
+    embedded = json.dumps(content).replace("<", "\\u003c")
+    return page.replace("{policy}", policy).replace("{content}", embedded)
