@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment import sessions
+from contstim.experiment import raw_log, sessions
 from contstim.experiment.messages import materials_digest, parse_json, store_materials
 from contstim.experiment.schema import data_path, write_transaction
 from contstim.experiment.study import Study
@@ -200,22 +200,22 @@ def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log
             # Another file may hold how it began.
             sessions.update_imported_session(connection, study, row, begun, who, parameters)
         row = sessions.find_session(connection, session)
-    trials = sessions.map_trials_by_id(study, study.design.trials[log.assignment])
+    trials = raw_log.map_trials_by_id(study, study.design.trials[log.assignment])
     started, last = row["started_at"], max(row["last_at"], latest)
     refused = []
     for late in (False, True):
         answers = [
             answer
             for answer in log.answers
-            if sessions.is_past_time_limit(study, started, _at(answer), sessions.GRACE_SECONDS)
+            if raw_log.is_past_time_limit(study, started, _at(answer), raw_log.GRACE_SECONDS)
             == late
         ]
         shown = study.presentation
-        refused += sessions.record_answers(
+        refused += raw_log.record_answers(
             connection, session, trials, answers, last, late, shown
         ).refused
-    refused += sessions.record_events(connection, study, session, trials, log.events, last).refused
-    outcome, _ = sessions.determine_outcome(connection, study, session, last)
+    refused += raw_log.record_events(connection, study, session, trials, log.events, last).refused
+    outcome, _ = raw_log.determine_outcome(connection, study, session, last)
     connection.execute(
         # A later file may hold what was missing; a server's own word stands.
         "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?"

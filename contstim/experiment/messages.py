@@ -1,10 +1,9 @@
-"""What the page is given, and what it sends.
+"""JSON messages between the experiment page and its server.
 
-It is given JSON values, everything that it needs for one session. It never learns which side is
-sentence 1: it sends a choice by side, and `Presentation.rating` turns it into a rating where the
-data are collected. A bundle of a static page or a JATOS study is made with an empty session id,
-which the page fills with one of its own. What it sends is checked: every field has a type, a range
-and a length.
+The page receives everything it needs for one session, but never learns which side shows sentence 1.
+It sends choices by side, which `Presentation.rating` converts to ratings. Static pages and JATOS
+studies get a bundle with an empty session id, which the page replaces by a random one. Every field
+that the page sends is checked for its type, range and length.
 """
 
 from __future__ import annotations
@@ -28,83 +27,139 @@ from contstim.experiment.vendor import page_version
 from contstim.files import digest
 from contstim.settings import parse_settings, settings, validate_choice, validate_pattern
 
-#: The format of bundles and of what the page sends.
+#: Version of the message format.
 FORMAT = 1
 
 EVENT_KINDS = (
     "focus", "blur", "offline", "online", "break", "resume", "screen", "environment", "responses",
 )  # fmt: skip
 
+# Maximum number of characters in the detail of an event, by the event's kind.
+_MAX_DETAIL = dict.fromkeys(EVENT_KINDS, 500) | {"environment": 5000, "responses": 64_000}
+
 _ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)"
-
-_Id = Annotated[str, validate_pattern(_ID.pattern, "give an id of 8 to 64 letters, digits and '-'")]
-_Milliseconds = Annotated[float, Field(ge=0, le=1e10)]  # about four months
-_Number = Annotated[int, Field(ge=0, le=10**6)]
-_Settings = TypeVar("_Settings")
 
 
-def _text_of(longest: int, printable: bool = True) -> AfterValidator:
+def _text(max_length: int, printable: bool = True) -> AfterValidator:
+    """Return a validator of texts that can be stored and are at most `max_length` long."""
+
     def check(value: str) -> str:
-        # Halves of surrogate pairs, which nothing could store, are not printable either.
-        fits = value.isprintable() if printable else not _SURROGATE.search(value)
-        if len(value) > longest or not fits:
-            raise ValueError(f"give a text of at most {longest} printable characters")
+        # Surrogate code points cannot be encoded; they are not printable either.
+        is_valid = value.isprintable() if printable else not _SURROGATE.search(value)
+        if len(value) > max_length or not is_valid:
+            raise ValueError(f"give a text of at most {max_length} printable characters")
         return value
 
     return AfterValidator(check)
 
 
-_Detail = Annotated[str, _text_of(20_000, printable=False)]
-
-#: Characters of an event's detail, by its kind; 500 of others. The study says what responses are.
-_LONGEST_DETAIL = {"environment": 5000, "responses": 64_000}
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)"
+_Time = Annotated[str, validate_pattern(_TIME, "give an ISO 8601 time")]
+_OptionalTime = Annotated[str, validate_pattern(f"({_TIME})?", "give an ISO 8601 time")]
+_Id = Annotated[str, validate_pattern(_ID.pattern, "give an id of 8 to 64 letters, digits and '-'")]
+_Milliseconds = Annotated[float, Field(ge=0, le=1e10)]  # up to four months
+_Number = Annotated[int, Field(ge=0, le=10**6)]
+_Message = TypeVar("_Message")
 
 
 class RequestError(InputError):
-    """Something that a page asked for and is not given; `status` is of HTTP."""
+    """Request of the page that the server refuses.
 
-    def __init__(self, status: int, message: str, **more: Any) -> None:
+    Parameters
+    ----------
+    status
+        HTTP status code.
+    message
+        Error message of one line.
+    **details
+        Further fields of the JSON response.
+    """
+
+    def __init__(self, status: int, message: str, **details: Any) -> None:
         super().__init__(message)
         self.status = status
-        self.more = more
+        self.details = details
 
 
 @settings
 class Answer:
-    """One answer to one trial, as a page sent it; see the fields of the export."""
+    """Answer to one trial, as sent by the page.
+
+    Attributes
+    ----------
+    id
+        Random id of the answer.
+    trial
+        Id of the trial.
+    choice
+        Chosen option as a whole number, see `Presentation.choices`.
+    rt_ms
+        Response time in milliseconds.
+    answered_at
+        Time of the answer on the participant's clock, in ISO 8601 format.
+    input
+        Input device.
+    focus_losses
+        Number of times the page lost the focus during the trial.
+    hidden_ms
+        Time in milliseconds during which the page was hidden.
+    shown
+        Number of times the trial was shown.
+    detail
+        Further data of the presentation, a JSON object as text.
+    """
 
     id: _Id
-    trial: Annotated[str, _text_of(64)]
+    trial: Annotated[str, _text(64)]
     choice: int
     rt_ms: _Milliseconds
-    answered_at: Annotated[str, validate_pattern(f"({_TIME})?", "give an ISO 8601 time")] = ""
+    answered_at: _OptionalTime = ""
     input: Annotated[str, validate_choice(("key", "mouse", "touch", "pen", "unknown"))] = "unknown"
     focus_losses: _Number = 0
     hidden_ms: _Milliseconds = 0.0
     shown: _Number = 1
-    detail: _Detail = ""
+    detail: Annotated[str, _text(20_000, printable=False)] = ""
 
 
 @settings
 class PageEvent:
-    """Something that happened in a session, such as a lost focus."""
+    """Event of a session other than an answer, e.g. a loss of focus.
+
+    Attributes
+    ----------
+    id
+        Random id of the event.
+    kind
+        One of `EVENT_KINDS`.
+    at
+        Time of the event on the participant's clock, in ISO 8601 format.
+    detail
+        Further data as text.
+    """
 
     id: _Id
     kind: Annotated[str, validate_choice(EVENT_KINDS)]
-    at: Annotated[str, validate_pattern(_TIME, "give an ISO 8601 time")]
-    detail: Annotated[str, _text_of(64_000, printable=False)] = ""
+    at: _Time
+    detail: Annotated[str, _text(64_000, printable=False)] = ""
 
     def __post_init__(self) -> None:
-        longest = _LONGEST_DETAIL.get(self.kind, 500)
-        if len(self.detail) > longest:
-            raise InputError(f"detail is longer than {longest} characters")
+        max_length = _MAX_DETAIL[self.kind]
+        if len(self.detail) > max_length:
+            raise InputError(f"detail is longer than {max_length} characters")
 
 
 @settings
 class Responses:
-    """Answers to the study's questions, by their names, and how long the whole screen took."""
+    """Responses to the questions and consent boxes on one screen.
+
+    Attributes
+    ----------
+    responses
+        Response to each question, by the question's name.
+    rt_ms
+        Time spent on the screen, in milliseconds.
+    """
 
     responses: dict[str, Any]
     rt_ms: _Milliseconds | None = None
@@ -112,10 +167,18 @@ class Responses:
 
 @settings
 class Consent:
-    """Consent given to a version of the text."""
+    """Consent form to which a participant agreed.
 
-    version: Annotated[str, _text_of(200)]
-    sha256: Annotated[str, _text_of(64)]
+    Attributes
+    ----------
+    version
+        Version of the form.
+    sha256
+        SHA-256 digest of its text.
+    """
+
+    version: Annotated[str, _text(200)]
+    sha256: Annotated[str, _text(64)]
 
 
 @settings
@@ -136,15 +199,16 @@ class SessionRequest:
     """
 
     consent: Consent
-    participant: Annotated[str, _text_of(200)] | None = None
+    participant: Annotated[str, _text(200)] | None = None
     request: _Id | None = None
-    parameters: dict[str, Annotated[str, _text_of(200)]] = field(default_factory=dict)
+    parameters: dict[str, Annotated[str, _text(200)]] = field(default_factory=dict)
 
     @property
     def key(self) -> str | None:
-        """What tells the browser in which a session was begun: the request, as the participant's.
+        """Key that identifies the first browser of a session.
 
-        So a request is no way into the session of a participant with an id.
+        It combines the ids of request and participant. A request id alone therefore does not open
+        the session of a participant who has an id.
         """
         if self.request is None or self.participant is None:
             return self.request
@@ -152,16 +216,26 @@ class SessionRequest:
 
 
 def parse_json(body: bytes | str) -> dict[str, Any]:
-    """Read a JSON object.
+    """Parse a JSON object; NaN and infinities are not valid.
+
+    Parameters
+    ----------
+    body
+        JSON text.
+
+    Returns
+    -------
+    dict
+        Fields of the object.
 
     Raises
     ------
     InputError
-        If it is none, or no valid JSON (NaN and infinities are none).
+        If the text is not valid JSON or not an object.
     """
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
-        value = json.loads(text, parse_constant=int)  # which refuses NaN and infinities
+        value = json.loads(text, parse_constant=int)  # int("NaN") raises ValueError
     except (ValueError, RecursionError):
         raise InputError("the body is not JSON") from None
     if not isinstance(value, dict):
@@ -170,29 +244,50 @@ def parse_json(body: bytes | str) -> dict[str, Any]:
 
 
 def find_id(value: Any) -> str | None:
-    """Return the id that an answer or event gives itself, None if it gives none that is one."""
-    name = value.get("id") if isinstance(value, dict) else None
-    return name if isinstance(name, str) and _ID.fullmatch(name) else None
+    """Return the id of an unchecked answer or event; None if it has no valid id."""
+    identifier = value.get("id") if isinstance(value, dict) else None
+    is_valid = isinstance(identifier, str) and _ID.fullmatch(identifier)
+    return identifier if is_valid else None
 
 
 def read_answer(value: Any) -> Answer:
-    """Check an answer; fields that have no meaning are passed over.
+    """Check an answer from the page; unknown fields are ignored.
+
+    Parameters
+    ----------
+    value
+        JSON value.
+
+    Returns
+    -------
+    Answer
+        Checked answer.
 
     Raises
     ------
     InputError
-        Naming the field.
+        If a field is invalid; the message names it.
     """
     return _read(Answer, value, "an answer")
 
 
 def read_event(value: Any) -> PageEvent:
-    """Check an event; its detail, a text or any JSON value, is kept as text.
+    """Check an event from the page; unknown fields are ignored.
+
+    Parameters
+    ----------
+    value
+        JSON value. If its detail is not a text, it is converted to JSON text.
+
+    Returns
+    -------
+    PageEvent
+        Checked event.
 
     Raises
     ------
     InputError
-        Naming the field.
+        If a field is invalid; the message names it.
     """
     if isinstance(value, dict) and not isinstance(value.get("detail", ""), str):
         value = {**value, "detail": json.dumps(value["detail"], sort_keys=True)}
@@ -200,31 +295,56 @@ def read_event(value: Any) -> PageEvent:
 
 
 def read_responses(study: Study, detail: str) -> Responses:
-    """Check the detail of an event of the kind ``responses`` by what the study asks.
+    """Check the detail of an event of the kind ``responses`` against the study's questions.
+
+    Parameters
+    ----------
+    study
+        Study with the questions and the boxes of the consent form.
+    detail
+        Detail of the event, a JSON object as text.
+
+    Returns
+    -------
+    Responses
+        Checked responses.
 
     Raises
     ------
     InputError
-        If it holds anything but possible answers to questions and boxes of the study.
+        If a question is unknown or a response to it is not possible.
     """
-    event = _read(Responses, parse_detail(detail), "detail")
+    screen = _read(Responses, parse_detail(detail), "detail")
     questions = {question.name: question for question in study.questions}
     boxes = {box.name for box in study.consent.boxes}
-    for name, response in event.responses.items():
+    for name, response in screen.responses.items():
         if name not in questions and name not in boxes:
             raise InputError(f"the study has no question {name[:64]!r}")
-        if not (response in ("yes", "no") if name in boxes else questions[name].accepts(response)):
+        is_valid = response in ("yes", "no") if name in boxes else questions[name].accepts(response)
+        if not is_valid:
             raise InputError(f"{name} has an answer that the page does not offer")
-    return event
+    return screen
 
 
 def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> SessionRequest:
-    """Check the opening of a session; of its parameters those in `names` are kept.
+    """Check a request to open a session.
+
+    Parameters
+    ----------
+    body
+        JSON object from the page.
+    names
+        Names of the URL query parameters to store; others are dropped.
+
+    Returns
+    -------
+    SessionRequest
+        Checked request.
 
     Raises
     ------
     InputError
-        Naming the field.
+        If a field is invalid; the message names it.
     """
     consent = body.get("consent")
     if not isinstance(consent, dict) or consent.get("given") is not True:
@@ -248,32 +368,40 @@ def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> Ses
     )
 
 
-def _read(kind: type[_Settings], value: Any, what: str) -> _Settings:
+def _read(kind: type[_Message], value: Any, description: str) -> _Message:
+    """Build a message of a class from a JSON value, ignoring unknown fields."""
     if not isinstance(value, dict):
-        raise InputError(f"{what} is an object")
+        raise InputError(f"{description} is an object")
     return parse_settings(kind, {key: value[key] for key in kind.__annotations__ if key in value})
 
 
 def make_study_info(study: Study) -> dict[str, Any]:
-    """Return what the page shows before consent.
+    """Return the message that the page shows before consent.
 
-    ``recruiter`` holds ``name``, ``title``, ``participant`` (the address's parameter with the
-    participant's id), ``required``, ``parameters`` (others to send along), and for the outcomes
-    that need no stored session, ``declined``, ``full`` and ``unsent``, the ``code`` and the address
-    to ``redirect`` to. It is None where the study names no recruiter. Other codes are not in it.
+    Parameters
+    ----------
+    study
+        Study to describe.
+
+    Returns
+    -------
+    dict
+        Texts, consent form and settings of the study. ``recruiter`` is None if the study has none;
+        otherwise it has the keys ``name``, ``title``, ``participant`` (URL query parameter with
+        the participant's id), ``required``, ``parameters`` (further query parameters to send), and
+        the links (see `make_outcome_link`) of the outcomes ``declined``, ``full`` and ``unsent``,
+        which end without a stored session. Completion codes of other outcomes are not disclosed.
     """
-    own_texts = {key: study.texts[name] for key, name in study.presentation.text_keys.items()}
+    presentation_texts = {
+        key: study.texts[name] for key, name in study.presentation.text_keys.items()
+    }
     recruiter = None
     if study.recruiter is not None:
         names = ("name", "title", "participant", "required")
-        recruiter = {
-            **{name: getattr(study.recruiter, name) for name in names},
-            "parameters": list(study.recruiter.parameters),
-            **{
-                outcome: make_outcome_link(study, outcome)
-                for outcome in ("declined", "full", "unsent")
-            },
-        }
+        recruiter = {name: getattr(study.recruiter, name) for name in names}
+        recruiter["parameters"] = list(study.recruiter.parameters)
+        for outcome in ("declined", "full", "unsent"):
+            recruiter[outcome] = make_outcome_link(study, outcome)
     return {
         "format": FORMAT,
         "study": {
@@ -282,8 +410,8 @@ def make_study_info(study: Study) -> dict[str, Any]:
             "lang": study.study.language,
             "dir": study.study.direction,
         },
-        # A presentation has some texts of its own in place of the general ones.
-        "texts": {**study.texts, **own_texts},
+        # Texts of the presentation replace general texts.
+        "texts": {**study.texts, **presentation_texts},
         "consent": {
             "version": study.consent.version,
             "sha256": study.consent_sha256,
@@ -291,7 +419,7 @@ def make_study_info(study: Study) -> dict[str, Any]:
             "warning": study.consent.warning,
             "boxes": [asdict(box) for box in study.consent.boxes],
         },
-        "settings": _settings(study, study.design.n_trials),
+        "settings": _make_settings(study, study.design.n_trials),
         "recruiter": recruiter,
         "device": {"minimum_width": study.device.minimum_width, "touch": study.device.touch},
         "materials": materials_digest(study),
@@ -307,33 +435,32 @@ def make_bundle(
     responded: Collection[str] = (),
     trials: Sequence[Trial] = (),
 ) -> dict[str, Any]:
-    """Return the bundle of one session.
+    """Return the bundle of a session: all data that the page needs for it.
 
     Parameters
     ----------
     study
-        The study.
+        Study of the session.
     assignment
-        The participant of the design's table whose order and sides are shown.
+        Number of the assignment in the design.
     session
-        The session's id.
+        Id of the session.
     answered
-        The ids, as the page has them, of trials answered already.
+        Ids of answered trials, as the page uses them.
     elapsed_s
-        Seconds since the session began, measured by the server.
+        Seconds since the start of the session, measured by the server.
     responded
-        The names of the questions answered already.
+        Names of answered questions.
     trials
-        The session's trials (see `session_trials`); by default the assignment's.
+        Trials of the session (see `session_trials`); by default the trials of the assignment.
 
     Returns
     -------
     dict
-        As in `make_study_info`, and ``session, assignment, group, digest`` (of its trials;
-        the page's raw log has it too), ``questions``, ``responded``, ``practice`` and ``trials``
-        (each ``trial, number, kind, shown``; ``kind`` tells practice from all others, not which of
-        them are catch trials or checks), ``more`` (whether others come later),
-        ``answered``, ``elapsed_s``.
+        Keys of `make_study_info` and ``session, assignment, group, questions, responded, practice,
+        answered, elapsed_s``; ``digest``, which identifies the trials and is part of the page's raw
+        log; and ``trials`` and ``more``, see `list_trials_after`. The ``kind`` of a trial is
+        ``practice`` or ``trial``, so that catch trials and attention checks cannot be recognised.
 
     Raises
     ------
@@ -345,12 +472,12 @@ def make_bundle(
     trials = trials or study.design.trials[assignment]
     return {
         **make_study_info(study),
-        "settings": _settings(study, len(trials)),
+        "settings": _make_settings(study, len(trials)),
         "session": session,
         "assignment": assignment,
         "group": study.design.groups[assignment],
         "digest": study.trials_digests[assignment],
-        "practice": [_shown(trial) for trial in study.practice_trials],
+        "practice": [_make_trial(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
         "responded": list(responded),
         **list_trials_after(trials),
@@ -360,24 +487,51 @@ def make_bundle(
 
 
 def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
-    """Return the ``trials`` that a page may have after that number, and if there are ``more``."""
-    shown = list_issued(trials)
+    """Return the issued trials after a trial number.
+
+    Parameters
+    ----------
+    trials
+        Trials of a session.
+    after
+        Number of the last trial that the page has.
+
+    Returns
+    -------
+    dict
+        ``trials``, each with ``trial, number, kind, shown``, and ``more``, which says whether
+        trials remain that have not been issued.
+    """
+    issued_trials = list_issued(trials)
     return {
-        "trials": [_shown(trial) for trial in shown if trial.number > after],
-        "more": len(shown) < len(trials),
+        "trials": [_make_trial(trial) for trial in issued_trials if trial.number > after],
+        "more": len(issued_trials) < len(trials),
     }
 
 
 def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
-    """Return what a page needs that no server of ours tells whether attention checks fail.
+    """Return digests with which a page without a server detects failed attention checks.
 
-    The page learns digests of the answers that fail one, which name no trial; but whoever tries all
-    choices finds them, as nothing that a page can check is hidden from its reader. See
-    ``page/checks.js``. None if sessions do not end so, or if any number can be answered.
+    The digests do not name trials. A participant who tries all choices can still identify the
+    checks, since a page cannot hide anything from its reader. See ``page/checks.js``.
+
+    Parameters
+    ----------
+    study
+        Study with the attention checks.
+    assignment
+        Number of the assignment in the design.
+
+    Returns
+    -------
+    dict or None
+        ``failed`` (digests of wrong answers), ``salt``, ``from`` (number of failed checks that ends
+        the session) and ``at_once``. None if failed checks do not end sessions, or if the possible
+        answers cannot be enumerated.
     """
-    checks = [t for t in study.design.trials[assignment] if t.kind == "attention"]
-    enough = study.session.failed_checks_from
-    if not checks or not enough:
+    checks = [trial for trial in study.design.trials[assignment] if trial.kind == "attention"]
+    limit = study.session.failed_checks_from
+    if not checks or not limit:
         return None
     salt = f"{study.study.name}:{assignment}"
     failed = []
@@ -385,46 +539,64 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
         choices = study.presentation.choices(trial.shown)
         if choices is None:
             return None
-        failed += [
-            fnv1a(f"{salt}:{trial.page_id}:{choice}")
-            for choice in choices
-            if not study.presentation.is_correct(choice, str(trial.expected))
-        ]
-    at_once = study.session.end_immediately
-    return {"failed": sorted(failed), "salt": salt, "from": enough, "at_once": at_once}
+        for choice in choices:
+            if not study.presentation.is_correct(choice, str(trial.expected)):
+                failed.append(fnv1a(f"{salt}:{trial.page_id}:{choice}"))
+    return {
+        "failed": sorted(failed),
+        "salt": salt,
+        "from": limit,
+        "at_once": study.session.end_immediately,
+    }
 
 
 def fnv1a(text: str) -> int:
-    """Return the 32-bit FNV-1a digest (Fowler, Noll & Vo) of a text's UTF-8 bytes, as the page."""
-    found = 0x811C9DC5
+    """Return the 32-bit FNV-1a digest (Fowler, Noll & Vo) of a text in UTF-8."""
+    value = 0x811C9DC5
     for byte in text.encode():
-        found = (found ^ byte) * 0x01000193 % 2**32
-    return found
+        value = (value ^ byte) * 0x01000193 % 2**32
+    return value
 
 
 def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
-    """Return the completion ``code`` of an outcome and the address to ``redirect`` to, or None."""
+    """Return the link back to the recruiter at the end of a session.
+
+    Parameters
+    ----------
+    study
+        Study with the recruiter.
+    outcome
+        One of `OUTCOMES`.
+
+    Returns
+    -------
+    dict
+        Completion ``code`` and URL to ``redirect`` to; both may be None.
+    """
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
-    recruiter = study.recruiter
-    link = (None, None) if recruiter is None else recruiter.make_completion_link(outcome)
-    return dict(zip(("code", "redirect"), link, strict=True))
+    code, redirect = (
+        (None, None) if study.recruiter is None else study.recruiter.make_completion_link(outcome)
+    )
+    return {"code": code, "redirect": redirect}
 
 
-def module_path(study: Study) -> str:
-    """Return the address of the presentation's module, relative to the page's scripts."""
+def get_module_path(study: Study) -> str:
+    """Return the path of the presentation's module, relative to the page's scripts."""
     module = study.presentation.module
     return module if study.module is None else f"study/{digest(study.module)[:12]}/{module}"
 
 
-def _settings(study: Study, n_trials: int) -> dict[str, Any]:
+def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
+    """Return the settings of a session with `n_trials` trials for the page."""
+    time_limit = study.session.time_limit_minutes
     return {
         "minimum_rt_ms": study.session.minimum_rt_ms,
         "breaks": study.session.list_breaks(n_trials),
-        "time_limit_s": round(limit * 60) if (limit := study.session.time_limit_minutes) else None,
+        "time_limit_s": round(time_limit * 60) if time_limit else None,
         "feedback": study.session.feedback,
         "presentation": {
-            "module": module_path(study),
+            "module": get_module_path(study),
             "levels": study.trial.levels,
             "points": study.trial.points,
         },
@@ -434,26 +606,44 @@ def _settings(study: Study, n_trials: int) -> dict[str, Any]:
     }
 
 
-def _shown(trial: Trial) -> dict[str, Any]:
-    shown = {"trial": trial.page_id, "number": trial.number, "shown": dict(trial.shown)}
+def _make_trial(trial: Trial) -> dict[str, Any]:
+    """Return a trial for the page, without its kind and expected answer except in practice."""
+    message = {"trial": trial.page_id, "number": trial.number, "shown": dict(trial.shown)}
     if trial.kind != "practice":
-        return {**shown, "kind": "trial"}
-    return {**shown, "kind": "practice", "expected": trial.expected}
+        return {**message, "kind": "trial"}
+    return {**message, "kind": "practice", "expected": trial.expected}
 
 
 def materials_digest(study: Study) -> str:
-    """Return the SHA-256 of what a study shows and how, its trials and consent text apart."""
-    return digest(_content(study))
+    """Return the SHA-256 digest of a study's materials, see `store_materials`."""
+    return digest(_dump_materials(study))
 
 
 def store_materials(connection: sqlite3.Connection, study: Study) -> str:
-    """Store what a study shows, once, and return its digest; within a transaction."""
-    content = _content(study)
+    """Store the materials of a study, unless they are stored already, within a transaction.
+
+    Materials are the settings and texts that determine how the study is shown, except its trials
+    and the text of its consent form.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study with the materials.
+
+    Returns
+    -------
+    str
+        SHA-256 digest of the materials.
+    """
+    content = _dump_materials(study)
     connection.execute("INSERT OR IGNORE INTO materials VALUES (?, ?)", (digest(content), content))
     return digest(content)
 
 
-def _content(study: Study) -> str:
+def _dump_materials(study: Study) -> str:
+    """Return the materials of a study as JSON text."""
     package = PRESENTATIONS.package(study.trial.presentation)
     content: dict[str, Any] = {
         "contstim": version("contstim"),
@@ -463,8 +653,9 @@ def _content(study: Study) -> str:
         **({"package": package} if package else {}),
         **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
-    # Where participants come from says nothing of what they are shown.
+    # The recruiter does not influence how the study is shown.
     for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format", "adaptive"}:
-        part = getattr(study, name)
-        content[name] = [asdict(one) for one in part] if isinstance(part, tuple) else asdict(part)
+        value = getattr(study, name)
+        is_list = isinstance(value, tuple)
+        content[name] = [asdict(item) for item in value] if is_list else asdict(value)
     return json.dumps(content, ensure_ascii=False, sort_keys=True)

@@ -1,4 +1,4 @@
-"""The page as files: for the study's own server, JATOS, and as a folder for any web host."""
+"""The experiment page as files: for the study's server, for JATOS, and for any web host."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from urllib.parse import urlsplit
 
 from contstim.errors import InputError
 from contstim.experiment.messages import (
+    get_module_path,
     make_bundle,
     make_outcome_link,
     make_page_checks,
     make_study_info,
-    module_path,
 )
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, page_files, page_version
 from contstim.files import check_empty_folder, json_digest, write_atomically, write_folder
 
-#: Texts that the page shows before, or in place of, what its scripts do.
-_BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
-#: How a session can end where no server of ours decides.
+# Texts that the page needs before its scripts run, or without them.
+_TEXTS_BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
+
+# Outcomes of sessions without a server.
 _OUTCOMES = ("complete", "declined", "screened_out", "failed_checks", "time_limit", "unsent")
-#: What a page without a server ships in the folder `bundles`, one file per assignment.
-_OF_ASSIGNMENT = (
+
+# Keys of a bundle that are stored per assignment; the others are in `study.json`.
+_ASSIGNMENT_KEYS = (
     "assignment", "group", "digest", "settings", "questions", "responded", "practice", "trials"
 )  # fmt: skip
 
+# A constant modification time, so that the same study gives the same archive.
+_ARCHIVE_TIME = (2000, 1, 1, 0, 0, 0)
 
-_WHEN = (2000, 1, 1, 0, 0, 0)  # the same study gives the same archive
-
-#: Kinds of workers that a batch may admit.
+#: Worker types of a JATOS batch.
 WORKER_TYPES = (
     "Jatos",
     "PersonalSingle",
@@ -47,23 +49,28 @@ WORKER_TYPES = (
     "MT",
     "MTSandbox",
 )
-_LIMITS = ("maxActiveMembers", "maxTotalMembers", "maxTotalWorkers")  # of a batch
-_VERSION = "3"  # of study archives
+
+_JATOS_FORMAT = "3"  # version of JATOS study archives
 
 
-def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE_FOLDER) -> str:
-    """Return the page itself.
+def render_index(study: Study, transport: str, head: str = "", page: Path = PAGE_FOLDER) -> str:
+    """Fill in the template ``index.html`` of the page.
 
     Parameters
     ----------
     study
-        Its title, language, direction and the texts that are shown before any script runs.
+        Study with the title, language, writing direction and texts.
     transport
-        Which way the data go: ``server``, ``static`` or ``jatos``.
+        Destination of the data: ``server``, ``static`` or ``jatos``.
     head
-        Elements for the head of the page, before its own scripts.
+        HTML elements to add to the page's head, before its scripts.
     page
-        The folder of the page's files.
+        Folder of the page's files.
+
+    Returns
+    -------
+    str
+        HTML page.
     """
     text = (page / "index.html").read_text("utf-8")
     values = {
@@ -72,69 +79,67 @@ def index_html(study: Study, transport: str, head: str = "", page: Path = PAGE_F
         "title": study.study.title,
         "transport": transport,
         "static": f"static/{page_version(page)}",
-        **{name: study.texts[name] for name in _BEFORE_SCRIPTS},
+        **{name: study.texts[name] for name in _TEXTS_BEFORE_SCRIPTS},
     }
-    # The head last: it is HTML, and nothing in it is filled in.
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", html.escape(value))
+    # The head comes last, since it is HTML and contains no placeholders.
     return text.replace("{head}", f"\n{head}" if head else "")
 
 
 def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return a whole page without a server of ours, by paths.
+    """Return all files of a page that runs without a contstim server.
 
     Parameters
     ----------
     study
-        The study.
+        Study to show.
     index
-        The page, from `index_html`.
+        HTML page from `render_index`.
     collect
-        Where data go, for the page's transport.
+        Destination of the data, for the page's transport.
 
     Returns
     -------
     dict
-        ``index.html``, the files under ``static/``, ``study.json`` (what is shown before consent,
-        the assignments in the order in which they are given out, the completion codes) and
-        ``bundles/N.json``, the trials of assignment N: a participant's browser loads one of them.
+        Content of the files by path: ``index.html``; the files under ``static/``; ``study.json``
+        with the data shown before consent, the assignments in the order of their use, and the
+        completion codes; and ``bundles/N.json`` with the trials of assignment N.
 
     Raises
     ------
+    InputError
+        If the study is adaptive, which needs a server.
     MissingExtraError
-        If the files of other projects are not there.
+        If vendored files of the page are missing.
     """
     if study.adaptive is not None:
         raise InputError(
-            f"{study.folder} chooses trials by the answers, which needs a server; run it with "
+            f"{study.folder} is an adaptive study, which needs a server; run it with "
             "`contstim experiment serve`"
         )
+    # Fill groups evenly: first assignment of every group, then the second, and so on.
+    groups = study.design.groups
+    ranks = {a: study.design.list_assignments(group).index(a) for a, group in groups.items()}
+    order = sorted(groups, key=lambda assignment: (ranks[assignment], groups[assignment]))
+
     info = make_study_info(study)
-    info["assignments"] = [
-        {"assignment": assignment, "group": study.design.groups[assignment]}
-        for assignment in _order(study)
-    ]
-    info["links"] = {name: make_outcome_link(study, name) for name in _OUTCOMES}
+    info["assignments"] = [{"assignment": a, "group": groups[a]} for a in order]
+    info["links"] = {outcome: make_outcome_link(study, outcome) for outcome in _OUTCOMES}
     info["collect"] = dict(collect)
-    files = {"index.html": index.encode(), "study.json": _json(info)}
+    files = {"index.html": index.encode(), "study.json": _to_json(info)}
     files |= {path: source.read_bytes() for path, source in page_files().items()}
     if study.module is not None:
-        files[f"static/{page_version()}/{module_path(study)}"] = study.module.encode()
+        files[f"static/{page_version()}/{get_module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
         bundle = make_bundle(study, assignment)
         bundle["settings"]["checks"] = make_page_checks(study, assignment)
-        files[f"bundles/{assignment}.json"] = _json({name: bundle[name] for name in _OF_ASSIGNMENT})
+        content = {key: bundle[key] for key in _ASSIGNMENT_KEYS}
+        files[f"bundles/{assignment}.json"] = _to_json(content)
     return files
 
 
-def _order(study: Study) -> list[int]:
-    """Return the assignments so that groups fill evenly: the first of each, then the second."""
-    groups = study.design.groups
-    place = {a: study.design.list_assignments(group).index(a) for a, group in groups.items()}
-    return sorted(groups, key=lambda assignment: (place[assignment], groups[assignment]))
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
+def _to_json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -144,132 +149,158 @@ def write_static(
     endpoint: str | None = None,
     experiment_id: str | None = None,
 ) -> Path:
-    """Write a study as a folder of files for a web host that runs no program of ours.
+    """Write a study as a folder of static files for any web host.
 
-    Participants get an assignment drawn at random, or the one that ``?assignment=N`` in the address
-    names, or one of the group that ``?group=N`` names.
+    A participant gets a random assignment, or the assignment of the URL query parameter
+    ``?assignment=N``, or a random assignment of the group ``?group=N``.
 
     Parameters
     ----------
     study
-        The study.
+        Study to write.
     folder
-        Where; it must not exist, or be empty.
+        Folder to write, which must not exist or be empty.
     endpoint
-        An https address that takes ``{"experimentID", "filename", "data"}`` as DataPipe does.
-        Every batch of answers becomes a file there, a JSON array of objects with ``trial_type``.
-        Without it each participant saves a file in the end.
+        HTTPS URL that accepts ``{"experimentID", "filename", "data"}`` as DataPipe does. Each batch
+        of answers becomes a file there, a JSON array of objects with ``trial_type``. By default
+        participants save a file at the end.
     experiment_id
-        The id of the experiment at the endpoint.
+        Id of the experiment at the endpoint.
 
     Returns
     -------
     Path
-        The folder.
+        Folder that was written.
 
     Raises
     ------
     InputError
-        If the folder holds something, or the endpoint is not an https address or has no id.
+        If the folder is not empty, or the endpoint is not an HTTPS URL or has no experiment id.
     MissingExtraError
-        If the page's vendored files are not there.
+        If vendored files of the page are missing.
     OutputError
-        If the place cannot be written to.
+        If the folder cannot be written.
 
     Notes
     -----
-    The page may connect to its own host and the endpoint only: a content security policy in it
-    says so to the browser. A recruiter's id of the participant is not sent along, since such
-    endpoints publish what they are given; the completion code is part of the files.
+    A content security policy restricts the page's connections to its host and the endpoint. The
+    recruiter's id of a participant is not sent, since endpoints may publish their data. Completion
+    codes are part of the files.
     """
     folder = Path(folder)
-    host = _host(endpoint, experiment_id)
+    sources = "'self'"
+    if endpoint is not None:
+        sources += f" {_check_endpoint(endpoint)}"
+    if endpoint is not None and not experiment_id:
+        raise InputError("an endpoint needs the experiment's id there; give both")
+    if endpoint is None and experiment_id is not None:
+        raise InputError(f"experiment id {experiment_id!r} needs an endpoint; give both")
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        f"connect-src 'self'{host}; base-uri 'none'; form-action 'none'"
+        f"connect-src {sources}; base-uri 'none'; form-action 'none'"
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     collect = {"endpoint": endpoint, "experiment_id": experiment_id}
-    files = study_files(study, index_html(study, "static", head), collect)
+    files = study_files(study, render_index(study, "static", head), collect)
     check_empty_folder(folder)
     write_folder(folder, files)
     return folder
 
 
-def _host(endpoint: str | None, experiment_id: str | None) -> str:
-    """Return the endpoint's origin for the policy, with a space before it."""
-    if endpoint is None:
-        if experiment_id is not None:
-            raise InputError(f"experiment id {experiment_id!r} needs an endpoint; give both")
-        return ""
+def _check_endpoint(endpoint: str) -> str:
+    """Return the origin of an endpoint; refuse URLs that are not HTTPS, except on this machine."""
     parts = urlsplit(endpoint)
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if not parts.netloc or parts.scheme not in (("http", "https") if local else ("https",)):
+    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    schemes = ("http", "https") if is_local else ("https",)
+    if not parts.netloc or parts.scheme not in schemes:
         raise InputError(
             f"endpoint {endpoint!r} is not an https address; data would travel unprotected"
         )
-    if any(sign in endpoint for sign in " ;,'\"") or parts.username is not None:
-        raise InputError(f"endpoint {endpoint!r} holds signs that no address has; check it")
-    if not experiment_id:
-        raise InputError("an endpoint needs the experiment's id there; give both")
-    return f" {parts.scheme}://{parts.netloc}"
+    if any(character in endpoint for character in " ;,'\"") or parts.username is not None:
+        raise InputError(f"endpoint {endpoint!r} contains characters that are invalid in a URL")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def write_jatos(study: Study, path: str | Path) -> Path:
     """Write a study as a JATOS study archive (``.jzip``).
 
+    Parameters
+    ----------
+    study
+        Study to write.
+    path
+        Archive to write.
+
+    Returns
+    -------
+    Path
+        Archive that was written.
+
     Raises
     ------
     MissingExtraError
-        If the page's vendored files are not there.
+        If vendored files of the page are missing.
     OutputError
-        If the place cannot be written to.
+        If the archive cannot be written.
     """
     path = Path(path)
-    write_atomically(path, jatos_archive(study))
+    write_atomically(path, make_jatos_archive(study))
     return path
 
 
-def jatos_archive(study: Study) -> bytes:
-    """Return the archive: the study's properties (``.jas``) and one folder of assets.
+def make_jatos_archive(study: Study) -> bytes:
+    """Return a JATOS study archive: the study's properties (``.jas``) and a folder of assets.
 
-    The ids are made from the study's name and its trials, so that JATOS updates a study that is
-    exported again and takes another design for another study. The study can be reloaded: the page
-    resumes. Data come as JSON lines, for ``contstim experiment import``.
+    Ids derive from the study's name and trials. JATOS therefore updates a study that is exported
+    again, and creates a new one if its trials differ. The study can be reloaded, since the page
+    resumes sessions. Results are JSON lines for ``contstim experiment import``.
+
+    Parameters
+    ----------
+    study
+        Study to archive.
+
+    Returns
+    -------
+    bytes
+        ZIP archive.
 
     Raises
     ------
     MissingExtraError
-        If the page's vendored files are not there.
+        If vendored files of the page are missing.
     """
     folder = f"contstim_{study.study.name}"
-    files = study_files(study, index_html(study, "jatos", '<script src="jatos.js"></script>'), {})
+    index = render_index(study, "jatos", '<script src="jatos.js"></script>')
+    files = study_files(study, index, {})
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        _add(archive, f"{study.study.name}.jas", json.dumps(_properties(study, folder), indent=2))
+    with zipfile.ZipFile(stream, "w") as archive:
+
+        def add_file(path: str, content: str | bytes) -> None:
+            entry = zipfile.ZipInfo(path, _ARCHIVE_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+
+        properties = json.dumps(_make_properties(study, folder), indent=2)
+        add_file(f"{study.study.name}.jas", properties)
         parents = {f"{parent}/" for path in files for parent in Path(folder, path).parents}
         for parent in sorted(parents - {"./"}):
-            archive.writestr(zipfile.ZipInfo(parent, _WHEN), b"")
+            archive.writestr(zipfile.ZipInfo(parent, _ARCHIVE_TIME), b"")
         for path, content in files.items():
-            _add(archive, f"{folder}/{path}", content)
+            add_file(f"{folder}/{path}", content)
     return stream.getvalue()
 
 
-def _add(archive: zipfile.ZipFile, path: str, content: str | bytes) -> None:
-    entry = zipfile.ZipInfo(path, _WHEN)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    archive.writestr(entry, content)
-
-
-def _properties(study: Study, folder: str) -> dict[str, Any]:
+def _make_properties(study: Study, folder: str) -> dict[str, Any]:
+    """Return the properties of a study, its component and its batch, as JATOS reads them."""
     trials = {
-        assignment: [asdict(trial) for trial in own]
-        for assignment, own in study.design.trials.items()
+        assignment: [asdict(trial) for trial in assignment_trials]
+        for assignment, assignment_trials in study.design.trials.items()
     }
-    root = uuid.uuid5(uuid.NAMESPACE_URL, f"contstim:{study.study.name}:{json_digest(trials)}")
-    title = _plain(study.study.title)
+    study_id = uuid.uuid5(uuid.NAMESPACE_URL, f"contstim:{study.study.name}:{json_digest(trials)}")
+    title = _remove_markup(study.study.title)
     component = {
-        "uuid": str(uuid.uuid5(root, "component")),
+        "uuid": str(uuid.uuid5(study_id, "component")),
         "title": title,
         "htmlFilePath": "index.html",
         "reloadable": True,
@@ -278,18 +309,20 @@ def _properties(study: Study, folder: str) -> dict[str, Any]:
         "componentInput": None,
     }
     batch = {
-        "uuid": str(uuid.uuid5(root, "batch")),
+        "uuid": str(uuid.uuid5(study_id, "batch")),
         "title": "Default",
         "active": True,
-        **dict.fromkeys(_LIMITS),
+        "maxActiveMembers": None,
+        "maxTotalMembers": None,
+        "maxTotalWorkers": None,
         "allowedWorkerTypes": [kind for kind in WORKER_TYPES if not kind.startswith("MT")],
         "comments": "",
         "batchInput": None,
     }
     data = {
-        "uuid": str(root),
+        "uuid": str(study_id),
         "title": title,
-        "description": _plain(study.study.description),
+        "description": _remove_markup(study.study.description),
         "groupStudy": False,
         "linearStudy": False,
         "allowPreview": False,
@@ -301,12 +334,10 @@ def _properties(study: Study, folder: str) -> dict[str, Any]:
         "componentList": [component],
         "batchList": [batch],
     }
-    # JATOS takes the first "version" and "data" that it finds.
-    return {"version": _VERSION, "data": data}
+    # "version" must come first, since JATOS reads the first such key in the file.
+    return {"version": _JATOS_FORMAT, "data": data}
 
 
-def _plain(text: str) -> str:
-    """Return `text` without the signs of HTML, which JATOS refuses; the page shows the original."""
-    for sign, other in (("&", "and"), ("<", "("), (">", ")")):
-        text = text.replace(sign, other)
-    return text[:255]
+def _remove_markup(text: str) -> str:
+    """Replace the special characters of HTML, which JATOS refuses, and limit the length."""
+    return text.replace("&", "and").replace("<", "(").replace(">", ")")[:255]

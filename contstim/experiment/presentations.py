@@ -1,7 +1,8 @@
-"""How a trial is shown and answered: two sentences, one to rate, one to read, or another way.
+"""Presentations: how a trial is shown and answered, e.g. as a choice, a rating, or by reading.
 
-Each is a module of JavaScript (its interface is `Presentation` in ``page/types.d.ts``) and a class
-here, which says what a trial of it holds, checks the answers, and has the words of a new study.
+A presentation has two parts: a JavaScript module (interface `Presentation` in ``page/types.d.ts``)
+that shows the trial, and a class in this module that declares its fields, checks its answers and
+provides the texts of a new study.
 """
 
 from __future__ import annotations
@@ -21,44 +22,44 @@ from contstim.files import decode_json
 from contstim.plugins import Registry
 
 _YES_NO = {"yes": 1, "no": 2}
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes one
-_LONGEST_MS = 1e10
-_COLUMN = re.compile(r"\w{1,64}")  # what a module of one's own may name one
-_OWN = re.compile(r"[A-Za-z0-9_-]{1,64}\.js")
-_SINGLE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
+_MAX_MILLISECONDS = 1e10
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as an escape sequence in JSON
+_COLUMN = re.compile(r"\w{1,64}")
+_MODULE_FILE = re.compile(r"[A-Za-z0-9_-]{1,64}\.js")
+_SINGLE_SENTENCE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
 
 
 class Presentation:
-    """How the trials of a study are shown; by default one sentence, answered by a whole number.
+    """Presentation of the trials; by default one sentence, answered by any whole number.
 
     Parameters
     ----------
     options
-        The table ``[trial]``.
+        Table ``[trial]`` of the study's settings.
 
     Attributes
     ----------
     module
-        The module of JavaScript: one of the page's, relative to its scripts, or a file beside the
-        one in which the class stands.
-    pair
-        Whether a trial is a pair of sentences, whose answers are rows of ``choices.csv``.
+        Path of the JavaScript module: relative to the page's scripts, or a file beside the Python
+        file that defines the class.
+    is_pair
+        Whether a trial is a pair of sentences. Answers to pairs are exported as ``choices.csv``.
     required_fields, optional_fields
-        What is shown of a trial: keys of practice and checks and, but of a pair, columns of the
-        design's table.
+        Fields of a trial: keys of practice trials and attention checks and, except for pairs,
+        columns of the design's table.
     text_keys
-        Texts of the page that it has of its own, by the keys in whose place they are shown.
+        Texts of the page that the presentation replaces, as a mapping from the key of the general
+        text to the key of the replacement.
     translations
-        Such texts where they do not come with contstim, by their keys, and by language; there must
-        be English.
+        Replacement texts that contstim does not bundle, by language and key; ``en`` is required.
     title, task, practice
-        Of a new study: its title, what its consent form says of the trials, and its practice as
-        tables ``[[practice]]``.
+        Defaults of a new study: its title, the description of the task in the consent form, and
+        TOML tables ``[[practice]]``.
     answer_description
-        What can be chosen, for messages.
+        Possible answers, for the documentation of exported data.
     time_columns
-        Names of milliseconds in an answer's detail that are columns of its table; if None, all its
-        texts and numbers are, as ``detail_NAME``.
+        Names of the times in an answer's detail that become columns of the exported table. None
+        exports every text and number of the detail as ``detail_NAME``.
     """
 
     module: str
@@ -84,107 +85,160 @@ sentence = "The postman barked dog the at."
 
     @property
     def scale(self) -> str:
-        """What makes answers mean the same; data are of one scale only."""
+        """Identifier of the response scale; the answers in a data file share one scale."""
         return self.module
 
     def find_module(self, study: Path) -> Path:
-        """Return where the module lies, of a study whose folder is given."""
-        if _OWN.fullmatch(self._options.presentation):
+        """Return the path of the JavaScript module.
+
+        Parameters
+        ----------
+        study
+            Folder of the study, which contains a custom module.
+        """
+        if _MODULE_FILE.fullmatch(self._options.presentation):
             return study / self.module
-        shared = PAGE_FOLDER / self.module
-        return shared if shared.is_file() else Path(getfile(type(self))).with_name(self.module)
+        bundled = PAGE_FOLDER / self.module
+        return bundled if bundled.is_file() else Path(getfile(type(self))).with_name(self.module)
 
     def translated_texts(self, language: str) -> Mapping[str, str]:
-        """Return the texts of its own, by their keys, in a language or else in English."""
+        """Return the replacement texts by key, in English if `language` has no translation."""
         return self.translations.get(language, self.translations.get("en", {}))
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int] | None:
-        """Return what can be chosen in a trial; None for any whole number."""
+        """Return the possible answers to a trial.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+
+        Returns
+        -------
+        sequence of int, or None
+            Possible answers; None for any whole number.
+        """
         return None
 
     def rating(self, choice: int, side_1: str) -> float:
-        """Turn a choice of a pair into a rating, from -2.5 (sure of sentence 1) to 2.5.
+        """Convert the choice in a pair to a rating between -2.5 (sure of sentence 1) and 2.5.
 
         Parameters
         ----------
         choice
-            One of `choices`, the least for sure of the left sentence; their ratings are equally far
-            apart.
+            One of `choices`. The lowest means sure of the left sentence; ratings are equally
+            spaced.
         side_1
-            Where sentence 1 stood, ``left`` or ``right``.
+            Side of sentence 1, ``left`` or ``right``.
+
+        Returns
+        -------
+        float
+            Rating; negative if sentence 1 is preferred.
 
         Raises
         ------
         InputError
-            If there is no such choice.
+            If the choice is not possible.
         """
-        offered = sorted(self.choices({}) or ())
-        if type(choice) is not int or choice not in offered:
-            raise InputError(f"choice is {choice!r}; it is one of {', '.join(map(str, offered))}")
-        rating = round(5 * offered.index(choice) / (len(offered) - 1) - 2.5, 6)
+        choices = sorted(self.choices({}) or ())
+        if type(choice) is not int or choice not in choices:
+            raise InputError(f"choice is {choice!r}; it is one of {', '.join(map(str, choices))}")
+        rating = round(5 * choices.index(choice) / (len(choices) - 1) - 2.5, 6)
         return rating if side_1 == "left" else -rating
 
     def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str] | None:
-        """Return what `expected` can be of a trial; None for any whole number."""
+        """Return the values that the field ``expected`` of a trial may have.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+
+        Returns
+        -------
+        sequence of str, or None
+            Possible values; None for any whole number.
+        """
         return None
 
     def is_correct(self, choice: int, expected: str) -> bool:
-        """Return whether a choice is what was expected."""
+        """Return whether a choice is the expected answer."""
         return choice == int(expected)
 
     def check_expected(self, shown: Mapping[str, str], expected: str) -> None:
-        """Refuse an expectation that no answer can meet.
+        """Check that the expected answer of a trial is possible.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+        expected
+            Expected answer.
 
         Raises
         ------
         InputError
-            Saying what can be expected.
+            If no choice can be the expected answer; the message lists the possible values.
         """
-        offered = self.expected_answers(shown)
-        if offered is None and re.fullmatch(r"-?\d{1,6}", expected):
-            return
-        if offered is None or expected not in offered:
-            those = "a whole number" if offered is None else " or ".join(map(repr, offered))
-            raise InputError(f"expected is {expected!r}; here it is {those or 'nothing'}")
+        answers = self.expected_answers(shown)
+        if answers is None:
+            is_valid = re.fullmatch(r"-?\d{1,6}", expected) is not None
+            valid_answers = "a whole number"
+        else:
+            is_valid = expected in answers
+            valid_answers = " or ".join(map(repr, answers)) or "nothing"
+        if not is_valid:
+            raise InputError(f"expected is {expected!r}; here it is {valid_answers}")
 
     def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
-        """Refuse an answer that the trial cannot have.
+        """Check that an answer to a trial is possible.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+        choice
+            Choice of the participant.
+        detail
+            Further data from the JavaScript module, a JSON object as text.
 
         Raises
         ------
         InputError
-            Naming the field.
+            If the answer is not possible; the message names the field.
         """
-        offered = self.choices(shown)
-        if offered is not None and choice not in offered:
-            raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, offered))}")
-        if abs(choice) > 10**9:  # no column of whole numbers would hold it
+        choices = self.choices(shown)
+        if choices is not None and choice not in choices:
+            raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, choices))}")
+        if abs(choice) > 10**9:  # must fit a 32-bit integer column
             raise InputError(f"choice is {choice}; give at most nine digits")
 
     def detail_columns(self, detail: str) -> dict[str, str | int | float]:
-        """Return what of an answer's detail becomes columns of its table, by their names."""
-        given = parse_detail(detail)
+        """Return the exported columns of an answer's detail, by their names."""
+        values = parse_detail(detail)
         if self.time_columns is not None:
-            return {name: time for name in self.time_columns if _is_time(time := given.get(name))}
+            times = {name: values.get(name) for name in self.time_columns}
+            return {name: time for name, time in times.items() if _is_time(time)}
         return {
             f"detail_{name}": value
-            for name, value in given.items()
+            for name, value in values.items()
             if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
         }
 
     def word_times(self, detail: str) -> list[tuple[str, float]]:
-        """Return the words that an answer's detail has, and the milliseconds of each.
+        """Return the reading time of each word in milliseconds.
 
-        They are there where the detail is as that of ``reading``.
+        The detail has the format of `SelfPacedReading`; the list is empty for other details.
         """
         try:
-            return _words(detail)
+            return _read_word_times(detail)
         except InputError:
             return []
 
 
 class PairChoice(Presentation):
-    """Two sentences with levels of confidence for each (``choice``)."""
+    """Choice between two sentences, with levels of confidence (``choice``)."""
 
     module = "presentations/choice.js"
     is_pair = True
@@ -210,54 +264,54 @@ expected = "right"
 
     @property
     def scale(self) -> str:
-        """The number of levels."""
+        """Number of levels of confidence."""
         return str(self._options.levels)
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
-        """Return the levels, from surely left to surely right; never 0."""
+        """Return the levels, from the surest for left to the surest for right, without 0."""
         levels = self._options.levels
         return (*range(-levels, 0), *range(1, levels + 1))
 
     def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
-        """Return the sides."""
+        """Return the two sides."""
         return ("left", "right")
 
     def is_correct(self, choice: int, expected: str) -> bool:
-        """Return whether a choice is of the side that was expected."""
+        """Return whether a choice is on the expected side."""
         return (choice < 0) == (expected == "left")
 
 
 class SentenceRating(Presentation):
-    """One sentence, rated from 1 to the number of points (``rating``)."""
+    """Rating of one sentence from 1 to the number of points (``rating``)."""
 
     module = "presentations/rating.js"
     text_keys: ClassVar = {
         "instructions_text": "rating_instructions",
         "trial_prompt": "rating_prompt",
-        **_SINGLE_TEXTS,
+        **_SINGLE_SENTENCE_TEXTS,
     }
     answer_description = "1 (lowest) to the number of points"
     time_columns = ()
 
     @property
     def scale(self) -> str:
-        """The number of points."""
+        """Number of points."""
         return f"rating of {self._options.points}"
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
-        """Return the points."""
+        """Return the points of the scale."""
         return range(1, self._options.points + 1)
 
     def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
-        """Return the points."""
+        """Return the points of the scale."""
         return [str(point) for point in self.choices(shown)]
 
 
 class SelfPacedReading(Presentation):
-    """A sentence read word by word, and then a question of yes or no if it has one (``reading``).
+    """Self-paced reading of a sentence, followed by an optional yes-no question (``reading``).
 
-    The choice is 1 for yes, 2 for no, and 0 without a question; the detail has the regions that
-    were uncovered (``words``) and for how many milliseconds each was (``rt_ms``).
+    The choice is 1 for yes, 2 for no, and 0 without a question. The detail of an answer contains
+    the regions of the sentence (``words``) and their reading times in milliseconds (``rt_ms``).
     """
 
     module = "presentations/reading.js"
@@ -266,7 +320,7 @@ class SelfPacedReading(Presentation):
         "instructions_text": "reading_instructions",
         "instructions_keys": "reading_keys",
         "trial_prompt": "reading_prompt",
-        **_SINGLE_TEXTS,
+        **_SINGLE_SENTENCE_TEXTS,
     }
     title = "Reading sentences"
     task = "You will read sentences word by word and answer questions about some of them."
@@ -283,27 +337,48 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
     time_columns = ("question_rt_ms",)
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
-        """Return yes and no, where there is a question."""
+        """Return yes and no as numbers, or 0 without a question."""
         return tuple(_YES_NO.values()) if shown.get("question") else (0,)
 
     def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
-        """Return yes and no, where there is a question."""
+        """Return yes and no, or nothing without a question."""
         return tuple(_YES_NO) if shown.get("question") else ()
 
     def is_correct(self, choice: int, expected: str) -> bool:
-        """Return whether yes or no was expected and chosen."""
+        """Return whether the choice is the expected one of yes and no."""
         return choice == _YES_NO[expected]
 
     def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
-        """Refuse an answer that does not have the words of the trial, each with a time."""
+        """Check an answer, which must have a reading time for each region of the sentence.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+        choice
+            Choice of the participant.
+        detail
+            Regions and reading times, a JSON object as text.
+
+        Raises
+        ------
+        InputError
+            If the choice is not possible, or the regions or times are wrong.
+        """
         super().check_answer(shown, choice, detail)
-        words = [word for word, _ in _words(detail)]
-        if words != _regions(shown["sentence"]):
-            raise InputError(f"the words of the answer are not those of {shown['sentence']!r}")
+        sentence = shown["sentence"]
+        # Split into regions as the page does (presentations/reading.js).
+        parts = sentence.split("|") if "|" in sentence else re.split(" +", sentence)
+        regions = [part.strip() for part in parts if part.strip()]
+        if [word for word, _ in _read_word_times(detail)] != regions:
+            raise InputError(f"the words of the answer are not those of {sentence!r}")
 
 
 class CustomPresentation(Presentation):
-    """A module in the study's folder, which is given some columns; any whole number answers."""
+    """JavaScript module in the study's folder that shows columns of the design.
+
+    Any whole number is a possible answer.
+    """
 
     def __init__(self, options: TrialOptions) -> None:
         super().__init__(options)
@@ -311,7 +386,7 @@ class CustomPresentation(Presentation):
 
 
 class CustomPairPresentation(PairChoice):
-    """A module in the study's folder that shows pairs, with the levels of ``choice``."""
+    """JavaScript module in the study's folder that shows pairs, with the levels of `PairChoice`."""
 
     time_columns = None
 
@@ -320,7 +395,7 @@ class CustomPairPresentation(PairChoice):
         self.module = options.presentation
 
 
-#: Ways to show a trial, but for modules of a study's own.
+#: Presentations by name, except custom modules in a study's folder.
 PRESENTATIONS: Registry[type[Presentation]] = Registry(
     "presentation",
     "contstim.presentations",
@@ -330,15 +405,25 @@ PRESENTATIONS: Registry[type[Presentation]] = Registry(
 
 
 def make_presentation(options: TrialOptions) -> Presentation:
-    """Return how trials are shown by the options of a study.
+    """Create the presentation that the settings of a study name.
+
+    Parameters
+    ----------
+    options
+        Table ``[trial]`` of the settings.
+
+    Returns
+    -------
+    Presentation
+        Presentation of the study's trials.
 
     Raises
     ------
     InputError
-        If there is no such presentation, or it has columns and shows none of its own.
+        If there is no such presentation, or columns are given for one that is not custom.
     """
     name = options.presentation
-    if _OWN.fullmatch(name):
+    if _MODULE_FILE.fullmatch(name):
         return (CustomPresentation if options.columns else CustomPairPresentation)(options)
     if name not in PRESENTATIONS:
         raise InputError(
@@ -348,28 +433,38 @@ def make_presentation(options: TrialOptions) -> Presentation:
     if options.columns:
         raise InputError(
             f"trial.columns is {list(options.columns)} with presentation {name!r}; leave it out, "
-            "only modules of a study's own have columns"
+            "only custom modules have columns"
         )
     return PRESENTATIONS[name](options)
 
 
 def parse_detail(detail: str) -> dict[str, Any]:
-    """Return the detail of an answer, a JSON object; empty if it is none.
+    """Parse the detail of an answer.
 
-    Halves of characters, which JSON can name and no file can hold, are question marks.
+    Parameters
+    ----------
+    detail
+        JSON object as text.
+
+    Returns
+    -------
+    dict
+        Fields of the object; empty if the text is not a JSON object. Surrogate code points, which
+        cannot be stored, are replaced by question marks.
     """
     try:
         value = decode_json(detail)
-        if _HALF.search(detail):
+        if _SURROGATE.search(detail):
             value = decode_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {}
 
 
-def _words(detail: str) -> list[tuple[str, float]]:
-    value = parse_detail(detail)
-    words, times = value.get("words"), value.get("rt_ms")
+def _read_word_times(detail: str) -> list[tuple[str, float]]:
+    """Return the words and reading times in the detail of a self-paced reading answer."""
+    fields = parse_detail(detail)
+    words, times = fields.get("words"), fields.get("rt_ms")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InputError("detail has no list of words")
     if not isinstance(times, list) or len(times) != len(words) or not all(map(_is_time, times)):
@@ -377,13 +472,8 @@ def _words(detail: str) -> list[tuple[str, float]]:
     return list(zip(words, times, strict=True))
 
 
-def _regions(sentence: str) -> list[str]:
-    """Return what is uncovered one by one, as the page does (``presentations/reading.js``)."""
-    parts = sentence.split("|") if "|" in sentence else re.split(" +", sentence)
-    return [part.strip() for part in parts if part.strip()]
-
-
 def _is_time(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number of milliseconds in the accepted range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return isfinite(value) and 0 <= value <= _LONGEST_MS
+    return isfinite(value) and 0 <= value <= _MAX_MILLISECONDS

@@ -1,4 +1,4 @@
-"""Requests to the server: reading them, within bounds, and answering what they do wrong."""
+"""HTTP requests: reading them within limits, rate limits, and error responses."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from contstim.experiment.messages import RequestError, parse_json
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-#: Bytes of a request's body, and seconds that it may take to come.
+#: Maximum size of a request body in bytes.
 MAX_BODY_BYTES = 64 * 1024
+
+#: Maximum time for receiving a request body, in seconds.
 BODY_TIMEOUT = 30.0
 
-_CLIENTS = 10_000  # whose allowance is remembered
+# Maximum number of clients that a rate limiter remembers.
+_MAX_CLIENTS = 10_000
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """Read the JSON object that a request brings.
+    """Read the body of a request as a JSON object.
 
     Raises
     ------
     RequestError
-        415 if it is not sent as JSON (which other sites cannot do), 413 if it is too long, 408 if
-        it takes too long.
+        With status 415 if the content type is not JSON, 413 if the body is too long, and 408 if it
+        takes too long to arrive.
     InputError
-        If it is not a JSON object.
+        If the body is not a JSON object.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    # Browsers do not let other sites send this content type.
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
         raise RequestError(415, "send application/json")
     body = bytearray()
     try:
@@ -52,12 +56,12 @@ async def read_body(request: Request) -> dict[str, Any]:
 
 
 def read_bearer_token(request: Request) -> str:
-    """Return the token of a session in the ``Authorization`` header.
+    """Return the session token in the ``Authorization`` header.
 
     Raises
     ------
     RequestError
-        401 if there is none.
+        With status 401 if there is no token.
     """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
@@ -66,9 +70,9 @@ def read_bearer_token(request: Request) -> str:
 
 
 def get_client_address(request: Request) -> str:
-    """Return the address that a request comes from; of IPv6 the network, which one client has.
+    """Return the IPv4 address or the IPv6 network (/64) of the client that sent a request.
 
-    Behind a web server it is the one that this says, if the server was told to believe it.
+    Behind a reverse proxy that the server trusts, the client is the one that the proxy reports.
     """
     host = request.client.host if request.client is not None else ""
     try:
@@ -81,9 +85,9 @@ def get_client_address(request: Request) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine itself.
+    """Return whether a host name or address is this machine.
 
-    Requests that come from it may be those of a web server that does not say whose they are.
+    Requests from this machine may come from a reverse proxy that does not report its clients.
     """
     if host == "localhost":
         return True
@@ -94,67 +98,76 @@ def is_loopback(host: str) -> bool:
 
 
 class RateLimiter:
-    """How often each client may do something: `most` at once, and as often again in `seconds`.
+    """Token bucket for each client, which limits the rate of an action.
+
+    A client may act `capacity` times at once. Its bucket refills continuously, from empty to full
+    in `period` seconds.
 
     Parameters
     ----------
-    most
-        How often at once; 0 for without end.
-    seconds
-        After which that is allowed again; it comes back bit by bit.
+    capacity
+        Maximum number of actions at once; 0 for no limit.
+    period
+        Seconds in which an empty bucket refills.
     clock
-        Returns seconds.
+        Function that returns the current time in seconds.
     """
 
     def __init__(
-        self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self, capacity: int, period: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._most, self._seconds, self._clock = most, seconds, clock
-        self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when that was
+        self._capacity, self._period, self._clock = capacity, period, clock
+        #: Number of actions not yet refilled, and the time of the last one, by client.
+        self._usage: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def left(self, client: str) -> bool:
-        """Return whether the client may do it once more."""
-        return not self._most or self._spent_by(client) + 1 <= self._most
+    def has_capacity(self, client: str) -> bool:
+        """Return whether a client may act now, without counting an action."""
+        return not self._capacity or self._current_usage(client) + 1 <= self._capacity
 
-    def take(self, client: str) -> bool:
-        """Return whether the client may do it, and count that it did."""
-        allowed = self.left(client)
-        if allowed:
-            self._spent[client] = (self._spent_by(client) + 1, self._clock())
-            self._spent.move_to_end(client)
-            if len(self._spent) > _CLIENTS:
-                self._spent.popitem(last=False)
-        return allowed
+    def acquire(self, client: str) -> bool:
+        """Return whether a client may act now, and count the action if it may."""
+        is_allowed = self.has_capacity(client)
+        if is_allowed:
+            self._usage[client] = (self._current_usage(client) + 1, self._clock())
+            self._usage.move_to_end(client)
+            if len(self._usage) > _MAX_CLIENTS:
+                self._usage.popitem(last=False)
+        return is_allowed
 
-    def _spent_by(self, client: str) -> float:
-        spent, at = self._spent.get(client, (0.0, 0.0))
-        return max(0.0, spent - (self._clock() - at) * self._most / self._seconds)
+    def _current_usage(self, client: str) -> float:
+        """Return the number of actions of a client that are not yet refilled."""
+        usage, last_time = self._usage.get(client, (0.0, 0.0))
+        return max(0.0, usage - (self._clock() - last_time) * self._capacity / self._period)
 
 
 def error_response(
-    status: int, message: str, more: Mapping[str, Any] | None = None
+    status: int, message: str, details: Mapping[str, Any] | None = None
 ) -> JSONResponse:
-    """Return an error as JSON: one line, and what else the page needs to go on."""
-    # The rest of a body that was not read is not waited for.
+    """Return an HTTP response with an error message of one line and further fields as JSON."""
+    # Close the connection rather than wait for the rest of an unread body.
     headers = {"connection": "close"} if status in (408, 413) else None
-    return JSONResponse({"error": message, **(more or {})}, status, headers)
+    return JSONResponse({"error": message, **(details or {})}, status, headers)
 
 
 def handle_errors(endpoint: Endpoint) -> Endpoint:
-    """Turn what an endpoint raises on purpose into a reply; nothing of it was stored."""
+    """Wrap an endpoint so that expected exceptions become error responses.
 
-    async def guarded(request: Request) -> Response:
+    Bad input becomes status 400 and a data file that cannot be written 503. Nothing of a failed
+    request is stored.
+    """
+
+    async def guarded_endpoint(request: Request) -> Response:
         try:
             return await endpoint(request)
         except RequestError as error:
-            return error_response(error.status, str(error), error.more)
+            return error_response(error.status, str(error), error.details)
         except InputError as error:
             return error_response(400, str(error))
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
+            return Response(status_code=400)  # the client no longer reads it
         except (sqlite3.Error, OutputError):
             return error_response(503, "the data cannot be stored now; try again")
-        except asyncio.CancelledError:  # the server has waited long enough and ends what is left
+        except asyncio.CancelledError:  # the server shuts down
             return error_response(503, "the study is being stopped; try again")
 
-    return guarded
+    return guarded_endpoint

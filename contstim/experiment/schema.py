@@ -1,4 +1,4 @@
-"""The file in which a study's data are kept: SQLite in WAL mode, every commit on the disk."""
+"""The data file of a study: an SQLite database in WAL mode, with every commit on disk."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ from contstim.errors import InputError, NoDataError, OutputError
 from contstim.experiment.study import Study
 from contstim.files import digest, replace_atomically
 
-#: The files' names in the study's folder: of the data, and of those of a trial of the whole.
+#: Name of the data file in the study's folder.
 DATA_FILE = "collected.sqlite3"
+
+#: Name of the data file of a pilot run.
 PILOT_FILE = "pilot.sqlite3"
+
+#: Maximum number of responses of a session to one question that are stored.
+MAX_RESPONSES = 5
 
 _FORMAT = "4"
 
-#: Responses of a session to one question that are kept.
-MAX_RESPONSES = 5
-
-# Answers, responses (JSON, to the study's questions), events and blocks are the raw log: rows are
-# added, never changed or removed, and the file itself refuses both. Recruiters' ids and parameters
-# are personal data, in a table of their own; `claimed` is an id that another session had already.
-# `browsers` counts those in which a session was opened; tokens of the first are its `own`. The
-# trials of a block, in an adaptive study, are a list of [pair, sentence 1, sentence 2, propensity,
-# swapped sides]; a block without trials says that there are no more for that session. Allocations
-# of assignment 0 are of the whole study: closed, reopened.
+# Meaning of the tables and columns:
+# - answers, responses, events and blocks are the raw log. Triggers refuse to change or delete rows.
+# - responses.response is JSON.
+# - participants contains personal data: recruiters' ids and URL query parameters. `claimed` is an
+#   id that another participant already had.
+# - sessions.browsers is the number of browsers that opened the session.
+# - tokens.own is 1 for tokens of the first browser of a session.
+# - allocations has assignment 0 for entries on the whole study (closed, reopened).
+# - blocks.trials is a JSON list of [pair, sentence 1, sentence 2, propensity, swapped sides]. An
+#   empty list means that the session gets no further trials.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE counts (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
@@ -139,36 +144,20 @@ CREATE TABLE blocks (
 CREATE INDEX own_blocks ON blocks (session);
 """
 
-_GUARDED = [
-    (table, what)
+_RAW_LOG_TRIGGERS = [
+    (table, statement)
     for table in ("answers", "responses", "events", "blocks")
-    for what in ("UPDATE", "DELETE")
+    for statement in ("UPDATE", "DELETE")
 ]
-_APPEND_ONLY = """
-CREATE TRIGGER IF NOT EXISTS {table}_{what} BEFORE {what} ON {table}
-BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;
-"""
-
-
-def _digests(study: Study) -> dict[int, str]:
-    """Return for each assignment a digest of what its answers refer to."""
-    return {
-        assignment: digest(
-            json.dumps(
-                study.assignment_content(assignment), ensure_ascii=False, separators=(",", ":")
-            )
-        )
-        for assignment in study.design.trials
-    }
 
 
 def data_path(study: Study, data: Path | None = None) -> Path:
-    """Return the file of a study's data: `data`, or by default the one in the study's folder."""
+    """Return the path of a study's data file: `data`, or by default in the study's folder."""
     return study.folder / DATA_FILE if data is None else data
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a data file for reading and writing; commits are on the disk when they return."""
+    """Open a database for reading and writing; commits return after they are on disk."""
     connection = sqlite3.connect(path, timeout=30, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
@@ -182,46 +171,69 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
-    """Open the data of a study, made if `study` is given and there are none.
+    """Open a data file.
+
+    Parameters
+    ----------
+    path
+        Data file.
+    study
+        Study of the data. If given, a missing file is created, and assignments that were added to
+        the study are added to the data.
+
+    Returns
+    -------
+    sqlite3.Connection
+        Connection to the database.
 
     Raises
     ------
     InputError
-        If there is no such file, it holds something else, or the study's trials are not those
-        that its answers refer to.
+        If the file is missing or contains other data, or if its answers refer to other trials than
+        the study's.
     OutputError
         If the file cannot be opened or written.
     """
-    if study is None and not path.exists():
+    is_new = not path.exists()
+    if study is None and is_new:
         raise NoDataError(
             f"there are no data {path}; run the study with `contstim experiment serve`"
         )
     try:
-        made = not path.exists()
-        if not made:
-            _refuse_other_data(path, study)
-        with ExitStack() as undo:  # where it fails
-            if made:
-                undo.callback(_remove_empty, path)
+        if not is_new:
+            _check_data(path, study)
+        with ExitStack() as cleanup:  # runs only if an exception is raised
+            if is_new:
+                cleanup.callback(_remove_empty, path)
             connection = connect(path)
-            undo.callback(connection.close)
+            cleanup.callback(connection.close)
             if study is not None:
                 _migrate(connection, study)
-            undo.pop_all()
+            cleanup.pop_all()
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
-        raise kind(_unusable(path, error)) from None
+        raise kind(_describe_error(path, error)) from None
     return connection
 
 
 @contextmanager
 def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite3.Connection]:
-    """Open the data of a study for one transaction, which is stored whole or not at all.
+    """Open a data file for one transaction, which is committed when the block ends.
+
+    Parameters
+    ----------
+    path, study
+        As for `open_data`.
+
+    Yields
+    ------
+    sqlite3.Connection
+        Connection within a transaction. An exception in the block rolls it back.
 
     Raises
     ------
     InputError, OutputError
-        As `open_data`; OutputError also if the data cannot be written.
+        As `open_data`; also OutputError if the data cannot be written.
     """
     connection = open_data(path, study)
     try:
@@ -229,13 +241,22 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
         yield connection
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        raise OutputError(_unusable(path, error)) from None
+        raise OutputError(_describe_error(path, error)) from None
     finally:
-        connection.close()  # and undo what was not committed
+        connection.close()  # rolls back an open transaction
 
 
 def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
-    """Copy the data of a study as they are at one moment, also while a server writes.
+    """Copy the data of a study, which may be done while a server writes to them.
+
+    Parameters
+    ----------
+    study
+        Study of the data.
+    copy
+        File to write.
+    data
+        Data file; by default the one in the study's folder.
 
     Raises
     ------
@@ -252,116 +273,149 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
         try:
             with closing(sqlite3.connect(temporary)) as target:
                 source.backup(target)
-                target.execute("PRAGMA journal_mode = DELETE")  # one file, without -wal
-                verdict = target.execute("PRAGMA integrity_check").fetchone()[0]
+                target.execute("PRAGMA journal_mode = DELETE")  # a single file without -wal
+                result = target.execute("PRAGMA integrity_check").fetchone()[0]
         except sqlite3.Error as error:
             raise OutputError(f"cannot write the copy {copy}: {error}") from None
-        if verdict != "ok":
-            raise OutputError(f"the copy {copy} is not sound ({verdict}); the data file is damaged")
+        if result != "ok":
+            raise OutputError(f"the copy {copy} is not sound ({result}); the data file is damaged")
 
 
-def _unusable(path: Path, error: sqlite3.Error) -> str:
+def _describe_error(path: Path, error: sqlite3.Error) -> str:
     advice = "; copy the study to a folder of yours" if "readonly" in str(error) else ""
     return f"cannot use {path} as the study's data: {error}{advice}"
 
 
 def insert_row(
-    connection: sqlite3.Connection, table: str, row: Mapping[str, Any], otherwise: str = ""
+    connection: sqlite3.Connection, table: str, row: Mapping[str, Any], conflict_clause: str = ""
 ) -> sqlite3.Cursor:
-    """Add a row, by the names of its columns; `otherwise` may be ``OR IGNORE``."""
-    names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
-    return connection.execute(f"INSERT {otherwise} INTO {table} ({names}) VALUES ({marks})", row)  # noqa: S608 - names are ours
+    """Insert a row, given by column names, into a table.
+
+    Parameters
+    ----------
+    connection
+        Connection to the database.
+    table
+        Name of the table.
+    row
+        Values by the names of their columns.
+    conflict_clause
+        ``OR IGNORE`` to skip a row that violates a uniqueness constraint.
+
+    Returns
+    -------
+    sqlite3.Cursor
+        Cursor with the id of the row.
+    """
+    columns = ", ".join(row)
+    placeholders = ", ".join(f":{name}" for name in row)
+    statement = f"INSERT {conflict_clause} INTO {table} ({columns}) VALUES ({placeholders})"  # noqa: S608 - constant names
+    return connection.execute(statement, row)
 
 
 def read_salt(connection: sqlite3.Connection) -> str:
-    """Return the salt of the participants' hashes."""
+    """Return the salt with which participants' ids are hashed."""
     row = connection.execute("SELECT value FROM about WHERE key = 'salt'").fetchone()
     return str(row["value"])
 
 
 def check_encodable(text: str) -> None:
-    """Refuse a text that no file can hold, such as halves of characters.
+    """Check that a text can be stored as UTF-8, i.e. has no surrogate code points.
 
     Raises
     ------
     InputError
-        Naming the text.
+        If it cannot.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{text!r} is not text; give letters and signs") from None
+        raise InputError(f"{text!r} is not valid text; leave out surrogate code points") from None
 
 
 def session_code(session: str) -> str:
-    """Return what participants are shown of their session's id, to name it by."""
+    """Return the short code of a session, which participants see and can quote."""
     return session.replace("-", "")[:8].upper()
 
 
 @contextmanager
 def unlocked_raw_log(connection: sqlite3.Connection) -> Iterator[None]:
-    """Lift the triggers that keep the raw log as it is, within a transaction."""
-    for table, what in _GUARDED:
-        connection.execute(f"DROP TRIGGER {table}_{what}")
+    """Remove the triggers that protect the raw log until the block ends, within a transaction."""
+    for table, statement in _RAW_LOG_TRIGGERS:
+        connection.execute(f"DROP TRIGGER {table}_{statement}")
     yield
-    _guard(connection)
+    _protect_raw_log(connection)
 
 
-def _guard(connection: sqlite3.Connection) -> None:
-    for table, what in _GUARDED:
-        connection.execute(_APPEND_ONLY.format(table=table, what=what))
+def _protect_raw_log(connection: sqlite3.Connection) -> None:
+    """Add triggers that refuse to change or delete rows of the raw log."""
+    for table, statement in _RAW_LOG_TRIGGERS:
+        connection.execute(
+            f"CREATE TRIGGER IF NOT EXISTS {table}_{statement} BEFORE {statement} ON {table}"
+            " BEGIN SELECT RAISE(ABORT, 'the raw log is append only'); END;"
+        )
 
 
 def _remove_empty(path: Path) -> None:
-    """Remove a data file that could not be made, unless somebody else makes it or has made it."""
-    opened = closing(sqlite3.connect(path, timeout=0, isolation_level=None))
-    with suppress(sqlite3.Error, OSError), opened as connection:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # asks for no room on a full disk
+    """Remove a data file that could not be created, unless another process has filled it."""
+    database = closing(sqlite3.connect(path, timeout=0, isolation_level=None))
+    with suppress(sqlite3.Error, OSError), database as connection:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # needs no space on a full disk
         connection.execute("BEGIN EXCLUSIVE")
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             path.unlink()
 
 
-def _refuse_other_data(path: Path, study: Study | None) -> None:
-    """Refuse a file that holds something else while it is as it was: `connect` changes it."""
+def _check_data(path: Path, study: Study | None) -> None:
+    """Check, before `connect` changes the file, that it contains the data of the study."""
     size = path.stat().st_size
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
         if not tables and size:
             raise InputError(
-                f"{path} is empty; a copy of a running study's data lacks what its file -wal still "
-                "holds: copy with `contstim experiment backup`"
+                f"{path} is empty; the data of a running study are partly in its -wal file: copy "
+                "them with `contstim experiment backup`"
             )
         query = "SELECT key, value FROM about"
         about = dict(connection.execute(query)) if "about" in tables else {}
         if (tables or study is None) and "format" not in about:
-            raise InputError(f"{path} does not hold the data of a study; choose another file")
-        if tables and about["format"] != _FORMAT:
+            raise InputError(f"{path} does not contain the data of a study; choose another file")
+        if not tables:
+            return
+        if about["format"] != _FORMAT:
             raise InputError(
                 f"{path} was written by another version of contstim, in a format that this one "
-                "does not read; go on, and export the data, with that version"
+                "does not read; continue, and export the data, with that version"
             )
-        if tables and study is not None and not _agree(connection, about, study):
+        if study is None:
+            return
+        digests = _digest_assignments(study)
+        stored = connection.execute("SELECT assignment, digest FROM assignments")
+        is_same_study = about["levels"] == study.presentation.scale and all(
+            digests.get(assignment) == content for assignment, content in stored
+        )
+        if not is_same_study:
             raise InputError(
-                f"the trials or [trial] of {study.folder} are not those for which {path} was "
-                "made; put them back (more trials come by `contstim experiment extend`), or make "
-                "another study for the new ones"
+                f"the trials or [trial] of {study.folder} differ from those for which {path} was "
+                "made; restore them (`contstim experiment extend` adds trials), or make another "
+                "study for the new ones"
             )
 
 
-def _agree(connection: sqlite3.Connection, about: Mapping[str, str], study: Study) -> bool:
-    """Return whether the study has every assignment of the data as it was."""
-    if about["levels"] != study.presentation.scale:
-        return False
-    stored = connection.execute("SELECT assignment, digest FROM assignments")
-    digests = _digests(study)
-    return all(digests.get(assignment) == content for assignment, content in stored)
+def _digest_assignments(study: Study) -> dict[int, str]:
+    """Return a digest of the content of each assignment, which its answers refer to."""
+    digests = {}
+    for assignment in study.design.trials:
+        content = study.assignment_content(assignment)
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        digests[assignment] = digest(text)
+    return digests
 
 
 def _migrate(connection: sqlite3.Connection, study: Study) -> None:
-    """Make tables that are not there, and add the assignments that were added to the study.
+    """Create the tables of a new data file, and add assignments that the study has gained.
 
-    Where this fails, closing the connection undoes it.
+    If this fails, closing the connection rolls it back.
     """
     connection.execute("BEGIN IMMEDIATE")
     n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -375,9 +429,9 @@ def _migrate(connection: sqlite3.Connection, study: Study) -> None:
             "levels": study.presentation.scale,
         }
         connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-    _guard(connection)
+    _protect_raw_log(connection)
     connection.executemany(
         "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
-        [(a, study.design.groups[a], content) for a, content in _digests(study).items()],
+        [(a, study.design.groups[a], content) for a, content in _digest_assignments(study).items()],
     )
     connection.execute("COMMIT")

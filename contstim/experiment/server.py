@@ -1,6 +1,6 @@
-"""The server of a study: the page, its data on the way to the store, and a dashboard.
+"""HTTP server of a study: the experiment page, its JSON interface, and the dashboard.
 
-Bodies of requests have a bounded size, replies are JSON, and every reply has safe headers.
+Request bodies have a limited size, responses are JSON, and every response has security headers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import asyncio
 import base64
 import hmac
 import logging
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,11 @@ from contstim.errors import InputError, MissingExtraError
 from contstim.experiment.dashboard import render_dashboard
 from contstim.experiment.messages import (
     RequestError,
+    get_module_path,
     make_study_info,
-    module_path,
     read_session_request,
 )
-from contstim.experiment.pages import index_html
+from contstim.experiment.pages import render_index
 from contstim.experiment.requests import (
     RateLimiter,
     error_response,
@@ -43,17 +42,18 @@ from contstim.experiment.requests import (
     read_bearer_token,
     read_body,
 )
-from contstim.experiment.sessions import Receipt
 from contstim.experiment.store import Store
 from contstim.experiment.vendor import PAGE_FOLDER, page_version, vendor_files
 
 _LOG = logging.getLogger("uvicorn.error")
 
-_VISITS = 60  # of one client a minute that are counted, or asked whether data can be stored
-_GUESSES = 10  # wrong tokens of one client a minute
+# Maximum numbers of page visits and health checks, and of wrong dashboard tokens, per client and
+# minute.
+_MAX_VISITS = 60
+_MAX_WRONG_TOKENS = 10
 
-#: Nothing from another host, no inline script or style, no frame around the page, no forms.
-_HEADERS = {
+# Security headers: no content of other hosts, no inline scripts or styles, no frames, no forms.
+_SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -68,220 +68,229 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 
+# Headers of files whose URL changes with their content, so that browsers can cache them forever.
+_IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 
-class _SafeHeaders:
-    """Puts the headers on every reply that has no own, also on those to requests that failed."""
+
+class _SecurityHeaders:
+    """Middleware that adds security headers to every response, including error responses.
+
+    Headers that a response sets itself are kept.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in _SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
-#: Of files whose address changes with their content, so that browsers need not ask again.
-_UNCHANGING = {"cache-control": "public, max-age=31536000, immutable"}
+class _ImmutableFiles(StaticFiles):
+    """Static files that browsers can cache forever, since their URL contains a digest."""
 
-
-class _Kept(StaticFiles):
-    """Files whose address changes with their content, so that browsers need not ask again."""
-
-    def file_response(self, *args: Any, **more: Any) -> Response:
-        """Return a file, or that the browser has it."""
-        reply = super().file_response(*args, **more)
-        reply.headers.update(_UNCHANGING)
-        return reply
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_IMMUTABLE)
+        return response
 
 
 def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
-    """Return the server of a study.
+    """Create the web application of a study.
 
     Parameters
     ----------
     store
-        Where data go; it is closed when the server stops.
+        Data of the study; closed when the server stops.
     token
-        What the experimenter gives to see the dashboard.
+        Password of the dashboard.
     page
-        The folder of the page's files: ``index.html`` is filled in and served at ``/``, all of
-        them below ``/static/``.
+        Folder of the page's files. ``index.html`` is filled in and served at ``/``; all files are
+        served below ``/static/``.
+
+    Returns
+    -------
+    Starlette
+        ASGI application.
     """
     api, dashboard = _Api(store), _Dashboard(store, token)
+    static_path = f"/static/{page_version(page)}"
 
-    async def index(_: Request) -> Response:
+    async def get_index(_: Request) -> Response:
         try:
             vendor_files(page)
         except MissingExtraError as error:
             return error_response(503, str(error))
-        return HTMLResponse(index_html(store.study, "server", page=page))
+        return HTMLResponse(render_index(store.study, "server", page=page))
 
-    async def module(_: Request) -> Response:
-        return Response(store.study.module, headers=_UNCHANGING, media_type="text/javascript")
+    async def get_module(_: Request) -> Response:
+        return Response(store.study.module, headers=_IMMUTABLE, media_type="text/javascript")
+
+    async def handle_http_exception(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        is_missing = status == 404
+        return error_response(
+            status, "there is nothing here" if is_missing else "that cannot be done here"
+        )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(store.close)
 
-    # A presentation's module of the study's own lies among the page's scripts.
-    address = f"/static/{page_version(page)}/{module_path(store.study)}"
-    module_routes = [] if store.study.module is None else [Route(address, module)]
+    # A custom presentation module of the study is served among the page's scripts.
+    module_routes = []
+    if store.study.module is not None:
+        module_routes = [Route(f"{static_path}/{get_module_path(store.study)}", get_module)]
     routes = [
-        Route("/", index),
-        Route("/health", handle_errors(api.health)),
-        Route("/api/study", handle_errors(api.study)),
-        Route("/api/sessions", handle_errors(api.open), methods=["POST"]),
-        Route("/api/declined", handle_errors(api.declined), methods=["POST"]),
-        Route("/api/session", handle_errors(api.session)),
-        Route("/api/next", handle_errors(api.next), methods=["POST"]),
-        Route("/api/answers", handle_errors(api.answers), methods=["POST"]),
-        Route("/api/events", handle_errors(api.events), methods=["POST"]),
-        Route("/api/finish", handle_errors(api.finish), methods=["POST"]),
-        Route("/dashboard", handle_errors(dashboard.page)),
-        Route("/api/dashboard", handle_errors(dashboard.data)),
+        Route("/", get_index),
+        Route("/health", handle_errors(api.check_health)),
+        Route("/api/study", handle_errors(api.get_study)),
+        Route("/api/sessions", handle_errors(api.open_session), methods=["POST"]),
+        Route("/api/declined", handle_errors(api.count_declined), methods=["POST"]),
+        Route("/api/session", handle_errors(api.resume_session)),
+        Route("/api/next", handle_errors(api.get_next_trials), methods=["POST"]),
+        Route("/api/answers", handle_errors(api.add_answers), methods=["POST"]),
+        Route("/api/events", handle_errors(api.add_events), methods=["POST"]),
+        Route("/api/finish", handle_errors(api.finish_session), methods=["POST"]),
+        Route("/dashboard", handle_errors(dashboard.get_page)),
+        Route("/api/dashboard", handle_errors(dashboard.get_summary)),
         *module_routes,
-        Mount(f"/static/{page_version(page)}", _Kept(directory=page, check_dir=False)),
+        Mount(static_path, _ImmutableFiles(directory=page, check_dir=False)),
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_SafeHeaders)],
-        exception_handlers={HTTPException: _no_such_place},
+        middleware=[Middleware(_SecurityHeaders)],
+        exception_handlers={HTTPException: handle_http_exception},
         lifespan=lifespan,
     )
 
 
-async def _no_such_place(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    text = "there is nothing here" if status == 404 else "that cannot be done here"
-    return error_response(status, text)
-
-
-def _allowed(allowance: RateLimiter, request: Request) -> bool:
-    """Return whether a client may ask, and count it; this machine itself is not limited."""
+def _acquire(limiter: RateLimiter, request: Request) -> bool:
+    """Count a request and return whether its client may make it; this machine has no limit."""
     client = get_client_address(request)
-    return is_loopback(client) or allowance.take(client)
+    return is_loopback(client) or limiter.acquire(client)
 
 
 class _Api:
-    """What the page asks for."""
+    """Endpoints of the experiment page."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._info = make_study_info(store.study)
-        self._visits = RateLimiter(_VISITS, 60)
-        self._openings = RateLimiter(store.study.allocation.sessions_per_client, 3600)
+        self._visit_limiter = RateLimiter(_MAX_VISITS, 60)
+        self._session_limiter = RateLimiter(store.study.allocation.sessions_per_client, 3600)
 
-    async def health(self, request: Request) -> Response:
-        if not _allowed(self._visits, request):
+    async def check_health(self, request: Request) -> Response:
+        if not _acquire(self._visit_limiter, request):
             raise RequestError(429, "asked too often; once a minute is enough")
-        # Commits something, which fails where nothing can be stored: 503.
+        # Commit a counter: the request fails with status 503 if nothing can be stored.
         await asyncio.wrap_future(self._store.count("ready"))
         return JSONResponse({"status": "ok"})
 
-    async def study(self, request: Request) -> Response:
-        if _allowed(self._visits, request):
-            self._store.count("opened")  # counted some time; nobody waits for it
+    async def get_study(self, request: Request) -> Response:
+        if _acquire(self._visit_limiter, request):
+            self._store.count("opened")  # stored later, without delaying the response
         return JSONResponse(self._info)
 
-    async def open(self, request: Request) -> Response:
+    async def open_session(self, request: Request) -> Response:
         recruiter = self._store.study.recruiter
         parameters = () if recruiter is None else recruiter.parameters
-        opening = read_session_request(await read_body(request), parameters)
-        if not _allowed(self._openings, request):
+        session_request = read_session_request(await read_body(request), parameters)
+        if not _acquire(self._session_limiter, request):
             _LOG.warning(
-                "one network address may open no more sessions for now; where many people share "
-                "one, raise allocation.sessions_per_client and start the server again"
+                "a network address has reached its limit of new sessions; if many participants "
+                "share an address, raise allocation.sessions_per_client and restart the server"
             )
             raise RequestError(429, "too many sessions were begun at this network address; wait")
-        token, bundle, new = await asyncio.wrap_future(self._store.open(opening))
-        return JSONResponse({"token": token, "bundle": bundle}, status_code=201 if new else 200)
+        token, bundle, is_new = await asyncio.wrap_future(self._store.open(session_request))
+        return JSONResponse({"token": token, "bundle": bundle}, 201 if is_new else 200)
 
-    async def declined(self, request: Request) -> Response:
+    async def count_declined(self, request: Request) -> Response:
         await read_body(request)
-        if _allowed(self._visits, request):
+        if _acquire(self._visit_limiter, request):
             await asyncio.wrap_future(self._store.count("declined"))
         return Response(status_code=204)
 
-    async def session(self, request: Request) -> Response:
-        return JSONResponse(
-            await asyncio.wrap_future(self._store.resume(read_bearer_token(request)))
-        )
+    async def resume_session(self, request: Request) -> Response:
+        bundle = await asyncio.wrap_future(self._store.resume(read_bearer_token(request)))
+        return JSONResponse(bundle)
 
-    async def next(self, request: Request) -> Response:
+    async def get_next_trials(self, request: Request) -> Response:
         token = read_bearer_token(request)
         after = (await read_body(request)).get("after")
         if type(after) is not int or not 0 <= after <= 10**6:
             raise InputError(f"after is {after!r}; give the number of the last trial")
         return JSONResponse(await asyncio.wrap_future(self._store.next_trials(token, after)))
 
-    async def answers(self, request: Request) -> Response:
-        return await self._received(request, "answers", self._store.add_answers)
+    async def add_answers(self, request: Request) -> Response:
+        token, answers = await self._read_rows(request, "answers")
+        receipt = await asyncio.wrap_future(self._store.add_answers(token, answers))
+        return JSONResponse(receipt.to_json())
 
-    async def events(self, request: Request) -> Response:
-        return await self._received(request, "events", self._store.add_events)
+    async def add_events(self, request: Request) -> Response:
+        token, events = await self._read_rows(request, "events")
+        receipt = await asyncio.wrap_future(self._store.add_events(token, events))
+        return JSONResponse(receipt.to_json())
 
-    async def _received(
-        self, request: Request, name: str, add: Callable[[str, list[Any]], Future[Receipt]]
-    ) -> Response:
+    async def _read_rows(self, request: Request, name: str) -> tuple[str, list[Any]]:
+        """Return the session token of a request and the list `name` in its body."""
         token = read_bearer_token(request)
         rows = (await read_body(request)).get(name)
         if not isinstance(rows, list):
             raise InputError(f"{name} is not a list")
-        return JSONResponse((await asyncio.wrap_future(add(token, rows))).row())
+        return token, rows
 
-    async def finish(self, request: Request) -> Response:
-        return JSONResponse(
-            await asyncio.wrap_future(self._store.finish(read_bearer_token(request)))
-        )
+    async def finish_session(self, request: Request) -> Response:
+        result = await asyncio.wrap_future(self._store.finish(read_bearer_token(request)))
+        return JSONResponse(result)
 
 
 class _Dashboard:
-    """The state of the study, for whoever gives the token.
+    """Endpoints of the dashboard, which require its token.
 
-    Browsers ask for it themselves: it is the password of HTTP Basic authentication, with any user
-    name. Scripts may send it as ``Authorization: Bearer``.
+    Browsers send the token as the password of HTTP Basic authentication, with any user name.
+    Scripts can send it as ``Authorization: Bearer``.
     """
 
     def __init__(self, store: Store, token: str) -> None:
         self._store, self._token = store, token
-        self._guesses = RateLimiter(_GUESSES, 60)
+        self._wrong_token_limiter = RateLimiter(_MAX_WRONG_TOKENS, 60)
 
-    async def page(self, request: Request) -> Response:
-        if not self._is_admitted(request):
+    async def get_page(self, request: Request) -> Response:
+        if not self._is_authorized(request):
             headers = {"www-authenticate": 'Basic realm="dashboard", charset="UTF-8"'}
             return Response("the dashboard asks for its token as password", 401, headers)
         summary = await asyncio.wrap_future(self._store.summary())
         return HTMLResponse(render_dashboard(summary))
 
-    async def data(self, request: Request) -> Response:
-        if not self._is_admitted(request):
+    async def get_summary(self, request: Request) -> Response:
+        if not self._is_authorized(request):
             raise RequestError(401, "this is not the dashboard's token")
         return JSONResponse(await asyncio.wrap_future(self._store.summary()))
 
-    def _is_admitted(self, request: Request) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if not given:
+    def _is_authorized(self, request: Request) -> bool:
+        """Return whether a request has the dashboard's token; count wrong tokens."""
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if not credentials:
             return False
         if scheme.lower() == "basic":
             try:
-                given = base64.b64decode(given).decode("utf-8", "replace").partition(":")[2]
+                credentials = base64.b64decode(credentials).decode("utf-8", "replace")
             except ValueError:
-                given = ""
+                credentials = ""
+            credentials = credentials.partition(":")[2]
         client = get_client_address(request)
-        if not self._guesses.left(client):
+        if not self._wrong_token_limiter.has_capacity(client):
             raise RequestError(429, "too many wrong tokens came from here; wait a minute")
-        is_correct = hmac.compare_digest(
-            given.strip().encode("utf-8", "replace"), self._token.encode()
-        )
+        token = credentials.strip().encode("utf-8", "replace")
+        is_correct = hmac.compare_digest(token, self._token.encode())
         if not is_correct:
-            self._guesses.take(client)
+            self._wrong_token_limiter.acquire(client)
         return is_correct

@@ -1,4 +1,4 @@
-"""Starting the server: which address, which token, and what the experimenter is told."""
+"""Starting the server of a study: network address, dashboard token, and start-up messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -17,36 +18,55 @@ from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, vendor_files
 
-_SHORTEST, _FEWEST = 16, 8  # characters of a token, and different ones
-_MOST_CONNECTIONS = 1000  # open at the same time; others are answered 503
+# Minimum length of a dashboard token, and minimum number of different characters in it.
+_MIN_TOKEN_LENGTH = 16
+_MIN_TOKEN_CHARACTERS = 8
 
+# Maximum number of open connections; further ones get status 503.
+_MAX_CONNECTIONS = 1000
 
-def _say(text: str) -> None:
-    # Python keeps what goes to a file or a service's log until much has come together.
-    print(text, flush=True)
+# Without flushing, Python delays output to files and to the logs of services.
+_print_now = partial(print, flush=True)
 
 
 def check_address(host: str, token: str | None) -> str:
-    """Return the dashboard's token: the one given, or a new one where only this machine asks.
+    """Check that an address may be served with a dashboard token, and return the token.
+
+    Parameters
+    ----------
+    host
+        Host name or address to listen on.
+    token
+        Token of the dashboard. None generates a random one, which is permitted only for an address
+        that other machines cannot reach.
+
+    Returns
+    -------
+    str
+        Token of the dashboard.
 
     Raises
     ------
     InputError
-        If other machines could reach the server and no token is given, or it is too short.
+        If other machines can reach the address and there is no token, or the token is too weak.
     """
     if token is not None:
-        fits = len(token) >= _SHORTEST and token.isascii() and token.isprintable()
-        if not fits or len(set(token)) < _FEWEST:
+        is_printable = token.isascii() and token.isprintable()
+        n_different = len(set(token))
+        is_long = len(token) >= _MIN_TOKEN_LENGTH and n_different >= _MIN_TOKEN_CHARACTERS
+        if not is_printable or not is_long:
             raise InputError(
-                f"the token has {len(token)} characters, {len(set(token))} different; give at "
-                f"least {_SHORTEST} of ASCII, {_FEWEST} different, e.g. {secrets.token_urlsafe(16)}"
+                f"the token has {len(token)} characters, {n_different} different; give at least "
+                f"{_MIN_TOKEN_LENGTH} printable ASCII characters, {_MIN_TOKEN_CHARACTERS} "
+                f"different, e.g. {secrets.token_urlsafe(16)}"
             )
         return token
     if not is_loopback(host):
         raise InputError(
-            f"{host} can be reached from other machines: give --token for the dashboard; people's "
-            "data must travel encrypted, so better keep 127.0.0.1 and put a web server with TLS in "
-            "front, e.g. `caddy reverse-proxy --from study.example.org --to 127.0.0.1:8000`"
+            f"{host} can be reached from other machines: give --token for the dashboard. "
+            "Participants' data must be encrypted on the way, so better keep 127.0.0.1 and put a "
+            "web server with TLS in front, e.g. "
+            "`caddy reverse-proxy --from study.example.org --to 127.0.0.1:8000`"
         )
     return secrets.token_urlsafe(16)
 
@@ -59,7 +79,7 @@ def serve(
     *,
     data: Path | None = None,
     page: Path = PAGE_FOLDER,
-    say: Callable[[str], None] = _say,
+    report: Callable[[str], None] = _print_now,
     blinded: bool = False,
 ) -> None:
     """Serve a study until interrupted.
@@ -67,19 +87,20 @@ def serve(
     Parameters
     ----------
     study
-        The study.
+        Study to serve.
     host, port
-        Where to listen; port 0 takes any that is free.
+        Address and port to listen on; port 0 selects a free port.
     token
-        Of the dashboard; see `check_address`.
+        Token of the dashboard, see `check_address`.
     data
-        The data file; by default in the study's folder.
+        Data file; by default the one in the study's folder.
     page
-        The folder of the page's files.
-    say
-        Told the addresses when they answer; a log that is no terminal has them at once as well.
+        Folder of the page's files.
+    report
+        Function that receives one-line messages, among them the addresses of the page and the
+        dashboard; by default they are printed.
     blinded
-        As for `Store`.
+        Whether the dashboard hides interim results, see `Store`.
 
     Raises
     ------
@@ -87,30 +108,36 @@ def serve(
         If the address, the data file or the token cannot be used.
     """
     dashboard_token = check_address(host, token)
-    # Time limits must not depend on changes of the machine's clock.
-    start = time.time() - time.monotonic()
+    # A monotonic clock, since time limits must not depend on adjustments of the system clock.
+    offset = time.time() - time.monotonic()
     with (
         _listen(host, port) as listener,
-        Store(study, data, lambda: start + time.monotonic(), say, blinded) as store,
+        Store(study, data, lambda: offset + time.monotonic(), report, blinded) as store,
     ):
         app = make_app(store, dashboard_token, page)
-        shown, actual = listener.getsockname()[:2]
-        address = f"http://[{shown}]:{actual}" if ":" in shown else f"http://{shown}:{actual}"
+        actual_host, actual_port = listener.getsockname()[:2]
+        if ":" in actual_host:
+            actual_host = f"[{actual_host}]"
+        address = f"http://{actual_host}:{actual_port}"
         try:
             vendor_files(page)
         except MissingExtraError as error:
-            say(f"no page yet:  {error}")
-        say(f"participants: {address}/")
+            report(f"no page yet:  {error}")
+        report(f"participants: {address}/")
         if study.recruiter is not None:
-            say(f"recruiter:    {study.recruiter.make_study_url(study.study.url or f'{address}/')}")
-        given = f"this password: {dashboard_token}" if token is None else "your token as password"
-        say(f"dashboard:    {address}/dashboard, any user name, {given}")
-        say(f"data:         {store.path}")
+            report(
+                f"recruiter:    {study.recruiter.make_study_url(study.study.url or f'{address}/')}"
+            )
+        password = (
+            f"this password: {dashboard_token}" if token is None else "your token as password"
+        )
+        report(f"dashboard:    {address}/dashboard, any user name, {password}")
+        report(f"data:         {store.path}")
         config = uvicorn.Config(
             app,
-            # The access log would hold the dashboard's token and recruiters' parameters.
+            # An access log would contain the dashboard's token and the recruiter's parameters.
             access_log=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
             ws="none",
             log_level="warning",
             server_header=False,
@@ -121,6 +148,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address and port."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM

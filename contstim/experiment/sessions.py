@@ -1,50 +1,29 @@
-"""Sessions in the data: who has which assignment, what was answered, and how they end.
+"""Sessions of participants: their assignments, and the closing of a study.
 
-Assignments are balanced over groups, committed before the first trial, and released if abandoned.
-Answers and events go into the raw log: nothing twice, nothing overwritten. Whoever calls these
-functions has begun a transaction.
+Assignments are balanced over groups, stored before the first trial, and released when a session is
+abandoned. Every function runs within a transaction that its caller has started.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-from contstim.errors import InputError
-from contstim.experiment.messages import (
-    PageEvent,
-    SessionRequest,
-    find_id,
-    read_answer,
-    read_event,
-    read_responses,
-)
+from contstim.experiment.messages import SessionRequest
 from contstim.experiment.options import AllocationOptions
-from contstim.experiment.presentations import Presentation
-from contstim.experiment.schema import MAX_RESPONSES, insert_row
+from contstim.experiment.schema import insert_row
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, list_issued, session_trials
 
-#: Seconds; without an answer for so long a session counts as idle.
+#: Seconds without a message after which an unfinished session is idle.
 IDLE_SECONDS = 300.0
 
-#: An answer so many seconds after the time limit still counts as in time.
-GRACE_SECONDS = 60.0
-
-#: Characters that a session may add as events, and as second answers, besides so many a trial; a
-#: row counts `_ROW` and its detail. Only a fault or malice comes near.
-_MOST, _MOST_A_TRIAL, _ROW = 100_000, 2000, 200
-
-#: Notes what became of an assignment.
-_NOTE = "INSERT INTO allocations (at, action, assignment, session, why) VALUES (?, ?, ?, ?, ?)"
-
-#: How the reason begins why a study is closed that its own rule has closed; the verdict follows.
+#: Start of the closing reason if the study's stopping rule closed it; the conclusion follows.
 CLOSED_BY_RULE = "by its rule"
 
-_WHOLE_STUDY = 0  # no assignment has this number
+# Assignment number in the table `allocations` for entries about the whole study.
+_WHOLE_STUDY = 0
 
 
 def add_session(
@@ -54,26 +33,28 @@ def add_session(
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
-    """Add a session, its participant, and the consent form that it names, if that is the study's.
+    """Add a session and its participant, and store the consent form if it is the current one.
 
     Parameters
     ----------
     connection
-        Within a transaction.
+        Connection within a transaction.
     study
-        The study.
+        Study of the session.
     row
-        The session, by the columns of its table, ``participant`` apart.
-    recruiter_id, parameters
-        Of the participant: the recruiter's id, if there is one, and what the study keeps of the
-        page's address. Where another session has the id, this one only claims it.
+        Values of the columns of the table ``sessions``, except ``participant``.
+    recruiter_id
+        Participant id assigned by the recruiter, if any. If another session already has it, the
+        new session only claims it.
+    parameters
+        URL query parameters to store.
     """
-    _keep_consent(connection, study, row)
-    person = {
-        _column_of_id(connection, recruiter_id): recruiter_id,
+    _store_consent(connection, study, row)
+    participant_row = {
+        _select_id_column(connection, recruiter_id): recruiter_id,
         "parameters": json.dumps(dict(parameters)),
     }
-    participant = insert_row(connection, "participants", person).lastrowid
+    participant = insert_row(connection, "participants", participant_row).lastrowid
     insert_row(connection, "sessions", {**row, "participant": participant})
 
 
@@ -81,75 +62,89 @@ def update_imported_session(
     connection: sqlite3.Connection,
     study: Study,
     row: Mapping[str, Any],
-    begun: Mapping[str, Any],
+    start: Mapping[str, Any],
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
-    """Fill what an imported session does not say of its beginning; what it says stays.
+    """Fill the gaps in the stored start of an imported session from another file.
+
+    Stored values are not overwritten, except that the earlier start time is used.
 
     Parameters
     ----------
-    connection, study
-        As for `add_session`.
+    connection
+        Connection within a transaction.
+    study
+        Study of the session.
     row
-        The session as the data have it, see `find_session`.
-    begun
-        Columns of its table as another file has them; the earlier ``started_at`` is right.
-    recruiter_id, parameters
-        As for `add_session`.
+        Stored session, see `find_session`.
+    start
+        Values of ``started_at``, ``consent_version``, ``consent_sha256`` and ``materials`` in the
+        other file.
+    recruiter_id
+        Participant id assigned by the recruiter in the other file, if any.
+    parameters
+        URL query parameters in the other file.
     """
-    whole = {name: row[name] or value for name, value in begun.items()}
-    times = [at for at in (row["started_at"], begun["started_at"]) if at]
-    whole["started_at"] = min(times, default=0.0)
-    _keep_consent(connection, study, whole)
+    merged = {name: row[name] or value for name, value in start.items()}
+    start_times = [time for time in (row["started_at"], start["started_at"]) if time]
+    merged["started_at"] = min(start_times, default=0.0)
+    _store_consent(connection, study, merged)
     connection.execute(
-        "UPDATE sessions SET started_at = ?, consent_version = ?, consent_sha256 = ?,"
-        " materials = ? WHERE session = ?",
-        (
-            *(whole["started_at"], whole["consent_version"], whole["consent_sha256"]),
-            *(whole["materials"], row["session"]),
-        ),
+        "UPDATE sessions SET started_at = :started_at, consent_version = :consent_version,"
+        " consent_sha256 = :consent_sha256, materials = :materials WHERE session = :session",
+        {**merged, "session": row["session"]},
     )
+
     query = "SELECT * FROM participants WHERE participant = ?"
-    person = connection.execute(query, (row["participant"],)).fetchone()
-    filled = json.dumps({**parameters, **json.loads(person["parameters"])})
+    participant = connection.execute(query, (row["participant"],)).fetchone()
+    merged_parameters = json.dumps({**parameters, **json.loads(participant["parameters"])})
     query = "UPDATE participants SET parameters = ? WHERE participant = ?"
-    connection.execute(query, (filled, row["participant"]))
-    if recruiter_id is not None and person["recruiter_id"] is person["claimed"] is None:
-        column = _column_of_id(connection, recruiter_id)
-        query = f"UPDATE participants SET {column} = ? WHERE participant = ?"  # noqa: S608 - ours
+    connection.execute(query, (merged_parameters, row["participant"]))
+    if recruiter_id is not None and participant["recruiter_id"] is participant["claimed"] is None:
+        column = _select_id_column(connection, recruiter_id)
+        query = f"UPDATE participants SET {column} = ? WHERE participant = ?"  # noqa: S608 - constant column
         connection.execute(query, (recruiter_id, row["participant"]))
 
 
-def _keep_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:
+def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:
+    """Store the study's consent form if the session in `row` consented to exactly that form."""
     consent = {"sha256": study.consent_sha256, "version": study.consent.version}
     if all(row[f"consent_{name}"] == value for name, value in consent.items()):
         insert_row(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
 
 
-def _column_of_id(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
-    """Return where a recruiter's id stands: only one participant has it, others claim it."""
+def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
+    """Return ``claimed`` if another participant has the recruiter's id, else ``recruiter_id``."""
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
-    taken = connection.execute(query, (recruiter_id,)).fetchone() is not None
-    return "claimed" if taken else "recruiter_id"
+    is_used = connection.execute(query, (recruiter_id,)).fetchone() is not None
+    return "claimed" if is_used else "recruiter_id"
 
 
 def find_session(connection: sqlite3.Connection, session: str) -> Any:
-    """Return what the data hold of a session; None if there is no such session."""
+    """Return the row of a session in the table ``sessions``, or None if there is none."""
     return connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
 
 
-def find_requested_session(connection: sqlite3.Connection, opening: SessionRequest) -> Any:
-    """Return the session that a participant has, by the recruiter's id or else by the request."""
-    where, value = "recruiter_id = ?", opening.participant
+def find_requested_session(connection: sqlite3.Connection, request: SessionRequest) -> Any:
+    """Return the row of the session that a request has opened before, or None.
+
+    Participants with a recruiter's id are found by that id, others by the id of the request.
+    """
+    condition, value = "recruiter_id = ?", request.participant
     if value is None:
-        where, value = "request = ? AND recruiter_id IS NULL", opening.request
-    query = f"SELECT sessions.* FROM sessions JOIN participants USING (participant) WHERE {where}"  # noqa: S608 - ours
+        condition, value = "request = ? AND recruiter_id IS NULL", request.request
+    query = (
+        f"SELECT sessions.* FROM sessions JOIN participants USING (participant) WHERE {condition}"  # noqa: S608 - constant condition
+    )
     return connection.execute(query, (value,)).fetchone()
 
 
 def heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
-    """Note a sign of life, with which an abandoned session returns; return the session's row."""
+    """Record that a session is active and return its row.
+
+    An abandoned session gets its assignment back if that is still free.
+    """
     if find_session(connection, session)["released_why"] == "abandoned":
         restore_assignment(connection, session, now)
     connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
@@ -159,30 +154,42 @@ def heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
 def take_assignment(
     connection: sqlite3.Connection, session: str, now: float, options: AllocationOptions
 ) -> tuple[int, int] | None:
-    """Give `session` an assignment: the first free one of the group with the fewest sessions.
+    """Assign a session to the first free assignment of the group with the fewest sessions.
 
-    So groups differ by at most one session while all have free assignments and none was released,
-    and return to that as released assignments are taken again. If none is free, the one whose
-    session has been silent longest is handed on, if `options` let it.
+    Group sizes therefore differ by at most one session until assignments run out or are released.
+    If none is free, the assignment of the session that has been silent longest is reassigned, as
+    far as the options permit.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    session
+        Id of the session.
+    now
+        Current time in seconds since 1970.
+    options
+        Minutes of silence after which an assignment may be reassigned.
 
     Returns
     -------
-    tuple or None
-        Assignment and group; None if no assignment is free.
+    tuple of int, or None
+        Assignment and group, or None if no assignment is free.
     """
-    row = _free(connection)
-    if row is None and _reassign(connection, now, options):
-        row = _free(connection)
+    row = _find_free_assignment(connection)
+    if row is None and _release_longest_silent(connection, now, options):
+        row = _find_free_assignment(connection)
     if row is None:
         return None
     connection.execute(
         "UPDATE assignments SET session = ? WHERE assignment = ?", (session, row["assignment"])
     )
-    connection.execute(_NOTE, (now, "taken", row["assignment"], session, ""))
+    _log_allocation(connection, now, "taken", row["assignment"], session)
     return row["assignment"], row["group_number"]
 
 
-def _free(connection: sqlite3.Connection) -> Any:
+def _find_free_assignment(connection: sqlite3.Connection) -> Any:
+    """Return the first free assignment of the group with the fewest sessions, or None."""
     return connection.execute(
         """
         SELECT min(assignment) AS assignment, group_number FROM assignments AS free
@@ -196,44 +203,42 @@ def _free(connection: sqlite3.Connection) -> Any:
     ).fetchone()
 
 
-def _reassign(connection: sqlite3.Connection, now: float, options: AllocationOptions) -> bool:
-    """Release the assignment of the unfinished session that has been silent longest, if too long.
+def _release_longest_silent(
+    connection: sqlite3.Connection, now: float, options: AllocationOptions
+) -> bool:
+    """Release the assignment of the longest silent session if its time is up; return whether.
 
-    A recruiter gives the place of who left to the next person at once. Who only consented and
-    answered no trial of the design is waited for less long.
+    A session without an answer to a trial of the design has a shorter time limit.
     """
-    silent = {
-        "answered": options.reassign_after_minutes,
-        "begun": min(options.reassign_after_minutes, options.reassign_unstarted_after_minutes),
-    }
+    if not options.reassign_after_minutes:
+        return False
+    answered_minutes = options.reassign_after_minutes
+    unanswered_minutes = min(answered_minutes, options.reassign_unstarted_after_minutes)
     row = connection.execute(
         """
         SELECT session FROM sessions
         WHERE finished_at IS NULL AND released_at IS NULL AND last_at <= CASE WHEN EXISTS (
             SELECT 1 FROM answers WHERE answers.session = sessions.session AND kind <> 'practice'
-        ) THEN :answered ELSE :begun END
+        ) THEN :answered ELSE :unanswered END
         ORDER BY last_at LIMIT 1
         """,
-        {name: now - 60 * minutes for name, minutes in silent.items()},
+        {"answered": now - 60 * answered_minutes, "unanswered": now - 60 * unanswered_minutes},
     ).fetchone()
-    if row is None or not options.reassign_after_minutes:
-        return False
-    return release_assignment(connection, row["session"], "abandoned", now)
+    return row is not None and release_assignment(connection, row["session"], "abandoned", now)
 
 
 def restore_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
-    """Give a released session its assignment back if nobody has taken it.
+    """Give a released session its assignment back if no other session has taken it.
 
-    If somebody has, it goes on without one: its data are kept and its group has one session more.
+    Otherwise the session continues without an assignment: its data are kept, and its group has one
+    session more.
     """
     assignment = find_session(connection, session)["assignment"]
-    free = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
-    if connection.execute(free, (session, assignment)).rowcount:
-        connection.execute(
-            "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?",
-            (session,),
-        )
-        connection.execute(_NOTE, (now, "returned", assignment, session, ""))
+    query = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
+    if connection.execute(query, (session, assignment)).rowcount:
+        query = "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?"
+        connection.execute(query, (session,))
+        _log_allocation(connection, now, "returned", assignment, session)
 
 
 def release_inactive(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
@@ -248,32 +253,32 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
     return [row["session"] for row in rows]
 
 
-def release_assignment(connection: sqlite3.Connection, session: str, why: str, now: float) -> bool:
-    """Release the assignment of a session; whose data stay; return whether it had one."""
-    row = connection.execute(
-        "SELECT assignment FROM assignments WHERE session = ?", (session,)
-    ).fetchone()
+def release_assignment(
+    connection: sqlite3.Connection, session: str, reason: str, now: float
+) -> bool:
+    """Release the assignment of a session and return whether it had one; its data are kept."""
+    query = "SELECT assignment FROM assignments WHERE session = ?"
+    row = connection.execute(query, (session,)).fetchone()
     if row is None:
         return False
-    connection.execute(
-        "UPDATE assignments SET session = NULL WHERE assignment = ?", (row["assignment"],)
-    )
-    connection.execute(
-        "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?",
-        (now, why, session),
-    )
-    connection.execute(_NOTE, (now, "released", row["assignment"], session, why))
+    query = "UPDATE assignments SET session = NULL WHERE assignment = ?"
+    connection.execute(query, (row["assignment"],))
+    query = "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?"
+    connection.execute(query, (now, reason, session))
+    _log_allocation(connection, now, "released", row["assignment"], session, reason)
     return True
 
 
-def record_closure(connection: sqlite3.Connection, closed: bool, why: str, now: float) -> None:
-    """Let nobody new in, or let people in again; whoever has begun goes on either way."""
-    action = "closed" if closed else "reopened"
-    connection.execute(_NOTE, (now, action, _WHOLE_STUDY, "", why))
+def record_closure(
+    connection: sqlite3.Connection, is_closed: bool, reason: str, now: float
+) -> None:
+    """Close a study to new participants, or reopen it; open sessions can continue either way."""
+    action = "closed" if is_closed else "reopened"
+    _log_allocation(connection, now, action, _WHOLE_STUDY, "", reason)
 
 
 def find_closing_reason(connection: sqlite3.Connection) -> str | None:
-    """Return why nobody new is let into the study; None while it is open."""
+    """Return the reason for which the study is closed to new participants; None if it is open."""
     row = connection.execute(
         "SELECT action, why FROM allocations WHERE assignment = ? ORDER BY sequence DESC LIMIT 1",
         (_WHOLE_STUDY,),
@@ -281,239 +286,27 @@ def find_closing_reason(connection: sqlite3.Connection) -> str | None:
     return None if row is None or row["action"] == "reopened" else row["why"]
 
 
-def close_by_rule(connection: sqlite3.Connection, verdict: str, now: float) -> bool:
-    """Close the study, unless its rule has before: what was reopened since stays open."""
+def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -> bool:
+    """Close the study by its stopping rule, at most once, and return whether it was closed now.
+
+    A study that was reopened after the rule had closed it stays open.
+    """
     query = "SELECT 1 FROM allocations WHERE assignment = ? AND why LIKE ?"
-    before = connection.execute(query, (_WHOLE_STUDY, f"{CLOSED_BY_RULE}%")).fetchone() is not None
-    if not before:
-        record_closure(connection, True, f"{CLOSED_BY_RULE}: {verdict}", now)
-    return not before
+    closure = connection.execute(query, (_WHOLE_STUDY, f"{CLOSED_BY_RULE}%")).fetchone()
+    if closure is not None:
+        return False
+    record_closure(connection, True, f"{CLOSED_BY_RULE}: {conclusion}", now)
+    return True
 
 
-@dataclass
-class Receipt:
-    """What became of answers or events, by their ids.
-
-    Attributes
-    ----------
-    acknowledged
-        Stored, now or before.
-    conflicts
-        Of these, answers to trials that had another answer already; both are kept.
-    refused
-        Not stored, with the reason; the id is None where none could be read.
-    over
-        Whether the session ends here, whatever trials are left.
-    """
-
-    acknowledged: list[str] = field(default_factory=list)
-    conflicts: list[str] = field(default_factory=list)
-    refused: list[tuple[str | None, str]] = field(default_factory=list)
-    over: bool = False
-
-    def row(self) -> dict[str, Any]:
-        """Return it as the page reads it."""
-        return {
-            "acknowledged": self.acknowledged,
-            "conflicts": self.conflicts,
-            "refused": [{"id": name, "error": error} for name, error in self.refused],
-            **({"over": True} if self.over else {}),
-        }
-
-
-def record_answers(
+def _log_allocation(
     connection: sqlite3.Connection,
-    session: str,
-    trials: Mapping[str, Trial],
-    answers: Sequence[Any],
     now: float,
-    late: bool,
-    presentation: Presentation,
-) -> Receipt:
-    """Store answers; a repeat is acknowledged again, a second one to a trial is a conflict.
-
-    Parameters
-    ----------
-    connection
-        Within a transaction.
-    session
-        Whose they are.
-    trials
-        The trials of the session, see `map_trials_by_id`.
-    answers
-        As the page sent them.
-    now
-        When they came, seconds since 1970.
-    late
-        Whether the time limit had passed.
-    presentation
-        How trials were shown, which says what can be answered.
-    """
-    received = Receipt()
-
-    def store(value: Any) -> None:
-        answer = read_answer(value)
-        if answer.trial not in trials:
-            raise InputError("trial is none of this session's trials")
-        trial = trials[answer.trial]
-        presentation.check_answer(trial.shown, answer.choice, answer.detail)
-        query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
-        stored = connection.execute(query, (session, answer.id)).fetchone()
-        if stored is None:
-            query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
-            conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
-            if conflict:
-                _require_room(connection, "answers", session, trials)
-            given = asdict(answer)
-            row = {"answer": given.pop("id"), **given, "trial": trial.id, "kind": trial.kind}
-            row |= {"received_at": now, "late": int(late), "conflict": int(conflict)}
-            insert_row(connection, "answers", {"session": session, **row})
-        elif (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
-            raise InputError("id is that of another answer")
-        else:
-            conflict = bool(stored["conflict"])
-        received.acknowledged.append(answer.id)
-        if conflict:
-            received.conflicts.append(answer.id)
-
-    return _each(answers, store, received)
-
-
-def record_events(
-    connection: sqlite3.Connection,
-    study: Study,
+    action: str,
+    assignment: int,
     session: str,
-    trials: Mapping[str, Trial],
-    events: Sequence[Any],
-    now: float,
-) -> Receipt:
-    """Store events, and responses to the study's questions; a repeat is acknowledged again.
-
-    Parameters as of `record_answers`.
-    """
-    received = Receipt()
-
-    def store(value: Any) -> None:
-        event = read_event(value)
-        if event.kind == "responses":
-            _record_responses(connection, study, session, event, now)
-        else:
-            _require_room(connection, "events", session, trials)
-            given = asdict(event)
-            row = {"session": session, "event": given.pop("id"), **given, "received_at": now}
-            insert_row(connection, "events", row, "OR IGNORE")
-        received.acknowledged.append(event.id)
-
-    return _each(events, store, received)
-
-
-def _record_responses(
-    connection: sqlite3.Connection, study: Study, session: str, event: PageEvent, now: float
+    reason: str = "",
 ) -> None:
-    detail = read_responses(study, event.detail)
-    earlier = connection.execute(
-        "SELECT question, count(*) FROM responses WHERE session = ? AND event <> ?"
-        " GROUP BY question HAVING count(*) >= ?",
-        (session, event.id, MAX_RESPONSES),
-    )
-    for question, _ in earlier:
-        if question in detail.responses:
-            raise InputError(f"this session has answered {question} too often")
-    for question, response in detail.responses.items():
-        row = {
-            "session": session,
-            "event": event.id,
-            "question": question,
-            "response": json.dumps(response, ensure_ascii=False),
-            "rt_ms": detail.rt_ms,
-            "at": event.at,
-            "received_at": now,
-        }
-        insert_row(connection, "responses", row, "OR IGNORE")
-
-
-def _each(values: Sequence[Any], store: Callable[[Any], None], received: Receipt) -> Receipt:
-    """Store what can be stored; say of the others why not."""
-    for value in values:
-        try:
-            store(value)
-        except InputError as error:
-            received.refused.append((find_id(value), str(error)))
-    return received
-
-
-def is_past_time_limit(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
-    """Return whether a session's time is over, if there is a limit; all in seconds."""
-    limit = study.session.time_limit_minutes * 60
-    return bool(limit) and now - started_at > limit + grace
-
-
-def determine_outcome(
-    connection: sqlite3.Connection, study: Study, session: str, now: float
-) -> tuple[str | None, dict[str, list[str]]]:
-    """Return how a session ends, by its answers and the time, and what has no answer.
-
-    Returns
-    -------
-    tuple
-        The outcome, None where answers are missing and the time is not over; and the ``missing``
-        trials, as the page names them, and the ``questions`` that say who takes part.
-    """
-    row = find_session(connection, session)
-    answers = connection.execute(
-        "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
-    ).fetchall()
-    responses = read_first_responses(connection, session)
-    if any(q.screens_out(responses[q.name]) for q in study.questions if q.name in responses):
-        return "screened_out", {"missing": [], "questions": []}
-    choices = {answer["trial"]: answer["choice"] for answer in answers}
-    trials = session_trials(connection, study.design, session, row["assignment"])
-    missing = {
-        "missing": [trial.page_id for trial in trials if trial.id not in choices],
-        "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
-    }
-    checks = [t for t in trials if t.kind == "attention" and t.id in choices]
-    is_correct = study.presentation.is_correct
-    failed = sum(not is_correct(choices[trial.id], str(trial.expected)) for trial in checks)
-    enough = study.session.failed_checks_from
-    too_many = bool(enough) and failed >= enough
-    if any(answer["late"] for answer in answers):
-        return "time_limit", missing
-    if too_many and (study.session.end_immediately or not missing["missing"]):
-        return "failed_checks", missing
-    if any(missing.values()):
-        return "time_limit" if is_past_time_limit(study, row["started_at"], now) else None, missing
-    return "complete", missing
-
-
-def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
-    """Return practice and a session's trials by their ids and by those that the page has."""
-    both = (*study.practice_trials, *list_issued(trials))
-    return {trial.id: trial for trial in both} | {trial.page_id: trial for trial in both}
-
-
-def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
-    """Return what a session answered to questions, the first answer to each, by their names."""
-    rows = connection.execute(
-        "SELECT question, response, min(sequence) AS first FROM responses WHERE session = ?"
-        " GROUP BY question ORDER BY first",
-        (session,),
-    )
-    return {row["question"]: json.loads(row["response"]) for row in rows}
-
-
-def _require_room(
-    connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
-) -> None:
-    """Refuse another event or second answer of a session that has sent too many.
-
-    Raises
-    ------
-    InputError
-        If it has.
-    """
-    n_trials = len({id(trial) for trial in trials.values()})
-    counted = "conflict = 1" if table == "answers" else "true"
-    query = f"SELECT total({_ROW} + length(detail)) FROM {table} WHERE session = ? AND {counted}"  # noqa: S608 - ours
-    if connection.execute(query, (session,)).fetchone()[0] >= _MOST + _MOST_A_TRIAL * n_trials:
-        raise InputError(f"this session has sent too many {table}")
+    """Add an entry on an assignment, or on the whole study, to the log of allocations."""
+    row = {"at": now, "action": action, "assignment": assignment, "session": session}
+    insert_row(connection, "allocations", {**row, "why": reason})

@@ -1,4 +1,7 @@
-"""The data of a study while it runs: one writer, nothing reported that is not on the disk."""
+"""The data of a study while its server runs, written by one thread.
+
+Results are reported only after they have been committed to disk.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.errors import ContstimError
-from contstim.experiment import sessions
+from contstim.experiment import raw_log, sessions
 from contstim.experiment.dashboard import AnswerCounts, read_summary
 from contstim.experiment.messages import (
     RequestError,
@@ -33,54 +36,70 @@ from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
 if TYPE_CHECKING:
-    from contstim.experiment.adaptive import LatestResult
+    from contstim.experiment.adaptive import BlockIssuer, LatestResult
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-_TOKENS = 20  # of the browser that began a session, and of all others; the oldest gives way
-_STRANGERS = 1000  # tokens of no session that are remembered
+# Maximum number of tokens of a session, for its first browser and for all others; a new token
+# replaces the oldest one.
+_MAX_TOKENS = 20
+
+# Maximum number of orphaned tokens that are remembered.
+_MAX_ORPHANED_TOKENS = 1000
 
 
 def _transaction(
     method: Callable[Concatenate[Store, Connection, _Arguments], _Result],
 ) -> Callable[Concatenate[Store, _Arguments], Future[_Result]]:
-    """Have the writer's thread call a method, which is passed the connection."""
+    """Decorate a method to run in the writer's thread, with the connection as first argument."""
 
-    def submitted(
+    def submit(
         self: Store, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
     ) -> Future[_Result]:
         return self._writer.submit(lambda connection: method(self, connection, *args, **kwargs))
 
-    submitted.__doc__ = method.__doc__
-    return submitted
+    submit.__doc__ = method.__doc__
+    return submit
 
 
 class Store:
-    """What a server does with a study's data; every result is a future, done after the commit.
+    """Data of a study while its server runs.
 
-    Each transaction is stored whole or, if it raises, not at all. A session is identified by a
-    token, of which each browser that opens it has its own. The browser in which the session was
-    begun is recognised by its request. Another browser that knows the recruiter's id continues the
-    session and is counted, but learns neither answers nor codes.
+    Every method returns a future, which is done after its transaction has been committed. A
+    transaction is stored completely or, if it raises, not at all.
+
+    Each browser that opens a session gets its own token, which identifies the session. The first
+    browser of a session is recognised by the id of its request. Another browser with the same
+    recruiter's id can continue the session, but sees neither answers nor completion codes.
 
     Parameters
     ----------
     study
-        The study.
+        Study to store data for.
     path
-        The data file; by default in the study's folder.
+        Data file; by default the one in the study's folder.
     clock
-        Returns seconds since 1970.
-    say
-        Told when data cannot be stored, and when they can again.
+        Function that returns the current time in seconds since 1970.
+    report
+        Function that receives messages, e.g. when data cannot be stored, and when they can again.
     blinded
-        Whether the dashboard of an adaptive study says no more than "stop" or "continue".
+        Whether the dashboard of an adaptive study shows only "stop" or "continue" instead of
+        interim results.
+
+    Attributes
+    ----------
+    path
+        Data file, with symbolic links resolved.
+    study
+        Study, with the assignments that have been added while the server runs.
+    orphaned_tokens
+        Digests of tokens that browsers have sent, but whose sessions are not in the data.
 
     Raises
     ------
     InputError, OutputError
-        As `open_data`, and as `lock` if another server has the data.
+        If the data file cannot be used (see `open_data`), or another server has locked it.
     """
 
     def __init__(
@@ -88,40 +107,40 @@ class Store:
         study: Study,
         path: Path | None = None,
         clock: Callable[[], float] = time.time,
-        say: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
         blinded: bool = False,
     ) -> None:
-        # The lock lies beside the file itself, where a link leads to it.
+        # The lock file lies beside the data file itself, even if `path` is a symbolic link.
         self.path = data_path(study, path).resolve()
-        self._clock, self._say, self._blinded = clock, say, blinded
-        self._issuing = None
+        self.study = study
+        self.orphaned_tokens: set[str] = set()
+        self._clock, self._report, self._blinded = clock, report, blinded
+        self._issuer: BlockIssuer | None = None
         self._latest: LatestResult | None = None
         if study.adaptive is not None:
-            # Loads pandas, which takes longer than all else; a fixed design does without.
+            # A study with a fixed design starts faster without pandas.
             from contstim.experiment.adaptive import BlockIssuer, LatestResult
 
-            self._issuing = BlockIssuer(study)
+            self._issuer = BlockIssuer(study)
             self._latest = LatestResult(study, self.path, blinded)
-        self._closes = study.adaptive is not None and study.adaptive.auto_close
-        self._n_analyses = 0  # that were asked for
-        self.study = study
-        #: Digests of tokens of sessions that are not in the data.
-        self.orphaned_tokens: set[str] = set()
+        self._can_close = study.adaptive is not None and study.adaptive.auto_close
+        self._n_requested_analyses = 0
         self._writer = Writer(
             lambda: open_data(self.path, study),
-            say,
-            on_rollback=lambda: self._issuing.forget() if self._issuing is not None else None,
+            report,
+            on_rollback=lambda: self._issuer.forget() if self._issuer is not None else None,
         )
         with ExitStack() as stack:
             stack.callback(self._writer.close)
-            held = self.path.with_name(f"{self.path.name}.lock")
-            stack.enter_context(lock(held, f"the data file {self.path}"))
+            lock_path = self.path.with_name(f"{self.path.name}.lock")
+            stack.enter_context(lock(lock_path, f"the data file {self.path}"))
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
             self._counts = AnswerCounts()
-            if self._issuing is not None:
-                self._writer.submit(self._issuing.check).result()
+            if self._issuer is not None:
+                self._writer.submit(self._issuer.check).result()
             self._stack = stack.pop_all()
-        self._analyse()  # at what a server that was killed has not seen
+        # A previous server may have been killed before it analysed the last sessions.
+        self._request_analysis()
 
     def __enter__(self) -> Self:
         return self
@@ -130,267 +149,301 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Commit what was asked for, close the file and leave it to others."""
+        """Finish pending transactions, close the data file and release its lock."""
         self._stack.close()
 
     @_transaction
     def open(
-        self, connection: Connection, opening: SessionRequest
+        self, connection: Connection, request: SessionRequest
     ) -> tuple[str, dict[str, Any], bool]:
-        """Open a session or find the one that the participant has.
+        """Open a session, or find the session that the participant already has.
+
+        Parameters
+        ----------
+        request
+            Request to open a session.
 
         Returns
         -------
-        tuple
-            A token of the session, its bundle, and whether it is new.
+        token : str
+            New token of the session.
+        bundle : dict
+            Bundle of the session, see `make_bundle`.
+        is_new : bool
+            Whether the session is new.
 
         Raises
         ------
         InputError
-            If the participant's id is missing or none that a recruiter gives.
+            If the recruiter's id of the participant is missing or invalid.
         RequestError
-            400 if the consent is to another text, 409 if the session is finished, 503 if the
-            study is closed or no assignment is free.
+            With status 400 if another version of the consent form was shown, 409 if the session is
+            finished, and 503 if the study is closed or no assignment is free.
         """
         now, study = self._clock(), self.study
-        agreed = (opening.consent.version, opening.consent.sha256)
-        if agreed != (study.consent.version, study.consent_sha256):
+        consent = (request.consent.version, request.consent.sha256)
+        if consent != (study.consent.version, study.consent_sha256):
             raise RequestError(
                 400, "consent is to another version of the text; load the page again"
             )
         if study.recruiter is not None:
-            study.recruiter.check_id(opening.participant)
+            study.recruiter.check_id(request.participant)
         minutes = study.allocation.release_after_minutes
         if minutes:
             sessions.release_inactive(connection, now - minutes * 60, now)
-        row = sessions.find_requested_session(connection, opening)
-        new = row is None
-        if row is None:
-            session, is_first = self._create(connection, opening, now), True
+
+        row = sessions.find_requested_session(connection, request)
+        is_new = row is None
+        if is_new:
+            session, is_first_browser = self._create_session(connection, request, now), True
         else:
             session = row["session"]
-            is_first = opening.key is not None and row["request"] == opening.key
+            is_first_browser = request.key is not None and row["request"] == request.key
             if row["outcome"]:
-                link = self._link(row["outcome"], is_first)
                 raise RequestError(
-                    409, "this participant has finished already", outcome=row["outcome"], **link
+                    409,
+                    "this participant has finished already",
+                    outcome=row["outcome"],
+                    **self._make_link(row["outcome"], is_first_browser),
                 )
             connection.execute(
                 "UPDATE sessions SET browsers = browsers + ? WHERE session = ?",
-                (not is_first, session),
+                (not is_first_browser, session),
             )
         row = sessions.heartbeat(connection, session, now)
-        token = _new_token(connection, session, now, is_first)
-        return token, self._bundle(connection, row, now), new
+        token = _add_token(connection, session, now, is_first_browser)
+        return token, self._make_bundle(connection, row, now), is_new
 
     @_transaction
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
-        """Return the bundle of a session."""
+        """Return the bundle of a session, see `make_bundle`."""
         now = self._clock()
-        return self._bundle(connection, self._session(connection, token, now), now)
+        return self._make_bundle(connection, self._find_session(connection, token, now), now)
 
     @_transaction
     def add_answers(
         self, connection: Connection, token: str, answers: Sequence[Any]
-    ) -> sessions.Receipt:
-        """Store answers; see `record_answers`."""
-        now = self._clock()
-        row = self._session(connection, token, now)
-        late = sessions.is_past_time_limit(
-            self.study, row["started_at"], now, sessions.GRACE_SECONDS
+    ) -> raw_log.Receipt:
+        """Store answers of a session, see `record_answers`."""
+        now, study = self._clock(), self.study
+        row = self._find_session(connection, token, now)
+        session = row["session"]
+        is_late = raw_log.is_past_time_limit(study, row["started_at"], now, raw_log.GRACE_SECONDS)
+        trials = raw_log.map_trials_by_id(study, self._read_trials(connection, row))
+        receipt = raw_log.record_answers(
+            connection, session, trials, answers, now, is_late, study.presentation
         )
-        trials = sessions.map_trials_by_id(self.study, self._trials(connection, row))
-        received = sessions.record_answers(
-            connection, row["session"], trials, answers, now, late, self.study.presentation
-        )
-        if self._issuing is not None:
-            self._issuing.learn(connection)
-        if self.study.session.end_immediately and row["outcome"] is None:
-            outcome, _ = sessions.determine_outcome(connection, self.study, row["session"], now)
-            received.over = outcome == "failed_checks"
-        return received
+        if self._issuer is not None:
+            self._issuer.learn(connection)
+        if study.session.end_immediately and row["outcome"] is None:
+            outcome, _ = raw_log.determine_outcome(connection, study, session, now)
+            receipt.is_over = outcome == "failed_checks"
+        return receipt
 
     @_transaction
     def add_events(
         self, connection: Connection, token: str, events: Sequence[Any]
-    ) -> sessions.Receipt:
-        """Store events and responses; see `record_events`."""
+    ) -> raw_log.Receipt:
+        """Store events and responses of a session, see `record_events`."""
         now = self._clock()
-        row = self._session(connection, token, now)
-        trials = sessions.map_trials_by_id(self.study, self._trials(connection, row))
-        return sessions.record_events(connection, self.study, row["session"], trials, events, now)
+        row = self._find_session(connection, token, now)
+        trials = raw_log.map_trials_by_id(self.study, self._read_trials(connection, row))
+        return raw_log.record_events(connection, self.study, row["session"], trials, events, now)
 
     @_transaction
     def next_trials(self, connection: Connection, token: str, after: int) -> dict[str, Any]:
-        """Return the trials of a session after number `after`, choosing a block if one is due.
+        """Return the trials of a session after number `after`, issuing a block if one is due.
 
-        Repeated after a lost reply, it returns the same; see `list_trials_after`. Nothing
-        is chosen before the first answer, which may be to a practice trial: who only consents
-        takes no pairs from others.
+        A repeated call returns the same trials. No block is issued before the first answer, which
+        may be to a practice trial, so that participants who only consent use up no pairs.
+
+        Returns
+        -------
+        dict
+            Trials, see `list_trials_after`.
         """
         now = self._clock()
-        row = self._session(connection, token, now)
-        further = list_trials_after(self._trials(connection, row), after)
-        if further["trials"] or not further["more"] or row["outcome"] or self._issuing is None:
-            return further
-        answered = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
-        begun = connection.execute(answered, (row["session"],)).fetchone() is not None
-        if begun or not self.study.practice:
-            self._issuing.issue(connection, row["session"], now)
-        return list_trials_after(self._trials(connection, row), after)
+        row = self._find_session(connection, token, now)
+        message = list_trials_after(self._read_trials(connection, row), after)
+        if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
+            return message
+        query = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
+        has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
+        if has_answered or not self.study.practice:
+            self._issuer.issue(connection, row["session"], now)
+        return list_trials_after(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
-        """End a session; a study that closes itself then looks whether it may stop."""
-        ended = self._finish(token)
-        ended.add_done_callback(lambda _: self._analyse())
-        return ended
+        """End a session; a study with a stopping rule is then analysed.
 
-    @_transaction
-    def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
-        """End a session and return its outcome, completion code and the address to return to.
+        Parameters
+        ----------
+        token
+            Token of the session.
 
-        The last two are for the browser in which it was begun, and for the one that ends it.
+        Returns
+        -------
+        Future of dict
+            ``outcome``, ``complete`` (whether the outcome is ``complete``), and the completion
+            ``code`` and the URL to ``redirect`` to. The last two are None unless the browser is
+            the first of the session or the one that ended it.
 
         Raises
         ------
         RequestError
-            409, with the ids of ``missing`` trials and the names of screening ``questions``, if any
-            have no answer while there is time.
+            With status 409, the ids of ``missing`` trials and the names of screening ``questions``
+            if any are unanswered and there is still time.
         """
+        future = self._finish(token)
+        future.add_done_callback(lambda _: self._request_analysis())
+        return future
+
+    @_transaction
+    def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
+        """End a session, as `finish`, within a transaction."""
         now = self._clock()
-        row = self._session(connection, token, now)
-        session, outcome, ended_by = row["session"], row["outcome"], row["finished_by"]
+        row = self._find_session(connection, token, now)
+        session, outcome, finished_by = row["session"], row["outcome"], row["finished_by"]
         if outcome is None:
-            outcome, missing = sessions.determine_outcome(connection, self.study, session, now)
+            outcome, missing = raw_log.determine_outcome(connection, self.study, session, now)
             if outcome is None:
                 n_missing = sum(map(len, missing.values()))
                 raise RequestError(409, f"answers are missing: {n_missing}", **missing)
-            ended_by = digest(token)
+            finished_by = digest(token)
             connection.execute(
                 "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ?, finished_by = ?"
                 " WHERE session = ?",
-                (now, outcome, now, ended_by, session),
+                (now, outcome, now, finished_by, session),
             )
             if outcome == "screened_out":
                 sessions.release_assignment(connection, session, outcome, now)
-        link = self._link(outcome, row["own"] or ended_by == digest(token))
+        link = self._make_link(outcome, row["own"] or finished_by == digest(token))
         return {"complete": outcome == "complete", "outcome": outcome, **link}
 
     @_transaction
     def close_by_rule(self, connection: Connection, conclusion: str) -> bool:
-        """Close the study by its rule and return whether; see `close_by_rule`."""
+        """Close the study by its stopping rule and return whether it was closed now."""
         return sessions.close_by_rule(connection, conclusion, self._clock())
 
     @_transaction
     def count(self, connection: Connection, name: str) -> None:
-        """Count something of which nothing else is stored: a page ``opened``, a person who left."""
+        """Increment a counter, e.g. ``opened`` (page visits) or ``declined`` (no consent)."""
         connection.execute(
             "INSERT INTO counts VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET n = n + 1", (name,)
         )
 
-    def _session(self, connection: Connection, token: str, now: float) -> Any:
-        """Return the row of the token's session, which is back in its assignment if that is free.
-
-        Also ``own``: whether the token is of the browser in which it was begun.
-        """
+    def _find_session(self, connection: Connection, token: str, now: float) -> Any:
+        """Record a heartbeat and return the token's session, joined with the row of the token."""
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:
-            if len(self.orphaned_tokens) < _STRANGERS and len(token) == len(
-                secrets.token_urlsafe(32)
-            ):
+            is_well_formed = len(token) == len(secrets.token_urlsafe(32))
+            if is_well_formed and len(self.orphaned_tokens) < _MAX_ORPHANED_TOKENS:
                 self.orphaned_tokens.add(digest(token))
             raise RequestError(401, "there is no such session; open the study again")
         sessions.heartbeat(connection, row["session"], now)
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
         return connection.execute(query, (digest(token),)).fetchone()
 
-    def _bundle(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
-        """Return the bundle of a session, with the trials that have an answer."""
-        session, trials = row["session"], self._trials(connection, row)
+    def _make_bundle(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
+        """Return the bundle of a stored session, with the trials answered so far."""
+        session, trials = row["session"], self._read_trials(connection, row)
         answers = connection.execute(
             "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
             (session,),
         )
-        by_id = sessions.map_trials_by_id(self.study, trials)
-        # Practice may have changed since.
+        by_id = raw_log.map_trials_by_id(self.study, trials)
+        # Practice trials may have been removed from the study since they were answered.
         answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
         elapsed = round(max(0.0, now - row["started_at"]), 3)
-        responded = sessions.read_first_responses(connection, session)
+        responses = raw_log.read_first_responses(connection, session)
         bundle = make_bundle(
-            self.study, row["assignment"], session, answered, elapsed, responded, trials
+            self.study, row["assignment"], session, answered, elapsed, responses, trials
         )
         return {**bundle, "finished": row["outcome"]}
 
-    def _trials(self, connection: Connection, row: Any) -> tuple[Trial, ...]:
+    def _read_trials(self, connection: Connection, row: Any) -> tuple[Trial, ...]:
         design = self.study.design
         return session_trials(connection, design, row["session"], row["assignment"])
 
-    def _create(self, connection: Connection, opening: SessionRequest, now: float) -> str:
+    def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
+        """Add a session with a free assignment, and return its id."""
         if sessions.find_closing_reason(connection) is not None:
             link = make_outcome_link(self.study, "full")
             raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
-        taken = sessions.take_assignment(connection, session, now, self.study.allocation)
-        if taken is None:
+        allocation = sessions.take_assignment(connection, session, now, self.study.allocation)
+        if allocation is None:
             raise RequestError(503, "no place is free", **make_outcome_link(self.study, "full"))
-        assignment, group = taken
+        assignment, group = allocation
         if assignment not in self.study.design.trials:
-            # `contstim experiment extend` has added trials.
+            # `contstim experiment extend` has added assignments.
             study, path = self.study, self.study.folder / "trials.csv"
             design = read_design(path, study.attention, study.presentation)
             self.study = replace(study, design=design)
         row = {
             "session": session,
-            "request": opening.key,
+            "request": request.key,
             "source": "server",
             "assignment": assignment,
             "group_number": group,
-            "consent_version": opening.consent.version,
-            "consent_sha256": opening.consent.sha256,
+            "consent_version": request.consent.version,
+            "consent_sha256": request.consent.sha256,
             "started_at": now,
             "last_at": now,
             "materials": store_materials(connection, self.study),
         }
-        sessions.add_session(connection, self.study, row, opening.participant, opening.parameters)
+        sessions.add_session(connection, self.study, row, request.participant, request.parameters)
         return session
 
-    def _link(self, outcome: str, earned: bool) -> dict[str, str | None]:
-        if not earned:
+    def _make_link(self, outcome: str, is_permitted: bool) -> dict[str, str | None]:
+        """Return the completion code and URL of an outcome, or Nones if not permitted."""
+        if not is_permitted:
             return {"code": None, "redirect": None}
         return make_outcome_link(self.study, outcome)
 
-    def _analyse(self) -> None:
-        """Have the study analysed if it closes itself; the writer does not wait for that."""
-        if self._closes:
-            self._n_analyses += 1
-            with suppress(RuntimeError):  # it is being closed; the next server looks when it begins
-                self._reader.submit(self._close_if_stopped, self._n_analyses)
+    def _request_analysis(self) -> None:
+        """Submit an interim analysis to the reader's thread if the study can close itself."""
+        if self._can_close:
+            self._n_requested_analyses += 1
+            # RuntimeError: the store is being closed; the next server analyses when it starts.
+            with suppress(RuntimeError):
+                self._reader.submit(self._close_if_stopped, self._n_requested_analyses)
 
     def _close_if_stopped(self, number: int) -> None:
-        if number < self._n_analyses or self._latest is None:
-            return  # another comes, which sees more
+        """Analyse the study and close it if its stopping rule says so.
+
+        Nothing is done if a later analysis, which uses more data, has been requested.
+        """
+        if number < self._n_requested_analyses or self._latest is None:
+            return
         try:
             conclusion = self._latest.analyse(self.study, self._clock())
             if conclusion is None:
                 return
             if self.close_by_rule(conclusion).result():
-                shown = "" if self._blinded else f": {conclusion}"
-                self._say(f"the study is closed {CLOSED_BY_RULE}{shown}; who has begun may finish")
+                suffix = "" if self._blinded else f": {conclusion}"
+                self._report(
+                    f"the study is closed {CLOSED_BY_RULE}{suffix}; open sessions can be finished"
+                )
         except (ContstimError, sqlite3.Error) as error:
-            self._say(f"nobody can say whether the study may close: {error}")
+            self._report(f"cannot determine whether the study may close: {error}")
         else:
-            self._closes = False
+            self._can_close = False
 
     def summary(self) -> Future[dict[str, Any]]:
-        """Return what the dashboard shows; see `read_summary`. The writer is not asked.
+        """Return the state of the study for the dashboard, without using the writer's thread.
 
-        Also ``orphaned_sessions``, browsers that hold a session which is not in the data, and of an
-        adaptive study ``adaptive``: how it stands, see `LatestResult.read`.
+        Returns
+        -------
+        Future of dict
+            Keys of `read_summary`; ``orphaned_sessions`` (number of tokens whose sessions are not
+            in the data); and for an adaptive study ``adaptive``, see `LatestResult.read`.
         """
-        return self._reader.submit(self._summary)
+        return self._reader.submit(self._read_summary)
 
-    def _summary(self) -> dict[str, Any]:
+    def _read_summary(self) -> dict[str, Any]:
+        """Return the state of the study, as `summary`."""
         now = self._clock()
         summary = read_summary(self.path, self.study, self._counts, now)
         if self._blinded and (summary["closed"] or "").startswith(CLOSED_BY_RULE):
@@ -401,14 +454,15 @@ class Store:
         return summary
 
 
-def _new_token(connection: Connection, session: str, now: float, is_first: bool) -> str:
-    """Make a token of a session; where there are many the oldest gives way, never a lock-out."""
+def _add_token(connection: Connection, session: str, now: float, is_first_browser: bool) -> str:
+    """Create a token of a session, and delete the oldest tokens above the limit."""
     token = secrets.token_urlsafe(32)
-    row = {"sha256": digest(token), "session": session, "made_at": now, "own": int(is_first)}
+    is_own = int(is_first_browser)
+    row = {"sha256": digest(token), "session": session, "made_at": now, "own": is_own}
     insert_row(connection, "tokens", row)
     connection.execute(
         "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
         " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
-        (session, int(is_first), _TOKENS),
+        (session, is_own, _MAX_TOKENS),
     )
     return token

@@ -1,4 +1,4 @@
-"""A study: the folder that a researcher edits, read and checked; its texts in any language."""
+"""A study: the folder that a researcher edits, with its settings, texts and trials."""
 
 from __future__ import annotations
 
@@ -22,42 +22,52 @@ from contstim.settings import parse_settings, read_toml
 if TYPE_CHECKING:
     from contstim.adaptive.conduct import AdaptivePlan
 
-#: What the consent form of a new study has where the researcher must write.
+#: Marks the passages of a new study's consent form that the researcher has to write.
 CONSENT_PLACEHOLDER = "[["
 
-_LONGEST_TEXT = 10_000
-_BRACES = re.compile(r"\{(\w*)\}")
-
-
-#: Languages whose texts come with the package, by their codes.
+#: Languages with bundled texts of the page, by their codes.
 PAGE_LANGUAGES = ("en", "de", "es", "fr", "he", "tr", "zh")
-_LONGEST_CONSENT = 50_000
-_LONGEST_MODULE = 1_000_000
+
+# Maximum numbers of characters.
+_MAX_TEXT = 10_000
+_MAX_CONSENT = 50_000
+_MAX_MODULE = 1_000_000
+
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 def read_text_source(language: str = "en") -> str:
-    """Return the file of the texts in one of `PAGE_LANGUAGES` as it is written."""
+    """Return the bundled file with the page's texts in one of `PAGE_LANGUAGES`, as TOML."""
     name = "texts.toml" if language == "en" else f"translations/{language}.toml"
     return (files("contstim.experiment") / name).read_text("utf-8")
 
 
-_parsed = cache(tomllib.loads)
-
-
-def read_default_texts() -> dict[str, str]:
-    """Return the English texts by their keys."""
-    return {key: text.strip() for key, text in _parsed(read_text_source()).items()}
+@cache
+def read_default_texts() -> Mapping[str, str]:
+    """Return the English texts of the page by their keys."""
+    return {key: text.strip() for key, text in tomllib.loads(read_text_source()).items()}
 
 
 def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
-    """Read a file of texts, where there is one, over the English ones.
+    """Read the texts of a study; texts that it does not define are English.
+
+    Parameters
+    ----------
+    path
+        TOML file with texts; it need not exist.
+    presentation
+        Presentation of the trials, which may have further texts.
+
+    Returns
+    -------
+    dict
+        All texts of the page by their keys.
 
     Raises
     ------
     InputError
-        Naming file and key: a key that no page uses, something that is not text, a text that is
-        empty or names something in braces that the page cannot fill in there. Also if the
-        presentation lacks a text of its own.
+        If a key is unknown, or a text is empty, too long, or has a placeholder in braces that the
+        page does not fill in. Also if the presentation lacks one of its texts.
     """
     texts = {**read_default_texts(), **presentation.translated_texts("en")}
     for key in presentation.text_keys.values():
@@ -66,37 +76,37 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
         require_known(f"text in {path}", key, texts)
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
-        if len(text) > _LONGEST_TEXT:
-            raise InputError(
-                f"{path}: {key} has {len(text)} characters; give at most {_LONGEST_TEXT}"
-            )
-        offered = set(_BRACES.findall(texts[key]))
-        for name in _BRACES.findall(text):
-            if name not in offered:
-                what = ", ".join(sorted(f"{{{one}}}" for one in offered)) or "no braces"
-                raise InputError(f"{path}: {key} holds {{{name}}}; the page fills in {what} there")
+        if len(text) > _MAX_TEXT:
+            raise InputError(f"{path}: {key} has {len(text)} characters; give at most {_MAX_TEXT}")
+        known = set(_PLACEHOLDER.findall(texts[key]))
+        for name in _PLACEHOLDER.findall(text):
+            if name not in known:
+                offered = ", ".join(f"{{{item}}}" for item in sorted(known)) or "no braces"
+                raise InputError(
+                    f"{path}: {key} contains {{{name}}}; the page fills in {offered} there"
+                )
         texts[key] = text.strip()
     return texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study(StudySettings):
-    """A study as its folder says: ``study.toml``, the consent form, the texts and the trials.
+    """Content of a study folder: settings, consent form, texts and trials.
 
     Attributes
     ----------
     consent_text
-        The consent form, as shown (plain text; a blank line starts a paragraph).
+        Consent form as plain text; a blank line starts a paragraph.
     texts
-        Every text of the page, by key.
+        All texts of the page by their keys.
     design
-        The assignments and their trials.
+        Assignments and their trials.
     folder
-        Where all this was read from.
+        Folder of the study.
     module
-        The text of the presentation's module, if it is none of the page's own.
+        JavaScript source of a custom presentation; None if the presentation is bundled.
     adaptive
-        How trials are chosen while the study runs; None in a fixed design.
+        Plan of an adaptive study; None if the design is fixed.
     """
 
     consent_text: str
@@ -108,69 +118,81 @@ class Study(StudySettings):
 
     @cached_property
     def presentation(self) -> Presentation:
-        """How trials are shown."""
+        """Presentation of the trials."""
         return make_presentation(self.trial)
 
     @property
     def consent_sha256(self) -> str:
-        """The SHA-256 of the consent text (UTF-8), as stored with each consent."""
+        """SHA-256 digest of the consent form, stored with each consent."""
         return digest(self.consent_text)
 
     @property
     def practice_trials(self) -> tuple[Trial, ...]:
-        """The practice trials, the same for everybody."""
+        """Practice trials, which are the same for all participants."""
         return tuple(
-            Trial(f"p{number}", number, "practice", "practice", one.content, expected=one.expected)
-            for number, one in enumerate(self.practice, start=1)
+            Trial(
+                id=f"p{number}",
+                number=number,
+                kind="practice",
+                condition="practice",
+                shown=practice.content,
+                expected=practice.expected,
+            )
+            for number, practice in enumerate(self.practice, start=1)
         )
 
     def assignment_content(self, assignment: int) -> list[Any]:
-        """Return what the answers of an assignment refer to: its group, trials and sides."""
-        own = self.design.trials[assignment]
-        shown = ([t.id, *t.shown.values(), t.side_1] for t in own)
+        """Return the group, trials and sides of an assignment, which its answers refer to."""
+        shown = (
+            [trial.id, *trial.shown.values(), trial.side_1]
+            for trial in self.design.trials[assignment]
+        )
         return [self.design.groups[assignment], *shown]
 
     @cached_property
     def trials_digests(self) -> dict[int, str]:
-        """For each assignment a digest of what its answers refer to, the scale included.
+        """Digest of the content and the response scale of each assignment.
 
-        A page carries it along, so that its answers are not taken for those to other sentences.
+        Pages send the digest with their answers, so that an import detects answers to other trials.
         """
         scale = self.presentation.scale
         return {a: json_digest([scale, *self.assignment_content(a)]) for a in self.design.trials}
 
     def check_consent(self) -> None:
-        """Refuse a consent form that nobody has filled in.
+        """Check that the researcher has completed the consent form.
 
         Raises
         ------
         InputError
-            If places are still marked in it.
+            If the form still contains placeholders.
         """
         if CONSENT_PLACEHOLDER in self.consent_text:
             raise InputError(
-                f"{self.folder / self.consent.file} still has places marked {CONSENT_PLACEHOLDER} "
-                "... ]]; write your own text there, or try the study with --pilot"
+                f"{self.folder / self.consent.file} still has passages marked "
+                f"{CONSENT_PLACEHOLDER} ... ]]; write your own text there, or try the study with "
+                "--pilot"
             )
 
     @property
     def notes(self) -> list[str]:
-        """What a researcher should still see to before people take part, one sentence each."""
+        """Points for the researcher to check before the study starts, one sentence each."""
         notes = []
         if CONSENT_PLACEHOLDER in self.consent_text:
             notes.append(
-                f"{self.consent.file} still has places marked {CONSENT_PLACEHOLDER} ... ]]; "
+                f"{self.consent.file} still has passages marked {CONSENT_PLACEHOLDER} ... ]]; "
                 "write your own text there"
             )
         if self.recruiter is not None and self.recruiter.codes.complete is None:
             notes.append("recruiter.codes.complete is missing; nobody gets a completion code")
-        if not any(trial.expected for own in self.design.trials.values() for trial in own):
+        all_trials = [trial for trials in self.design.trials.values() for trial in trials]
+        if not any(trial.expected for trial in all_trials):
             notes.append("the design has no catch trials and the study no attention checks")
-        shown = {t.shown.get("sentence", "") for own in self.design.trials.values() for t in own}
-        if n := sum("|" in sentence for sentence in shown):
+        sentences = {trial.shown.get("sentence", "") for trial in all_trials}
+        n_with_bar = sum("|" in sentence for sentence in sentences)
+        if n_with_bar:
             notes.append(
-                f"{n} sentences have a bar, at which they are read region by region; write bars "
-                "nowhere else"
+                f"{n_with_bar} sentences contain a bar, which divides a sentence into the regions "
+                "that are read one by one; use bars for nothing else"
             )
         return notes
 
@@ -181,81 +203,57 @@ def read_study(folder: str | Path) -> Study:
     Parameters
     ----------
     folder
-        The folder, with ``study.toml``, ``trials.csv`` (from ``contstim design trials``), the
-        consent form that ``consent.file`` names and, if the texts are not the English ones,
-        ``texts.toml``. Of an adaptive study also ``pool.csv`` and ``scores``.
+        Folder with ``study.toml``, ``trials.csv`` (from ``contstim design trials``), the consent
+        form that ``consent.file`` names and, unless all texts are English, ``texts.toml``. The
+        folder of an adaptive study also has ``pool.csv`` and ``scores``.
+
+    Returns
+    -------
+    Study
+        Checked study.
 
     Raises
     ------
     InputError
-        Naming the file, the key or row, what it holds and what it should.
+        If a file is missing or invalid; the message names the file, the key or row, and the value.
     """
     folder = Path(folder)
     path = folder / "study.toml"
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; make one with `contstim experiment new`")
     table = read_toml(path, "make a study with `contstim experiment new`")
-    if (number := table.get("format", 1)) != 1:  # whose keys may be others
-        raise InputError(f"{path}: format is {number!r}; this version of contstim reads 1")
+    # Checked first, since another format may have other keys.
+    file_format = table.get("format", 1)
+    if file_format != 1:
+        raise InputError(f"{path}: format is {file_format!r}; this version of contstim reads 1")
     try:
         options = parse_settings(StudySettings, table)
         presentation = make_presentation(options.trial)
-        plan = None if "adaptive" not in table else _plan(options.adaptive, presentation)
+        plan = _build_plan(options.adaptive, presentation) if "adaptive" in table else None
     except InputError as error:
         raise type(error)(f"{path}: {error}") from None
     for name in ("practice", "attention"):
         for number, trial in enumerate(getattr(options, name), start=1):
-            _check_shown(presentation, trial, f"{path}: [[{name}]] {number}")
+            _check_fields(presentation, trial, f"{path}: [[{name}]] {number}")
     design = read_design(folder / "trials.csv", options.attention, presentation)
-    path, module = presentation.find_module(folder), None
-    if not path.is_relative_to(PAGE_FOLDER):
-        module = _read(path, "presentation", f"file {path}, which trial.presentation names")
-        if len(module) > _LONGEST_MODULE:
-            raise InputError(f"{path} has {len(module)} characters; give at most {_LONGEST_MODULE}")
+    module = _read_module(presentation.find_module(folder))
     study = Study(
         **{item.name: getattr(options, item.name) for item in fields(StudySettings)}
         | {"adaptive": plan},
-        consent_text=_consent(folder, options.consent.file),
+        consent_text=_read_consent(folder, options.consent.file),
         texts=read_texts(folder / "texts.toml", presentation),
         design=design,
         folder=folder,
         module=module,
     )
     check_positions(study, design)
-    _check_adaptive(study)
+    _check_adaptive_trials(study)
     return study
 
 
-def _check_adaptive(study: Study) -> None:
-    """Refuse a design whose blank trials are not those that ``[adaptive]`` plans."""
-    path, plan = study.folder / "trials.csv", study.adaptive
-    for assignment, trials in study.design.trials.items():
-        blank = study.design.count_blank(assignment)
-        if plan is None and blank:
-            raise InputError(
-                f"{path}: participant {assignment} has {blank} trials without sentences, and "
-                "study.toml has no table [adaptive]; write the plan there"
-            )
-        places = {"trials": blank, "anchors": sum(trial.condition == ANCHOR for trial in trials)}
-        for name, there in places.items() if plan is not None else ():
-            planned = getattr(plan, name)
-            if planned != there:
-                raise InputError(
-                    f"{path}: participant {assignment} has {there} places for adaptive.{name}, "
-                    f"which is {planned}; make a new study with `contstim experiment new --pairs`"
-                )
-    if plan is None:
-        return
-    ratings, offered = plan.link.n_answers, len(study.presentation.choices({}) or ())
-    if ratings not in (2, offered):
-        raise InputError(
-            f"adaptive.link.thresholds make {ratings} ratings, and trial.levels is "
-            f"{study.trial.levels}, which makes {offered}; change one"
-        )
-
-
-def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
-    # Loads pandas, which a fixed design does without.
+def _build_plan(table: object, presentation: Presentation) -> AdaptivePlan:
+    """Build the plan of an adaptive study from the table ``[adaptive]``."""
+    # Loads pandas, which a study with a fixed design does not need.
     from contstim.adaptive.conduct import AdaptivePlan
 
     plan = parse_settings(AdaptivePlan, table, "adaptive")
@@ -264,9 +262,10 @@ def _plan(table: object, presentation: Presentation) -> AdaptivePlan:
     return plan
 
 
-def _check_shown(
+def _check_fields(
     presentation: Presentation, trial: PracticeTrial | AttentionCheck, where: str
 ) -> None:
+    """Check that a practice trial or attention check has the fields of the presentation."""
     for name in presentation.required_fields:
         if name not in trial.content:
             raise InputError(f"{where} has no {name!r}; this presentation shows one")
@@ -280,43 +279,98 @@ def _check_shown(
             raise InputError(f"{where}: {error}") from None
 
 
-def _consent(folder: Path, name: str) -> str:
+def _read_consent(folder: Path, name: str) -> str:
+    """Read the consent form of a study."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise InputError(f"consent.file is {name!r}; name a file in the study's folder")
     path = folder / name
-    text = _read(path, "consent form", f"consent form {path}; write it there").strip()
-    if not text or len(text) > _LONGEST_CONSENT:
+    text = _read_file(path, "consent form", f"consent form {path}; write it there").strip()
+    if not text or len(text) > _MAX_CONSENT:
         raise InputError(
-            f"the consent form {path} has {len(text)} characters; give 1 to {_LONGEST_CONSENT}"
+            f"the consent form {path} has {len(text)} characters; give 1 to {_MAX_CONSENT}"
         )
     return text
 
 
-def _read(path: Path, what: str, missing: str) -> str:
+def _read_module(path: Path) -> str | None:
+    """Read the JavaScript source of a custom presentation; None if `path` is bundled."""
+    if path.is_relative_to(PAGE_FOLDER):
+        return None
+    module = _read_file(path, "presentation", f"file {path}, which trial.presentation names")
+    if len(module) > _MAX_MODULE:
+        raise InputError(f"{path} has {len(module)} characters; give at most {_MAX_MODULE}")
+    return module
+
+
+def _read_file(path: Path, kind: str, if_missing: str) -> str:
+    """Read a text file; `kind` and `if_missing` describe it in error messages."""
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
-        raise InputError(f"there is no {missing}") from None
+        raise InputError(f"there is no {if_missing}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the {what} {path}: {error}") from None
+        raise InputError(f"cannot read the {kind} {path}: {error}") from None
 
 
 def check_positions(study: Study, design: Design) -> None:
-    """Refuse breaks and checks that stand after the last trial: they would never be seen there.
+    """Check that no break or attention check comes after the last trial.
+
+    Parameters
+    ----------
+    study
+        Study with the breaks and attention checks.
+    design
+        Design of the study; it may already contain further assignments.
 
     Raises
     ------
     InputError
-        Naming the key of ``study.toml``.
+        If one comes after the last trial; the message names the key of ``study.toml``.
     """
     path = study.folder / "study.toml"
-    least = min(len(own) for own in design.trials.values()) - len(study.attention)
+    min_trials = min(map(len, design.trials.values()))
+    min_design_trials = min_trials - len(study.attention)
     for check in study.attention:
-        if check.after > least:
-            raise InputError(f"{path}: attention.after is {check.after}, but there are {least}")
-    for number in study.session.break_after:
-        if number >= least + len(study.attention):
+        if check.after > min_design_trials:
             raise InputError(
-                f"{path}: session.break_after holds {number}, but there are "
-                f"{least + len(study.attention)} trials"
+                f"{path}: attention.after is {check.after}, but there are {min_design_trials}"
             )
+    for number in study.session.break_after:
+        if number >= min_trials:
+            raise InputError(
+                f"{path}: session.break_after contains {number}, but there are {min_trials} trials"
+            )
+
+
+def _check_adaptive_trials(study: Study) -> None:
+    """Check that the blank trials and anchors of the design are those that the plan requires."""
+    path, plan = study.folder / "trials.csv", study.adaptive
+    if plan is None:
+        for assignment in study.design.trials:
+            n_blank = study.design.count_blank(assignment)
+            if n_blank:
+                raise InputError(
+                    f"{path}: participant {assignment} has {n_blank} trials without sentences, and "
+                    "study.toml has no table [adaptive]; write the plan there"
+                )
+        return
+    for assignment, trials in study.design.trials.items():
+        n_anchors = sum(trial.condition == ANCHOR for trial in trials)
+        counts = {
+            "trials": (study.design.count_blank(assignment), plan.trials),
+            "anchors": (n_anchors, plan.anchors),
+        }
+        for name, (n_designed, n_planned) in counts.items():
+            if n_designed != n_planned:
+                raise InputError(
+                    f"{path}: participant {assignment} has {n_designed} positions for "
+                    f"adaptive.{name}, which is {n_planned}; make a new study with "
+                    "`contstim experiment new --pairs`"
+                )
+    n_ratings = plan.link.n_answers
+    n_choices = len(study.presentation.choices({}) or ())
+    if n_ratings not in (2, n_choices):
+        raise InputError(
+            f"adaptive.link.thresholds make {n_ratings} ratings, but trial.levels is "
+            f"{study.trial.levels}, which makes {n_choices}; change one of them"
+        )

@@ -155,14 +155,14 @@ def test_places_that_are_no_folders(fail, argv: list[str]) -> None:
 def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:
     _study(place)
     Path("empty.sqlite3").touch()
-    message = "empty.sqlite3 does not hold the data of a study; choose another file"
+    message = "empty.sqlite3 does not contain the data of a study; choose another file"
     for action in ("export", "replace", "release"):
         argv = ["experiment", action, "study", "--data", "empty.sqlite3"]
         argv += {"release": ["--timeout", "1"]}.get(action, [])
         argv += ["--out", "o"] if action == "export" else []
         assert fail(*argv) == message
         assert Path("empty.sqlite3").stat().st_size == 0
-    with pytest.raises(InputError, match="does not hold the data"):
+    with pytest.raises(InputError, match="does not contain the data"):
         open_data(Path("empty.sqlite3"))
 
 

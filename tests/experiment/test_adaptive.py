@@ -213,7 +213,7 @@ def test_answers_of_a_failed_commit_are_not_believed(study):
         with closing(connect(store.path)) as other:
             other.execute("DROP TRIGGER refuse")
         store.next_trials(token, 5).result()
-        conductor = store._issuing.conductor
+        conductor = store._issuer.conductor
         bits = store._writer.submit(lambda c: conductor(c).weights.tobytes()).result()
     assert len(blocks_of(study)) == 5
     assert state_of(study)[0] == bits
@@ -377,7 +377,7 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
     for action, out in (("static", "site"), ("jatos", "study.jzip")):
         assert main(["experiment", action, str(folder), "--out", str(tmp_path / out)]) == 2
         last = capsys.readouterr().err.strip().splitlines()[-1]
-        assert "chooses trials by the answers, which needs a server; run it with" in last
+        assert "is an adaptive study, which needs a server; run it with" in last
         assert not (tmp_path / out).exists()
     for old, new, told in (
         ("trials = 8", "trials = 9", "has 8 places for adaptive.trials, which is 9"),
@@ -492,7 +492,7 @@ def moves_of(study):
 def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
     study = make_adaptive(tmp_path, EASY)
     said: list[str] = []
-    with Store(study, say=said.append) as store:
+    with Store(study, report=said.append) as store:
         token, bundle = begin(store, "Bo")
         store.add_answers(token, answers_to(bundle["trials"][:3])).result()
         consented, _, _ = store.open(opening(study, "Cy")).result()
@@ -505,12 +505,12 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
         with pytest.raises(RequestError, match="the study is over") as refused:
             begin(store, "Di")
         assert refused.value.status == 503
-        assert refused.value.more == {"outcome": "over", "code": None, "redirect": None}
+        assert refused.value.details == {"outcome": "over", "code": None, "redirect": None}
         store.add_answers(consented, [answer("p1")]).result()  # Cy had only consented
         store.next_trials(consented, 0).result()
         assert take_part(store, "Cy", token=consented)[0]["outcome"] == "complete"
     ((action, why),) = moves_of(study)
-    assert (action, told) == ("closed", f"the study is closed {why}; who has begun may finish")
+    assert (action, told) == ("closed", f"the study is closed {why}; open sessions can be finished")
     collected = read_study_data(study)
     assert collected.sessions["outcome"].tolist() == ["complete"] * 3
     write_export(study, collected, tmp_path / "out")
@@ -580,7 +580,7 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
         assert extend_study(study, larger.folder / "trials.csv") == [3]
         assert take_part(store, "Cy", 3)[0]["outcome"] == "complete"
         assert store.summary().result()["assignments"] == 3
-        bits = store._writer.submit(lambda c: learnt(store._issuing, c)).result()
+        bits = store._writer.submit(lambda c: learnt(store._issuer, c)).result()
     assert own.read_text("utf-8").startswith(before)
     rows = blocks_of(study)
     assert [row["number"] for row in rows] == list(range(9))

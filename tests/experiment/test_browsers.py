@@ -33,10 +33,10 @@ def test_another_browser_goes_on_is_counted_and_learns_nothing(recruited: Study)
         for request in (OTHER, None):
             with pytest.raises(RequestError, match="finished already") as error:
                 store.open(opening(recruited, "P", request)).result()
-            assert error.value.more == {"outcome": "complete", **NO_CODE}
+            assert error.value.details == {"outcome": "complete", **NO_CODE}
         with pytest.raises(RequestError) as error:
             store.open(opening(recruited, "P", MINE)).result()
-        assert error.value.more["code"] == "DONE1"
+        assert error.value.details["code"] == "DONE1"
     assert read_study_data(recruited).sessions["browsers"].tolist() == [2]
 
 
@@ -47,7 +47,7 @@ def test_who_names_no_request_is_not_the_browser_that_named_none(recruited: Stud
         assert store.finish(token).result()["code"] == "DONE1"
         with pytest.raises(RequestError) as error:
             store.open(opening(recruited, "P")).result()
-        assert error.value.more["code"] is None
+        assert error.value.details["code"] is None
 
 
 def test_the_browser_that_ends_a_session_has_its_code(recruited: Study) -> None:

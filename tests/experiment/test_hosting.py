@@ -117,7 +117,7 @@ def test_a_consent_form_with_placeholders_is_not_served(
     )
     command = ["experiment", "serve", str(study.folder)]
     assert main(command) == 2
-    assert "consent.md still has places marked [[ ... ]]; write your own text there, or try" in (
+    assert "consent.md still has passages marked [[ ... ]]; write your own text there, or try" in (
         capsys.readouterr().err
     )
     assert main([*command, "--pilot"]) == 0

@@ -22,8 +22,8 @@ from contstim.errors import InputError, MissingExtraError, ValidationError
 from contstim.experiment import vendor
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.pages import (
-    index_html,
-    jatos_archive,
+    make_jatos_archive,
+    render_index,
     write_static,
 )
 from contstim.experiment.presentations import PRESENTATIONS, make_presentation
@@ -158,7 +158,7 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
 
 def test_the_page_is_filled_in_as_text(study: Study) -> None:
     study = edit(study, 'title = "Which sentence is more likely?"', 'title = "<b> & {loading}"')
-    page = index_html(study, "server")
+    page = render_index(study, "server")
     assert "<title>&lt;b&gt; &amp;" in page
     assert '<html lang="en" dir="ltr">' in page
     assert 'content="server"' in page
@@ -203,7 +203,7 @@ def test_a_static_site_has_a_bundle_for_each_assignment(
     [
         ("http://pipe.example/", "a", "not an https address; data would travel unprotected"),
         ("pipe", "a", "not an https address"),
-        ("https://x.example; script-src *", "a", "signs that no address has"),
+        ("https://x.example; script-src *", "a", "characters that are invalid in a URL"),
         ("https://pipe.example/", None, "needs the experiment's id"),
         (None, "a", "needs an endpoint"),
     ],
@@ -254,12 +254,12 @@ def test_jatos_would_import_the_archive(
     (component,) = data["componentList"]
     assert component["reloadable"] is True
     # The same study keeps its ids, so that JATOS updates it; another design is another study.
-    assert jatos_archive(study) == path.read_bytes()
+    assert make_jatos_archive(study) == path.read_bytes()
     csv = study.folder / "trials.csv"
     csv.write_text(csv.read_text("utf-8").replace("Number 0", "Numeral 0"), "utf-8")
     from contstim.experiment.study import read_study
 
-    check_jatos_archive(io.BytesIO(other := jatos_archive(read_study(study.folder))))
+    check_jatos_archive(io.BytesIO(other := make_jatos_archive(read_study(study.folder))))
     with zipfile.ZipFile(io.BytesIO(other)) as archive:
         assert json.loads(archive.read("study.jas"))["data"]["uuid"] != data["uuid"]
 
@@ -320,14 +320,14 @@ def setting(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 def test_what_jatos_refuses_is_refused(
     study: Study, vendored: Path, path: str, value: Any, message: str
 ) -> None:
-    archive = jatos_archive(study)
+    archive = make_jatos_archive(study)
     check_jatos_archive(changed(archive, lambda _: None))
     with pytest.raises(ValidationError, match=re.escape(message)):
         check_jatos_archive(changed(archive, setting(path, value)))
 
 
 def test_archives_of_the_wrong_layout_are_refused(study: Study, vendored: Path) -> None:
-    archive = jatos_archive(study)
+    archive = make_jatos_archive(study)
     with pytest.raises(ValidationError, match="not a ZIP file"):
         check_jatos_archive(io.BytesIO(archive[:100]))
     for name, message in (

@@ -106,13 +106,14 @@ def take_part(study: Study, name: str) -> dict[str, Any]:
 
 
 def test_a_bar_in_a_sentence_is_noted(reading: Study, tmp_path: Path) -> None:
-    assert not any("have a bar" in note for note in reading.notes)
+    assert not any("contain a bar" in note for note in reading.notes)
     (tmp_path / "bars").mkdir()
     table = ITEMS.replace("It rained.", "He typed cat log | grep x.")
     study = lay_out(tmp_path / "bars", "reading", table)
-    (note,) = (note for note in study.notes if "have a bar" in note)
+    (note,) = (note for note in study.notes if "contain a bar" in note)
     assert note == (
-        "1 sentences have a bar, at which they are read region by region; write bars nowhere else"
+        "1 sentences contain a bar, which divides a sentence into the regions that are read one by "
+        "one; use bars for nothing else"
     )
 
 
@@ -327,7 +328,7 @@ def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
     with pytest.raises(InputError, match=re.escape("expected is '7'; here it is '1' or '2'")):
         read_study(rating.folder)
     path.write_text(path.read_text("utf-8").replace('"7"', '"5"'), "utf-8")
-    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* are not those for"):
+    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* differ from those for"):
         Store(read_study(rating.folder))
 
 

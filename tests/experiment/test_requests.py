@@ -52,20 +52,20 @@ def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:
 
 def test_an_allowance_comes_back_bit_by_bit() -> None:
     now = [100.0]
-    allowance = RateLimiter(3, 60, lambda: now[0])
-    assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
-    assert allowance.take("b")  # each has an own one
+    limiter = RateLimiter(3, 60, lambda: now[0])
+    assert [limiter.acquire("a") for _ in range(4)] == [True, True, True, False]
+    assert limiter.acquire("b")  # each has an own one
     now[0] += 19
-    assert not allowance.left("a")
+    assert not limiter.has_capacity("a")
     now[0] += 2
-    assert [allowance.take("a") for _ in range(2)] == [True, False]
+    assert [limiter.acquire("a") for _ in range(2)] == [True, False]
     now[0] += 10**6
-    assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
-    assert all(RateLimiter(0, 60).take("a") for _ in range(1000))
+    assert [limiter.acquire("a") for _ in range(4)] == [True, True, True, False]
+    assert all(RateLimiter(0, 60).acquire("a") for _ in range(1000))
 
 
 def test_of_many_clients_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contstim.experiment.requests._CLIENTS", 2)
-    allowance = RateLimiter(1, 60, lambda: 0.0)
-    assert [allowance.take(client) for client in "abc"] == [True] * 3
-    assert [allowance.left(client) for client in "abc"] == [True, False, False]
+    monkeypatch.setattr("contstim.experiment.requests._MAX_CLIENTS", 2)
+    limiter = RateLimiter(1, 60, lambda: 0.0)
+    assert [limiter.acquire(client) for client in "abc"] == [True] * 3
+    assert [limiter.has_capacity(client) for client in "abc"] == [True, False, False]

@@ -16,7 +16,7 @@ from contstim.experiment.study_data import read_study_data
 
 def test_levels_of_confidence_stay_while_there_are_data(study: Study) -> None:
     Store(study).close()
-    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* are not those for"):
+    with pytest.raises(InputError, match=r"the trials or \[trial\] of .* differ from those for"):
         Store(edit(study, "levels = 3", "levels = 1"))
 
 
@@ -24,7 +24,7 @@ def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -
     Store(study).close()
     path = study.folder / "trials.csv"
     path.write_text(path.read_text("utf-8").replace("old men", "young men"), "utf-8")
-    with pytest.raises(InputError, match="are not those for which"):
+    with pytest.raises(InputError, match="differ from those for which"):
         Store(edit(study, "format", "format"))
     other = tmp_path / "other.sqlite3"
     other.write_text("not a database " * 100, "utf-8")
@@ -33,7 +33,7 @@ def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -
     with sqlite3.connect(tmp_path / "empty.sqlite3") as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    with pytest.raises(InputError, match="does not hold the data of a study"):
+    with pytest.raises(InputError, match="does not contain the data of a study"):
         Store(study, tmp_path / "empty.sqlite3")
     with pytest.raises(OutputError, match="cannot use"):
         Store(study, tmp_path / "none" / "x.sqlite3")
@@ -49,7 +49,7 @@ def test_data_that_could_not_be_made_do_not_stop_the_next(
 
     path = study.folder / "collected.sqlite3"
     with monkeypatch.context() as patch:
-        patch.setattr("contstim.experiment.schema._digests", full)
+        patch.setattr("contstim.experiment.schema._digest_assignments", full)
         with pytest.raises(OutputError, match="database or disk is full"):
             open_data(path, study)
     assert not path.exists()

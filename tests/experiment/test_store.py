@@ -1,4 +1,7 @@
-"""Assignments, answers and the end of sessions, on the disk before they are reported."""
+"""Assignments, answers and the end of sessions are stored before they are reported.
+
+Tests `contstim.experiment.store` and `contstim.experiment.sessions`.
+"""
 
 import hashlib
 import json
@@ -174,7 +177,7 @@ def test_the_end(study: Study) -> None:
             store.finish(token).result()
         assert error.value.status == 409
         missing = [t["trial"] for t in trials[-2:]]
-        assert error.value.more == {"missing": missing, "questions": []}
+        assert error.value.details == {"missing": missing, "questions": []}
         store.add_answers(token, answers_to(trials[-2:])).result()
         done = {
             "complete": True,
@@ -194,9 +197,9 @@ def test_failed_checks_end_a_session_at_once_where_the_study_says_so(study: Stud
     study = edit(add(study, ATTENTION), "end_immediately = false", "end_immediately = true")
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
-        assert not store.add_answers(token, [answer("a1", 1)]).result().over
+        assert not store.add_answers(token, [answer("a1", 1)]).result().is_over
         reply = store.add_answers(token, [answer("n1", -1)]).result()  # the other check
-        assert reply.row()["over"]
+        assert reply.to_json()["over"]
         assert store.finish(token).result()["outcome"] == "failed_checks"
         assert store.resume(token).result()["finished"] == "failed_checks"
         # Nothing in the bundle tells checks and catch trials from other trials.
@@ -366,7 +369,7 @@ def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
     def say(_: str) -> None:
         raise BrokenPipeError(32, "nobody reads standard output")
 
-    with Store(study, say=say) as store:
+    with Store(study, report=say) as store:
         away = store.path.with_name("away.sqlite3")
         store.path.rename(away)
         with pytest.raises(OutputError, match="was removed or replaced"):
@@ -377,7 +380,7 @@ def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
 
 def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study) -> None:
     said: list[str] = []
-    with Store(study, say=said.append) as store:
+    with Store(study, report=said.append) as store:
         token, bundle, _ = store.open(opening(study, "A")).result()
         one, two = (answer(trial["trial"]) for trial in bundle["trials"][:2])
         away = store.path.with_name("away.sqlite3")

@@ -51,7 +51,7 @@ def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.Da
             assert (one, two) == (row["sentence_1"], row["sentence_2"])
             assert trial.expected == (row["side_1"] if row["kind"] == "catch" else None)
     assert study.texts == read_default_texts()
-    assert "consent.md still has places marked" in study.notes[0]
+    assert "consent.md still has passages marked" in study.notes[0]
 
 
 def test_items_are_found_where_the_table_does_not_number_them(
@@ -164,7 +164,7 @@ def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
             "break_after = [0]",
             "session.break_after.0. is 0; give at least",
         ),
-        ("break_after = []", "break_after = [6]", "holds 6, but there are 6 trials"),
+        ("break_after = []", "break_after = [6]", "contains 6, but there are 6 trials"),
         (
             "break_after = []",
             'break_after = ["x"]',
@@ -277,7 +277,7 @@ def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
         ('continue_buton = "x"', "did you mean 'continue_button'"),
         ('continue_button = ""', "give a text"),
         ("continue_button = 3", "give a text"),
-        ('progress = "{nummer}"', r"holds \{nummer\}; the page fills in \{number\}, \{total\}"),
+        ('progress = "{nummer}"', r"contains \{nummer\}; the page fills in \{number\}, \{total\}"),
         ('continue_button = "{x}"', "the page fills in no braces"),
         (f'continue_button = "{"x" * 20_000}"', "20000 characters"),
         ("continue_button", "as TOML"),

@@ -1,4 +1,4 @@
-"""What a session may add to the data, and how much of it."""
+"""Answers, events and responses of a session in the raw log, and the limits on them."""
 
 import json
 import time
@@ -135,6 +135,6 @@ def test_a_screening_question_that_is_left_out_is_missing(store: Store, asking: 
     respond(store, token, native="perhaps")
     with pytest.raises(RequestError, match="answers are missing: 1$") as error:
         store.finish(token).result()
-    assert error.value.more == {"missing": [], "questions": ["native"]}
+    assert error.value.details == {"missing": [], "questions": ["native"]}
     respond(store, token, native="both")
     assert store.finish(token).result()["outcome"] == "complete"

@@ -1,0 +1,315 @@
+"""The raw log of a study: answers and events as received, and the outcomes they imply.
+
+Rows are never stored twice and never overwritten. Every function runs within a transaction that its
+caller has started.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.messages import (
+    PageEvent,
+    find_id,
+    read_answer,
+    read_event,
+    read_responses,
+)
+from contstim.experiment.presentations import Presentation
+from contstim.experiment.schema import MAX_RESPONSES, insert_row
+from contstim.experiment.sessions import find_session
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial, list_issued, session_trials
+
+#: Seconds after the time limit within which an answer still arrives in time.
+GRACE_SECONDS = 60.0
+
+# Limits on the events, and on the repeated answers, of one session, in characters of their details
+# plus a fixed cost per row. Only a faulty page or an attack exceeds them.
+_MAX_CHARACTERS = 100_000
+_MAX_CHARACTERS_PER_TRIAL = 2000
+_CHARACTERS_PER_ROW = 200
+
+
+@dataclass
+class Receipt:
+    """Result of storing answers or events, by their ids.
+
+    Attributes
+    ----------
+    acknowledged
+        Ids of rows that are stored, now or earlier.
+    conflicts
+        Ids of acknowledged answers to a trial that already had another answer; both are stored.
+    refused
+        Pairs of id and error message for rows that were not stored; the id is None if it could not
+        be read.
+    is_over
+        Whether the session ends now, even if trials remain.
+    """
+
+    acknowledged: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    refused: list[tuple[str | None, str]] = field(default_factory=list)
+    is_over: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the receipt as a JSON object for the page."""
+        return {
+            "acknowledged": self.acknowledged,
+            "conflicts": self.conflicts,
+            "refused": [{"id": row_id, "error": error} for row_id, error in self.refused],
+            **({"over": True} if self.is_over else {}),
+        }
+
+
+def record_answers(
+    connection: sqlite3.Connection,
+    session: str,
+    trials: Mapping[str, Trial],
+    answers: Sequence[Any],
+    now: float,
+    is_late: bool,
+    presentation: Presentation,
+) -> Receipt:
+    """Store the answers of a session.
+
+    A repeated answer is acknowledged again. A second, different answer to a trial is stored as a
+    conflict.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    session
+        Id of the session.
+    trials
+        Trials of the session by id, see `map_trials_by_id`.
+    answers
+        Answers as the page sent them.
+    now
+        Time of arrival in seconds since 1970.
+    is_late
+        Whether the time limit had passed.
+    presentation
+        Presentation of the trials, which determines the possible answers.
+
+    Returns
+    -------
+    Receipt
+        Ids of the answers that were stored, and errors for the others.
+    """
+    receipt = Receipt()
+
+    def store(value: Any) -> None:
+        answer = read_answer(value)
+        if answer.trial not in trials:
+            raise InputError("trial is none of this session's trials")
+        trial = trials[answer.trial]
+        presentation.check_answer(trial.shown, answer.choice, answer.detail)
+        query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
+        stored = connection.execute(query, (session, answer.id)).fetchone()
+        if stored is None:
+            query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
+            is_conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
+            if is_conflict:
+                _check_volume(connection, "answers", session, trials)
+            columns = asdict(answer)
+            row = {"session": session, "answer": columns.pop("id"), **columns}
+            row |= {"trial": trial.id, "kind": trial.kind, "received_at": now}
+            row |= {"late": int(is_late), "conflict": int(is_conflict)}
+            insert_row(connection, "answers", row)
+        elif (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
+            raise InputError("id is that of another answer")
+        else:
+            is_conflict = bool(stored["conflict"])
+        receipt.acknowledged.append(answer.id)
+        if is_conflict:
+            receipt.conflicts.append(answer.id)
+
+    _store_each(answers, store, receipt)
+    return receipt
+
+
+def record_events(
+    connection: sqlite3.Connection,
+    study: Study,
+    session: str,
+    trials: Mapping[str, Trial],
+    events: Sequence[Any],
+    now: float,
+) -> Receipt:
+    """Store the events of a session, and its responses to the study's questions.
+
+    A repeated event is acknowledged again.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study with the questions.
+    session
+        Id of the session.
+    trials
+        Trials of the session by id; more trials permit more events.
+    events
+        Events as the page sent them.
+    now
+        Time of arrival in seconds since 1970.
+
+    Returns
+    -------
+    Receipt
+        Ids of the events that were stored, and errors for the others.
+    """
+    receipt = Receipt()
+
+    def store(value: Any) -> None:
+        event = read_event(value)
+        if event.kind == "responses":
+            _record_responses(connection, study, session, event, now)
+        else:
+            _check_volume(connection, "events", session, trials)
+            columns = asdict(event)
+            row = {"session": session, "event": columns.pop("id"), **columns, "received_at": now}
+            insert_row(connection, "events", row, "OR IGNORE")
+        receipt.acknowledged.append(event.id)
+
+    _store_each(events, store, receipt)
+    return receipt
+
+
+def _record_responses(
+    connection: sqlite3.Connection, study: Study, session: str, event: PageEvent, now: float
+) -> None:
+    """Store one row per question that an event of the kind ``responses`` answers."""
+    detail = read_responses(study, event.detail)
+    full_questions = connection.execute(
+        "SELECT question, count(*) FROM responses WHERE session = ? AND event <> ?"
+        " GROUP BY question HAVING count(*) >= ?",
+        (session, event.id, MAX_RESPONSES),
+    )
+    for question, _ in full_questions:
+        if question in detail.responses:
+            raise InputError(f"this session has answered {question} too often")
+    for question, response in detail.responses.items():
+        row = {
+            "session": session,
+            "event": event.id,
+            "question": question,
+            "response": json.dumps(response, ensure_ascii=False),
+            "rt_ms": detail.rt_ms,
+            "at": event.at,
+            "received_at": now,
+        }
+        insert_row(connection, "responses", row, "OR IGNORE")
+
+
+def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Receipt) -> None:
+    """Store each value; list the values that cannot be stored, with the errors, in the receipt."""
+    for value in values:
+        try:
+            store(value)
+        except InputError as error:
+            receipt.refused.append((find_id(value), str(error)))
+
+
+def _check_volume(
+    connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
+) -> None:
+    """Refuse another event, or another conflicting answer, of a session that has sent too many."""
+    n_trials = len({id(trial) for trial in trials.values()})
+    limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
+    condition = "conflict = 1" if table == "answers" else "true"
+    query = (
+        f"SELECT total({_CHARACTERS_PER_ROW} + length(detail)) FROM {table}"  # noqa: S608 - constant names
+        f" WHERE session = ? AND {condition}"
+    )
+    if connection.execute(query, (session,)).fetchone()[0] >= limit:
+        raise InputError(f"this session has sent too many {table}")
+
+
+def is_past_time_limit(study: Study, started_at: float, now: float, grace: float = 0.0) -> bool:
+    """Return whether a session has exceeded the study's time limit, if any.
+
+    Parameters
+    ----------
+    study
+        Study with the time limit.
+    started_at, now
+        Start of the session and current time, in seconds since 1970.
+    grace
+        Seconds to add to the time limit.
+    """
+    limit = study.session.time_limit_minutes * 60
+    return bool(limit) and now - started_at > limit + grace
+
+
+def determine_outcome(
+    connection: sqlite3.Connection, study: Study, session: str, now: float
+) -> tuple[str | None, dict[str, list[str]]]:
+    """Return the outcome of a session as of `now`, and the answers that are missing.
+
+    Returns
+    -------
+    outcome : str or None
+        Outcome of the session; None if answers are missing and there is still time.
+    missing : dict
+        Unanswered trials under ``missing``, by the ids that the page uses, and names of unanswered
+        screening questions under ``questions``.
+    """
+    responses = read_first_responses(connection, session)
+    for question in study.questions:
+        if question.name in responses and question.screens_out(responses[question.name]):
+            return "screened_out", {"missing": [], "questions": []}
+
+    row = find_session(connection, session)
+    answers = connection.execute(
+        "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
+    ).fetchall()
+    choices = {answer["trial"]: answer["choice"] for answer in answers}
+    trials = session_trials(connection, study.design, session, row["assignment"])
+    missing = {
+        "missing": [trial.page_id for trial in trials if trial.id not in choices],
+        "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
+    }
+
+    checks = [trial for trial in trials if trial.kind == "attention" and trial.id in choices]
+    is_correct = study.presentation.is_correct
+    n_failed = sum(not is_correct(choices[trial.id], str(trial.expected)) for trial in checks)
+    limit = study.session.failed_checks_from
+    has_failed = bool(limit) and n_failed >= limit
+
+    if any(answer["late"] for answer in answers):
+        return "time_limit", missing
+    if has_failed and (study.session.end_immediately or not missing["missing"]):
+        return "failed_checks", missing
+    if not any(missing.values()):
+        return "complete", missing
+    return "time_limit" if is_past_time_limit(study, row["started_at"], now) else None, missing
+
+
+def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
+    """Map the ids of practice trials and issued trials of a session to the trials.
+
+    Every trial is listed under its own id and under the id that the page uses.
+    """
+    known_trials = (*study.practice_trials, *list_issued(trials))
+    by_id = {trial.id: trial for trial in known_trials}
+    return by_id | {trial.page_id: trial for trial in known_trials}
+
+
+def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
+    """Return the first response of a session to each question, by the question's name."""
+    rows = connection.execute(
+        "SELECT question, response, min(sequence) AS first FROM responses WHERE session = ?"
+        " GROUP BY question ORDER BY first",
+        (session,),
+    )
+    return {row["question"]: json.loads(row["response"]) for row in rows}
