@@ -380,9 +380,9 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
         assert "is an adaptive study, which needs a server; run it with" in last
         assert not (tmp_path / out).exists()
     for old, new, told in (
-        ("trials = 8", "trials = 9", "has 8 places for adaptive.trials, which is 9"),
-        ("anchors = 3", "anchors = 1", "has 3 places for adaptive.anchors, which is 1"),
-        ("levels = 3", "levels = 2", "thresholds make 6 ratings, and trial.levels is 2"),
+        ("trials = 8", "trials = 9", "has 8 positions for adaptive.trials, which is 9"),
+        ("anchors = 3", "anchors = 1", "has 3 positions for adaptive.anchors, which is 1"),
+        ("levels = 3", "levels = 2", "thresholds make 6 ratings, but trial.levels is 2"),
         ("[adaptive]", "[other]", "unknown key other"),
         ('"choice"', '"rating"', r"[adaptive] chooses pairs; leave trial.presentation"),
     ):

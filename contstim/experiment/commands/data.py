@@ -23,7 +23,6 @@ from contstim.cli.parameters import (
 from contstim.errors import InputError
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
-from contstim.tables import escape_table
 
 # Reading data loads pandas, which a server does without: it is back the sooner after a crash.
 if TYPE_CHECKING:
@@ -147,6 +146,7 @@ def export(
     """
     from contstim.experiment.exporting import write_export
     from contstim.experiment.study_data import read_recruiter_ids, read_study_data
+    from contstim.tables import escape_table  # loads pandas
 
     described = read_study(study)
     collected = read_study_data(described, data.file(study))
