@@ -78,10 +78,10 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
             raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
         if len(text) > _MAX_TEXT:
             raise InputError(f"{path}: {key} has {len(text)} characters; give at most {_MAX_TEXT}")
-        known = set(_PLACEHOLDER.findall(texts[key]))
+        placeholders = set(_PLACEHOLDER.findall(texts[key]))
         for name in _PLACEHOLDER.findall(text):
-            if name not in known:
-                offered = ", ".join(f"{{{item}}}" for item in sorted(known)) or "no braces"
+            if name not in placeholders:
+                offered = ", ".join(f"{{{item}}}" for item in sorted(placeholders)) or "no braces"
                 raise InputError(
                     f"{path}: {key} contains {{{name}}}; the page fills in {offered} there"
                 )
