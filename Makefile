@@ -3,7 +3,7 @@ PYTHON ?= $(or $(shell command -v python3.11 || command -v python3.12 || command
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-browser page page-check check bench docs site release clean
+.PHONY: help demo test test-combinations test-browser page page-check check bench docs site release clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -28,6 +28,9 @@ demo: $(BIN)/.runs  ## install, then see the tool at work: a minute, a page to l
 # Two processes of one thread each: PyTorch's own threads would wait for each other on two cores.
 test: $(BIN)/.installed  ## run the tests, two files at a time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-combinations: $(BIN)/.installed  ## run every pair of options; `make test` runs some
+	OMP_NUM_THREADS=1 COMBINATIONS=all $(BIN)/python -m pytest -n 2 --dist load -rP tests/combinations
 
 test-browser: $(BIN)/.installed page  ## play the experiment in Chromium (chromium and npm needed)
 	$(PIP) install -c constraints.txt -e ".[dev,browser]"

@@ -129,7 +129,8 @@ def trials(
     if factors:
         raise InputError("--factors belongs to --pairs; leave it out")
     if layout is not None and numbers:
-        raise InputError(f"give --layout {layout} or the numbers of a layout, not both")
+        first = next(iter(numbers)).replace("_", "-")
+        raise InputError(f"give --layout {layout} or --{first}, not both")
     chosen_layout = layout if layout is not None else Layout(**numbers)
     table = design_trials(
         None if natural is None else read_table(natural, cells="text"),

@@ -235,10 +235,9 @@ def _read_files(
     if format == "auto":
         options = {**described, "n_choices": buttons}
     elif any(value is not None for value in described.values()):
-        raise InputError(
-            "--column, --low, --high, --side and --trials describe a file of your own, not "
-            f"--format {format}"
-        )
+        named = {"columns": "column"}
+        first = next(named.get(n, n) for n, value in described.items() if value is not None)
+        raise InputError(f"--{first} describes a file of your own, not --format {format}")
     else:
         options = {} if buttons is None else {"n_choices": buttons}
     if len(set(files)) < len(files):

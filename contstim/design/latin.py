@@ -156,6 +156,11 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
     numbers = pd.Series(range(1, len(items) + 1), index=items.index)
     condition = read_labels("condition")
     if factors:
+        if condition.notna().all():
+            raise InputError(
+                f"the factors {', '.join(factors)} have no effect: every row of the table of items "
+                "has a condition; leave out the factors or the column 'condition'"
+            )
         values = pd.DataFrame({name: read_labels(name) for name in factors})
         crossed = values.apply(lambda row: ".".join(row.dropna()), axis=1)
         condition = condition.fillna(crossed.where(crossed != ""))

@@ -193,7 +193,10 @@ def design_trials(
     parts += fillers
     initial_groups += [np.arange(len(part)) % layout.groups for part in fillers]
     if not parts:
-        raise InputError("there is nothing to lay out; give natural pairs, triplets or a pool")
+        raise InputError(
+            "there is nothing to lay out; give natural pairs, triplets, or a number of "
+            "random_natural or catch trials"
+        )
 
     stimuli = pd.concat(parts, ignore_index=True)
     n_rows = len(stimuli) * layout.participants

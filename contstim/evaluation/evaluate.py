@@ -155,7 +155,7 @@ def evaluate(
     notes += note_unscored_targets(data.pairs, data.models)
 
     # Compute values, noise ceilings and tests of each analysis.
-    inference, options, levels = _create_inference(data, options)
+    inference, options, levels = _create_inference(data, options, preset)
     analyses, split_analyses = _select_analyses(data, options, notes)
     tracked = track(analyses, len(analyses), "evaluating")
     outcomes = (outcome for a in tracked for outcome in compute_values(data, a, options))
@@ -244,13 +244,13 @@ def _match_scores(
 
 
 def _create_inference(
-    data: TrialData, options: EvaluationOptions
+    data: TrialData, options: EvaluationOptions, preset: str
 ) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
     """Return the inference, the options that it uses, and the units that it resamples."""
     if options.condition and options.inference != "crossed":
         raise InputError(
             f"condition {', '.join(options.condition)} cannot be combined with inference "
-            "signed-rank; leave out one of the two"
+            f"signed-rank (preset {preset}); leave out one of the two"
         )
     if options.inference == "crossed":
         inference = QuasiFInference(options.items, options.equivalence)

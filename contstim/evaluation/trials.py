@@ -22,7 +22,6 @@ from contstim.evaluation.rows import refuse_rows
 from contstim.evaluation.scores import log_ratios
 from contstim.models.score_table import model_name_in_spec
 from contstim.settings import TupleFromList, settings, validate_choice
-from contstim.tables import require_columns
 from contstim.text.normalise import normalise_labels
 from contstim.trial_kinds import CATCH, EXPERIMENTAL, FILLER, TRIAL_KINDS
 
@@ -258,7 +257,12 @@ class TrialData:
 
 def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
     """Return a column of choices as a factor, with choices in the given order."""
-    require_columns(choices, [column], "the choices table")
+    if column not in choices:
+        columns = ", ".join(repr(str(name)) for name in choices)
+        raise InputError(
+            f"the condition {column!r} is no column of the choices, which have {columns}, nor of a "
+            "participant table"
+        )
     values = normalise_labels(choices[column])
     is_missing = choices[column].isna() | (values == "")
     is_experimental = choices["kind"] == EXPERIMENTAL

@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +29,11 @@ from contstim.cli import main
 Row = dict[str, Any]
 RELATION = "relation"
 #: Seconds of processor time from which a row is listed.
-SLOW = 1.0
+SLOW = 2.0
+#: All rows run by ``make test-combinations``, otherwise the first with two thirds of the pairs.
+ALL = os.environ.get("COMBINATIONS") == "all"
+#: Whether a table ends at its first fault.
+FIRST = os.environ.get("COMBINATIONS") == "first"
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,13 @@ class Relation:
         Changes files of the working folder; returns the row to run.
     undo
         Maps the output of that row to the output of the row as it was.
+    view
+        Maps either output to the part of it that is compared.
     """
 
     change: Callable[[Row], Row | None]
     undo: Callable[[Any], Any] = lambda output: output
+    view: Callable[[Any], Any] = lambda output: output
 
 
 @dataclass
@@ -73,8 +82,10 @@ class Combinations:
         Asserts that two outputs are equal.
     relations
         Relations by name.
-    run
-        Runs a row in the working folder.
+    synonyms
+        Other words by which messages name an option.
+    statuses
+        Exit statuses of rows that are not refused.
     """
 
     command: str
@@ -83,7 +94,8 @@ class Combinations:
     judge: Callable[[Row, Outcome], Any]
     compare: Callable[[Any, Any], None]
     relations: Mapping[str, Relation] = field(default_factory=dict)
-    run: Callable[[str, Row], Outcome] = lambda command, row: run(command, row)
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    statuses: Sequence[int] = (0,)
     faults: list[str] = field(default_factory=list, init=False)
     refused: dict[frozenset[tuple[str, Any]], str] = field(default_factory=dict, init=False)
     accepted: list[tuple[Row, Any]] = field(default_factory=list, init=False)
@@ -101,10 +113,13 @@ class Combinations:
         names = list(values)
         pairs = {frozenset(pair) for row in _all_pairs(values) for pair in _pairs(row)}
         left = set(pairs)
-        for found in AllPairs([*values.values()]):
-            self._try(dict(zip(names, found, strict=True)), left, work)
+        rows = [dict(zip(names, found, strict=True)) for found in AllPairs([*values.values()])]
+        enough = 0 if ALL else len(pairs) / 3
+        for row in rows:
+            if len(left) > enough:
+                self._try(row, left, work)
         implied = 0
-        while left:
+        while len(left) > enough:
             first = min(left, key=lambda pair: sorted(map(repr, pair)))
             row = self._complete({}, dict(sorted(first)), values, left)
             if row is None:  # every row with this pair has another pair that is refused
@@ -114,11 +129,13 @@ class Combinations:
                 self._try(row, left, work)
                 if first in left and not any(refused <= row.items() for refused in self.refused):
                     left.discard(first)  # the row is among the faults
-        self._check_effects(values, work, set(inert))
+        if ALL:
+            self._check_effects(values, work, set(inert))
         print(
             f"{self.command}: {len(values) - bool(self.relations)} options, "
             f"{sum(map(len, self.values.values()))} values, {len(self.relations)} relations, "
-            f"{len(pairs)} pairs, {self.n_rows} rows, {len(self.accepted)} of them accepted, "
+            f"{len(pairs)} pairs ({len(left)} left), {self.n_rows} rows, "
+            f"{len(self.accepted)} of them accepted, "
             f"{sum(len(r) == 2 for r in self.refused)} pairs refused, {implied} implied, "
             f"{time.process_time() - start:.1f} s"
         )
@@ -155,7 +172,7 @@ class Combinations:
         try:
             outcome, output = self._run(row, work)
             if outcome.status == 2:
-                refused = frozenset(_named(row, outcome.err))
+                refused = frozenset(_named(row, outcome.err, self.synonyms))
                 assert len(refused) > 1, f"refused, but not by two options: {outcome.err}"
                 self.refused[refused] = outcome.err.strip().splitlines()[-1]
                 if len(refused) == 2:
@@ -166,7 +183,7 @@ class Combinations:
                 relation = self.relations[row[RELATION]]
                 _, other = self._run(row, work, relation)
                 if other is not None:
-                    self.compare(relation.undo(other), output)
+                    self.compare(relation.view(relation.undo(other)), relation.view(output))
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of this row
             self._fault(row, error)
         finally:
@@ -180,12 +197,14 @@ class Combinations:
         shutil.copytree(self.inputs, work)
         with contextlib.chdir(work):
             changed = row if relation is None else relation.change(dict(row))
-            if changed is None:
+            if changed is None:  # the relation does not hold for such rows
                 return Outcome(0, "", ""), None
             before = set(work.rglob("*"))
-            outcome = self.run(self.command, changed)
+            outcome = run(self.command, changed)
             new = set(work.rglob("*")) - before
-            assert outcome.status in (0, 2), f"exit status {outcome.status}: {outcome.err}"
+            assert outcome.status in (2, *self.statuses), (
+                f"exit status {outcome.status}: {outcome.err}"
+            )
             if outcome.status == 2:
                 assert relation is None, f"refused only after the change: {outcome.err}"
                 assert not new, f"left behind by a refusal: {sorted(new)}"
@@ -208,7 +227,7 @@ class Combinations:
         """Return whether a row has another output than `output`, or is refused."""
         try:
             outcome, other = self._run(row, work)
-        except AssertionError as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of this row
             self._fault(row, error)
             return True
         try:
@@ -220,6 +239,8 @@ class Combinations:
         text = " ".join(arguments(row))
         at = f" [{row[RELATION]}]" if row.get(RELATION) else ""
         lines = str(error).strip().splitlines()[:12]
+        if FIRST:
+            raise AssertionError(f"{text}: {error}") from error
         self.faults.append(
             f"contstim {self.command} {text}{at}\n  {type(error).__name__}: " + "\n  ".join(lines)
         )
@@ -232,6 +253,17 @@ def require_values(command: str, values: Mapping[str, Sequence[Any]]) -> None:
     assert declared - listed == set(), f"options of {command} without values"
     assert listed - declared == set(), f"values of options that {command} does not have"
     assert all(2 <= len(given) <= 4 for given in values.values())
+
+
+def on_files(paths: Sequence[str], change: Callable[[str], None]) -> Callable[[Row], Row]:
+    """Return a change of the inputs that changes files one by one."""
+
+    def apply(row: Row) -> Row:
+        for path in paths:
+            change(path)
+        return row
+
+    return apply
 
 
 def run(command: str, row: Row) -> Outcome:
@@ -249,18 +281,26 @@ def arguments(row: Row) -> list[str]:
         if value is None or name == RELATION:
             continue
         for one in value if isinstance(value, tuple) else (value,):
-            written += [name] * name.startswith("--") + ([] if one is True else one.split())
+            written += [name] * name.startswith("--") + ([] if one is True else shlex.split(one))
     return written
 
 
-def _named(row: Row, message: str) -> set[tuple[str, Any]]:
-    """Return the options of a row that a message names, with their values."""
+def _named(row: Row, message: str, synonyms: Mapping[str, str]) -> set[tuple[str, Any]]:
+    """Return the options of a row that a message names, with their values.
+
+    The message has the option, or its words and its value, or for an argument the value alone.
+    """
     found = set()
     for name, value in row.items():
-        words = name.lstrip("-").replace("-", "[-_ ]")
-        pattern = rf"{name}(?![\w-])" + (rf"|(?<![\w-]){words}(?![\w-])" if len(name) > 6 else "")
-        given = value is not None and not name.startswith("--") and name != RELATION
-        if re.search(pattern, message) or (given and any(w in message for w in value.split())):
+        words = re.escape(name.lstrip("-")).replace(r"\-", "[-_ ]")
+        given = value if isinstance(value, tuple) else (str(value),)
+        patterns = [rf"{name}(?![\w-])", synonyms.get(name, name)]
+        patterns += [rf"(?<![\w-]){words}s?( is)? '?{re.escape(one)}" for one in given]
+        if "-" in name.lstrip("-"):
+            patterns.append(rf"(?<![\w-]){words}(?![\w-])")
+        if not name.startswith("--"):
+            patterns = [re.escape(str(value)), synonyms.get(name, re.escape(str(value)))]
+        if any(re.search(pattern, message) for pattern in patterns) and name != RELATION:
             found.add((name, value))
     return found
 

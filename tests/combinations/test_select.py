@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from covering import Combinations, Outcome, Relation, Row, require_values, run
+from covering import Combinations, Outcome, Relation, Row, on_files, require_values, run
 from material import (
     MODELS,
     as_windows,
@@ -33,6 +33,7 @@ from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
 
 from contstim.text.languages import ENGLISH
 
+FEATURES = {"--features": "of the features"}
 CONSTRAINTS = [
     None,
     "balance:words:0.5",
@@ -301,17 +302,6 @@ def on_scores(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Row],
     return apply
 
 
-def on_file(*paths: str, change: Callable[[str], None]) -> Callable[[Row], Row]:
-    """Return a change of files, each by itself."""
-
-    def apply(row: Row) -> Row:
-        for path in paths:
-            change(path)
-        return row
-
-    return apply
-
-
 def decompose_scores(row: Row) -> Row:
     """Write all sentences in the normal form NFD."""
     scores = read_scores()
@@ -327,14 +317,12 @@ SCORES: dict[str, Relation] = {
     "monotone": Relation(on_scores(lambda s: -np.exp(-s / 10))),
     "constant added": Relation(on_scores(lambda s: s.assign(**{MODELS[1]: s[MODELS[1]] - 9}))),
     "NFD": Relation(decompose_scores),
-    "CRLF and BOM": Relation(on_file(*TEXTS, change=as_windows)),
-    "quoted": Relation(on_file(*TEXTS, change=lambda p: rewrite(p, quoting=csv.QUOTE_ALL))),
+    "CRLF and BOM": Relation(on_files(TEXTS, as_windows)),
+    "quoted": Relation(on_files(TEXTS, lambda p: rewrite(p, quoting=csv.QUOTE_ALL))),
     "columns added": Relation(
-        on_file(
-            "long.csv",
-            "bits.csv",
-            "features.csv",
-            change=lambda p: rewrite(p, lambda t: t.assign(further="x", z=1)),
+        on_files(
+            ("long.csv", "bits.csv", "features.csv"),
+            lambda p: rewrite(p, lambda t: t.assign(further="x", z=1)),
         )
     ),
 }
@@ -354,6 +342,7 @@ def test_select_natural(inputs: Path, tmp_path: Path) -> None:
         check_natural,
         as_set(["model_1", "model_2", "sentence_1"]),
         relations,
+        FEATURES,
     ).check(tmp_path / "work", inert=[("--criterion", "rank"), ("--out", "out.csv")])
 
 
@@ -364,7 +353,7 @@ def test_select_triplets(inputs: Path, tmp_path: Path) -> None:
     both = ("triplets.csv", "bom.csv")
 
     def on_triplets(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Row], Row]:
-        return on_file(*both, change=lambda path: change_triplets(path, change))
+        return on_files(both, lambda path: change_triplets(path, change))
 
     def change_triplets(path: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
         change(pd.read_csv(path)).to_csv(path, index=False)
@@ -375,8 +364,8 @@ def test_select_triplets(inputs: Path, tmp_path: Path) -> None:
         "column added": Relation(
             on_triplets(lambda t: t.assign(further=1)), lambda t: t.drop(columns="further")
         ),
-        "NFD": Relation(on_file(*both, change=decompose)),
-        "quoted": Relation(on_file(*both, change=lambda p: rewrite(p, quoting=csv.QUOTE_ALL))),
+        "NFD": Relation(on_files(both, decompose)),
+        "quoted": Relation(on_files(both, lambda p: rewrite(p, quoting=csv.QUOTE_ALL))),
         "reference permuted": Relation(on_scores(shuffle)),
     }
     Combinations(
@@ -477,11 +466,17 @@ def test_select_set(inputs: Path, tmp_path: Path) -> None:
     relations = {
         "rows permuted": Relation(on_scores(shuffle)),
         "monotone": Relation(on_scores(lambda s: s * 2 + 1)),
-        "NFD": Relation(on_file(*on_texts, change=decompose)),
-        "CRLF and BOM": Relation(on_file(*on_texts, change=as_windows)),
+        "NFD": Relation(on_files(on_texts, decompose)),
+        "CRLF and BOM": Relation(on_files(on_texts, as_windows)),
         "models reversed": Relation(on_scores(swap_models)),
     }
     inert = [("--criterion", "separation"), ("--time-limit", "5"), ("--seed", "1")]
     Combinations(
-        "select set", SET, inputs, check_set, as_set(["sentence_1", "sentence_2"]), relations
+        "select set",
+        SET,
+        inputs,
+        check_set,
+        as_set(["sentence_1", "sentence_2"]),
+        relations,
+        FEATURES,
     ).check(tmp_path / "work", inert=[*inert, ("--candidates", "both"), ("--out", "out.csv")])

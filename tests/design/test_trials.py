@@ -309,7 +309,8 @@ def test_arguments_that_make_no_sense():
         "unknown layout 'golan2032'; did you mean 'golan2023'?"
     )
     assert refusal(InputError, layout=Layout(2, 2)) == (
-        "there is nothing to lay out; give natural pairs, triplets or a pool"
+        "there is nothing to lay out; give natural pairs, triplets, or a number of "
+        "random_natural or catch trials"
     )
     assert refusal(InputError, natural.assign(sentence_1=range(3)), layout=Layout(3, 1)) == (
         "sentence_1 of the table of natural pairs contains 0, not a sentence; put the sentences "

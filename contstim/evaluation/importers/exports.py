@@ -113,6 +113,8 @@ def read_export(
     description = f"{program} export" if program else "table"
     call = ReadCall(source, columns, low=low, high=high, n_choices=n_choices)
     excluded, decisions = concat_exclusions(), list[str]()
+    if trials is not None and program != "Qualtrics":
+        raise InputError(f"--trials has no effect: {source} is no Qualtrics export; leave it out")
     if program == "Qualtrics":
         data, excluded, decisions = reshape_questions(data, trials)
     data = data.reset_index(drop=True)
@@ -164,8 +166,15 @@ def read_export(
     notes = [f"Read as a {description}: {sources}.", *decisions, *session_notes]
     for rule, n in excluded["rule"].value_counts().items():
         notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
+    n_buttons = None
+    if answer == "response" and not has_ends:
+        n_buttons = count_buttons(data, program, n_choices, call)
+    if n_choices is not None and n_buttons is None:
+        raise InputError(
+            f"--buttons {n_choices} has no effect: the answers in {source} are no button numbers; "
+            "leave it out"
+        )
     if answer == "response":
-        n_buttons = None if has_ends else count_buttons(data, program, n_choices, call)
         data["rating"], note = convert_answers(
             data, sentences, is_left, (low, high), n_buttons, call
         )

@@ -148,7 +148,9 @@ class StudyPlan:
         for options in self.stages:
             if isinstance(options, StageOptions):
                 options.check(self)
-        if len(self.models) < 2:
+        # A single rejecting model is enough if lower bounds take the place of accepting models.
+        is_directed = any(getattr(options, "reject", ()) for options in self.stages)
+        if len(self.models) < 2 and not (self.models and is_directed):
             raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
         for spec in self.models:
             if self.models.count(spec) > 1:

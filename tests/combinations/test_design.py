@@ -1,0 +1,283 @@
+"""Combinations of options of `contstim design trials` and `contstim design simulate`."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from covering import Combinations, Outcome, Relation, Row, on_files, require_values, run
+from material import as_windows, decompose, nfc, read_out, rewrite, sentences, shuffle
+
+from contstim import load_model
+
+TRIALS: dict[str, Any] = {
+    "--natural": [None, "natural.csv"],
+    "--triplets": [None, "triplets.csv"],
+    "--pairs": [None, "items.csv", "crossed.csv"],
+    "--factors": [None, "number tense"],
+    "--sentences": [None, "pool.txt"],
+    "--layout": [None, "golan2023"],
+    "--groups": [None, "5"],
+    "--participants": [None, "3"],
+    "--random-natural": [None, "2"],
+    "--catch": [None, "3"],
+    "--seed": [None, "1"],
+    "--out": [None, "out.csv"],
+}
+BIGRAM, TRIGRAM = "contstim:bigram?unknown=unk", "contstim:trigram?unknown=unk"
+SIMULATE: dict[str, Any] = {
+    "TRIALS": ["trials.csv", "sides.csv"],
+    "--follow": [None, BIGRAM, (f"{BIGRAM}=3", f"{TRIGRAM}=1")],
+    "--noise": [None, "0.1"],
+    "--lapse": [None, "0", "1"],
+    "--slope-sd": [None, "0.5"],
+    "--item-sd": [None, "2"],
+    "--shared": [None, "1"],
+    "--seed": [None, "1"],
+    "--out": [None, "out.csv"],
+}
+TEXTS = ["natural.csv", "triplets.csv", "items.csv", "crossed.csv", "pool.txt"]
+SYNONYMS = {
+    "--natural": "natural pairs",
+    "--triplets": "triplets,",
+    "--catch": "catch trials",
+    "--pairs": "table of items|versions without a condition",
+    "--factors": "the factors",
+}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ten natural pairs and ten triplets of two models, and eight items in four conditions."""
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    texts = sentences(460)
+    natural = pd.DataFrame({"sentence_1": texts[:10], "sentence_2": texts[10:20]})
+    natural.assign(model_1=BIGRAM, model_2=TRIGRAM, source=range(10)).to_csv(
+        "natural.csv", index=False
+    )
+    triplets = pd.DataFrame({"natural": texts[20:30]})
+    triplets["synthetic_1"] = [f"The x{k} {text}" for k, text in enumerate(texts[20:30])]
+    triplets["synthetic_2"] = [f"A y{k} {text}" for k, text in enumerate(texts[20:30])]
+    for name in ("natural", "synthetic_1", "synthetic_2"):
+        triplets[f"{name}_lp_1"], triplets[f"{name}_lp_2"] = -20.0, -30.0
+    triplets.assign(model_1=BIGRAM, model_2=TRIGRAM).to_csv("triplets.csv", index=False)
+    items = [
+        {
+            "item": f"Stück {k}",
+            "number": number,
+            "tense": tense,
+            "condition": f"{number}{tense}",
+            "sentence_1": f"{texts[40 + k]} {number} {tense}.",
+            "sentence_2": f"{texts[50 + k]} {tense}",
+            "note": f"n{k}",
+        }
+        for k, number, tense in itertools.product(range(8), ("sg", "pl"), ("now", "then"))
+    ]
+    items.append({"item": "f", "condition": "filler", "sentence_1": "One.", "sentence_2": "Two."})
+    pd.DataFrame(items).to_csv("items.csv", index=False)
+    crossed = pd.DataFrame(items).assign(condition=[None] * 32 + ["filler"])
+    crossed.to_csv("crossed.csv", index=False)
+    Path("pool.txt").write_text("\n".join(texts[60:]) + "\n", "utf-8")
+    return folder
+
+
+def check_trials(row: Row, outcome: Outcome) -> pd.DataFrame:
+    table = read_out(row, outcome)
+    of_one = table.groupby("participant")
+    assert table["side_1"].isin(["left", "right"]).all()
+    assert len(table.groupby(["participant", "group"])) == table["participant"].nunique()
+    if row["--pairs"]:
+        check_latin_square(row, table)
+    else:
+        check_layout(row, table)
+    for _, trials in of_one:
+        assert sorted(trials["trial"]) == [*range(1, len(trials) + 1)]
+        shown = [*trials["sentence_1"], *trials["sentence_2"]]
+        assert len({*shown}) == len(shown)
+        left = (trials["side_1"] == "left").groupby(trials["condition"]).agg(["sum", "size"])
+        assert ((2 * left["sum"] - left["size"]).abs() <= 1).all()
+    table.to_csv("next.csv", index=False)
+    following = run("design simulate", {"TRIALS": "next.csv"})
+    assert following.status == 0, following.err
+    return table
+
+
+def check_latin_square(row: Row, table: pd.DataFrame) -> None:
+    assert table["participant"].nunique() == int(row["--participants"] or 24)
+    items = pd.read_csv("items.csv")
+    for _, trials in table.groupby("participant"):
+        assert sorted(trials["item"]) == sorted(map(nfc, items["item"].unique()))
+        assert {*Counter(trials["condition"]).values()} == {1, 2}
+    joined = "." if row["--factors"] else ""
+    square = table[table["condition"] != "filler"]
+    made = square["number"] + joined + square["tense"]
+    assert (square["condition"] == made).all()
+    stated = items.assign(sentence_1=items["sentence_1"].map(nfc)).set_index("sentence_1")["note"]
+    assert (square["note"] == square["sentence_1"].map(stated)).all()
+    if int(row["--participants"] or 24) >= 4:
+        assert table["stimulus"].nunique() == len(items)
+
+
+def check_layout(row: Row, table: pd.DataFrame) -> None:
+    published = row["--layout"] is not None
+    groups = int(row["--groups"] or 10)
+    participants = int(row["--participants"] or 10)
+    n_catch, n_random = (
+        (12, 9) if published else (int(row["--catch"] or 0), int(row["--random-natural"] or 0))
+    )
+    n_natural, n_triplets = bool(row["--natural"]) * 10, bool(row["--triplets"]) * 10
+    assert table["group"].nunique() == groups
+    assert (table.groupby("group")["participant"].nunique() == participants).all()
+    counts = {
+        "natural_controversial": n_natural // groups,
+        "random_natural": n_random,
+        "catch": n_catch,
+    }
+    for _, trials in table.groupby("participant"):
+        found = Counter(trials["condition"])
+        assert {name: found[name] for name in counts} == counts
+        assert sum(found.values()) == sum(counts.values()) + 3 * n_triplets // groups
+    compared = table[table["model_1"].notna()]
+    if len(compared):
+        assert compared.groupby("stimulus")["group"].nunique().max() == 1
+        assert {*compared["model_1"]} == {BIGRAM}
+    if n_triplets:
+        check_triplet_trials(compared)
+    if n_natural:
+        natural = pd.read_csv("natural.csv").map(lambda cell: nfc(str(cell)))
+        of_natural = compared[compared["condition"] == "natural_controversial"]
+        shown = {*zip(of_natural["sentence_1"], of_natural["sentence_2"], strict=True)}
+        assert shown == {*zip(natural["sentence_1"], natural["sentence_2"], strict=True)}
+    catch = table[table["condition"] == "catch"]
+    for trial in catch.itertuples():
+        bare = [
+            sorted(re.findall(r"[\w'-]+", text.lower()))
+            for text in (trial.sentence_1, trial.sentence_2)
+        ]
+        assert bare[0] == bare[1]
+    if row["--sentences"]:
+        pool = {*map(nfc, Path("pool.txt").read_text("utf-8-sig").splitlines())}
+        others = table[table["condition"] == "random_natural"]
+        assert {*catch["sentence_1"], *others["sentence_1"], *others["sentence_2"]} <= pool
+
+
+def check_triplet_trials(compared: pd.DataFrame) -> None:
+    """Assert that sentence 1 is the one that model 1 accepts, and that a triplet is one item."""
+    triplets = pd.read_csv("triplets.csv").map(lambda cell: nfc(str(cell)))
+    sides = {
+        "natural_vs_synthetic_1": ("synthetic_1", "natural"),
+        "natural_vs_synthetic_2": ("natural", "synthetic_2"),
+        "synthetic_vs_synthetic": ("synthetic_1", "synthetic_2"),
+    }
+    item_of: dict[str, set[Any]] = {}
+    for condition, (one, two) in sides.items():
+        trials = compared[compared["condition"] == condition]
+        shown = {*zip(trials["sentence_1"], trials["sentence_2"], strict=True)}
+        assert shown == {*zip(triplets[one], triplets[two], strict=True)}
+        for trial in trials.itertuples():
+            natural = next(
+                n
+                for n in triplets["natural"]
+                if trial.sentence_1.endswith(n) or trial.sentence_2.endswith(n)
+            )
+            item_of.setdefault(natural, set()).add(trial.item)
+    assert all(len(found) == 1 for found in item_of.values())
+    assert len(set().union(*item_of.values())) == len(triplets)
+
+
+def stimuli(table: pd.DataFrame) -> Counter[tuple[str, ...]]:
+    """Return how often each selected pair of sentences is shown in each condition."""
+    shown = table[~table["condition"].isin(["catch", "random_natural"])]
+    columns = shown[["sentence_1", "sentence_2", "condition"]].astype(str)
+    return Counter(columns.itertuples(index=False, name=None))
+
+
+def equal_tables(one: Any, two: Any) -> None:
+    if isinstance(one, Counter):
+        assert one == two
+    else:
+        columns = [column for column in two if column in one]
+        pd.testing.assert_frame_equal(one[columns], two[columns], check_dtype=False)
+
+
+def quote(path: str) -> None:
+    if path.endswith(".csv"):
+        rewrite(path, quoting=csv.QUOTE_ALL)
+
+
+def add_column(path: str) -> None:
+    if path.endswith(".csv"):
+        rewrite(path, lambda t: t.assign(further="x"))
+
+
+def permute(path: str) -> None:
+    if path.endswith(".csv"):
+        rewrite(path, shuffle)
+
+
+def test_design_trials(inputs: Path, tmp_path: Path) -> None:
+    require_values("design trials", TRIALS)
+    relations = {
+        "rows permuted": Relation(on_files(TEXTS, permute), view=stimuli),
+        "column added": Relation(on_files(TEXTS, add_column)),
+        "NFD": Relation(on_files(TEXTS, decompose)),
+        "CRLF and BOM": Relation(on_files(TEXTS, as_windows)),
+        "quoted": Relation(on_files(TEXTS, quote)),
+    }
+    Combinations(
+        "design trials", TRIALS, inputs, check_trials, equal_tables, relations, SYNONYMS
+    ).check(tmp_path / "work", inert=[("--out", "out.csv")])
+
+
+def check_simulated(row: Row, outcome: Outcome) -> pd.DataFrame:
+    choices, trials = read_out(row, outcome), pd.read_csv(row["TRIALS"])
+    assert len(choices) == len(trials)
+    assert choices["rating"].isin([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]).all()
+    keys = ["participant", "sentence_1", "sentence_2"]
+    shown = {*trials[keys].map(lambda c: nfc(str(c))).itertuples(index=False, name=None)}
+    answered = choices[keys].astype(str).itertuples(index=False, name=None)
+    assert all((p, a, b) in shown or (p, b, a) in shown for p, a, b in answered)
+    if (
+        row["--follow"] == BIGRAM
+        and row["--noise"]
+        and row["--lapse"] == "0"
+        and not row["--item-sd"]
+    ):
+        model = load_model(BIGRAM)
+        ratio = model.score(choices["sentence_2"]) - model.score(choices["sentence_1"])
+        strong = np.abs(ratio) > np.median(np.abs(ratio))
+        agree = np.sign(ratio) == np.sign(choices["rating"])
+        assert agree[strong & (choices["condition"] != "catch")].mean() > 0.98
+    choices.to_csv("next.csv", index=False)
+    following = run("evaluate", {"CHOICES": "next.csv", "--measure": "accuracy", "--out": "next"})
+    assert following.status == 0 or row["--lapse"] == "1", following.err
+    return choices
+
+
+def test_design_simulate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_values("design simulate", SIMULATE)
+    monkeypatch.setattr("contstim.evaluation.report.save_figure", lambda *_: None)
+    given = {"--natural": "natural.csv", "--triplets": "triplets.csv", "--groups": "5"}
+    counts = {"--participants": "2", "--catch": "2", "--out": "trials.csv"}
+    assert run("design trials", {**given, **counts}).status == 0
+    trials = pd.read_csv("trials.csv")
+    trials.drop(columns=["item", "kind"], errors="ignore").to_csv("sides.csv", index=False)
+    files = ["trials.csv", "sides.csv"]
+    relations = {
+        "column added": Relation(on_files(files, add_column)),
+        "NFD": Relation(on_files(files, decompose)),
+        "CRLF and BOM": Relation(on_files(files, as_windows)),
+        "quoted": Relation(on_files(files, quote)),
+    }
+    Combinations(
+        "design simulate", SIMULATE, inputs, check_simulated, equal_tables, relations
+    ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--lapse", "0")])
