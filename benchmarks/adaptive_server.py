@@ -144,7 +144,7 @@ def check(study: Study, people: list[Asked]) -> tuple[int, int]:
     conductor = Conductor(live.plan, read_pool(study))
     for block in live.blocks:
         assert conductor.reissue(block) == block, f"block {block.number} would be another"
-        conductor.record(block)
+        conductor.record_block(block)
         # Their answers, which only blocks of later versions know.
         whose = [(block.participant, pair) for pair in block.pairs]
         conductor.answers |= {key: live.answers[key] for key in whose}

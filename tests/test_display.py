@@ -72,10 +72,10 @@ def results() -> dict[str, Any]:
     evaluation = contstim.evaluate(choices, judged, analyses=(Analysis("all"),))
     pairs = contstim.select_natural_pairs(scores, per_pair=8)
     plan = adaptive.AdaptivePlan(anchors=4, trials=8)
-    pool = adaptive.Pool.of(pairs, scores, plan.link)
+    pool = adaptive.Pool.from_scores(pairs, scores, plan.link)
     conductor = adaptive.Conductor(plan, pool)
     block = conductor.issue("ann")
-    conductor.record(block)
+    conductor.record_block(block)
     bigram = contstim.load_model("contstim:bigram")
     return {
         **{name: getattr(evaluation, name) for name in ("summary", "details")},

@@ -46,7 +46,7 @@ ALLOWED = {
     ("cli/score.py", "unit"): "surprisal is a column of words that the command writes",
     ("models/hf/encoding.py", "label form"): "a tokenizer's own normalisation",
     ("adaptive/policies.py", "item"): "reads the pool of an adaptive study",
-    ("adaptive/preregister.py", "item"): "states whether the table of trials names items",
+    ("adaptive/preregistration.py", "item"): "states whether the table of trials names items",
     ("benchmarks/ratings.py", "item"): "reads ratings of single sentences",
     ("design/latin.py", "item"): "reads the table of items",
     ("experiment/study_data.py", "item"): "reads the answers of an experiment",

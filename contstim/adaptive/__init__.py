@@ -1,7 +1,13 @@
 """Experiments that choose trials by the answers so far, and sequential analysis."""
 
-from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
-from contstim.adaptive.interim import Conclusion, InterimResult, conclusions, interim_analysis
+from contstim.adaptive.anytime_valid import log_e_value
+from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
+from contstim.adaptive.interim import (
+    Conclusion,
+    InterimResult,
+    apply_stopping_rule,
+    interim_analysis,
+)
 from contstim.adaptive.policies import (
     POLICIES,
     Policy,
@@ -11,7 +17,6 @@ from contstim.adaptive.policies import (
     choose_block,
 )
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
-from contstim.adaptive.sequences import fit_e_value
 from contstim.adaptive.simulation import simulate
 from contstim.evaluation.stopping import Stopping
 
@@ -30,9 +35,9 @@ __all__ = [
     "PolicyState",
     "Pool",
     "Stopping",
+    "apply_stopping_rule",
     "choose_block",
-    "conclusions",
-    "fit_e_value",
     "interim_analysis",
+    "log_e_value",
     "simulate",
 ]

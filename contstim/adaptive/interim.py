@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence, log_e_value
+from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import Pool
 from contstim.adaptive.posterior import ModelPosterior, softmax
-from contstim.adaptive.sequences import asymptotic_sequence, fit_e_value
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayable
 from contstim.errors import InputError, NoDataError
@@ -55,7 +55,7 @@ class Conclusion:
     --------
     >>> person = np.repeat(np.arange(40), 20)
     >>> right = np.random.default_rng(1).random((800, 2)) < [0.9, 0.4]
-    >>> last = conclusions(person, right.astype(float), ["a", "b"], Stopping())[-1]
+    >>> last = apply_stopping_rule(person, right.astype(float), ["a", "b"], Stopping())[-1]
     >>> last.kind, last.models, last.stops
     ('best', ('a',), True)
     """
@@ -91,12 +91,12 @@ class InterimResult:
     Attributes
     ----------
     models
-        One row per model: `model`, `posterior` (weight), `log_e_against` (log e-value against the
+        One row per model: `model`, `posterior` (weight), `log_e_value` (log e-value against the
         hypothesis that this model with this link is right), `accuracy` (mean over the participants
         who have finished, NaN without any).
     conclusions
         After each participant who has finished; empty if nobody has.
-    n_answers, n_counted
+    n_answers, n_used_answers
         Answers to chosen trials, and those that the posterior uses: the first to each pair, unless
         in the middle of the scale.
     n_participants
@@ -106,7 +106,7 @@ class InterimResult:
     models: pd.DataFrame
     conclusions: list[Conclusion]
     n_answers: int
-    n_counted: int
+    n_used_answers: int
     n_participants: int
 
     @property
@@ -129,16 +129,16 @@ class InterimResult:
         return table.assign(q=benjamini_hochberg(table["p"].to_numpy())) if "p" in table else table
 
     @property
-    def sentences(self) -> list[str]:
+    def summary(self) -> list[str]:
         """Posterior, fit and conclusion, a sentence each."""
         weights = self.models.sort_values("posterior", ascending=False, kind="stable")
         posterior = zip(weights["model"], weights["posterior"], strict=True)
         shown = ", ".join(f"{model} {weight:.3f}" for model, weight in posterior)
-        against = zip(self.models["model"], self.models["log_e_against"], strict=True)
+        against = zip(self.models["model"], self.models["log_e_value"], strict=True)
         fits = ", ".join(f"{model} {value:.1f}" for model, value in against)
         last = self.conclusions[-1].text if self.conclusions else "continue: nobody has finished"
         return [
-            f"posterior: {shown} (by the first answers to {self.n_counted} pairs)",
+            f"posterior: {shown} (by the first answers to {self.n_used_answers} pairs)",
             "the posterior assumes that one of the models is right; if two are tied, it comes to "
             "favour one of them by chance, and only the conclusion tells a tie from a difference",
             f"fit: log e-values against each model with this link: {fits}",
@@ -146,7 +146,7 @@ class InterimResult:
         ]
 
     def __str__(self) -> str:
-        lines = [f"{self.n_answers} answers of {self.n_participants} participants", *self.sentences]
+        lines = [f"{self.n_answers} answers of {self.n_participants} participants", *self.summary]
         for row in self.pairs.to_dict("records"):
             interval = f"({row['low']:+.3f} to {row['high']:+.3f})"
             if "q" in row:
@@ -197,13 +197,13 @@ class ChosenTrials:
         return number[self.person], has_all[self.person]
 
 
-def max_trials(choices: pd.DataFrame) -> int:
+def max_chosen_trials(choices: pd.DataFrame) -> int:
     """Return the largest number of chosen trials that a participant has answered, at least 1."""
-    answers = choices[is_chosen(choices)]
+    answers = choices[is_chosen_trial(choices)]
     return int(answers.groupby("participant").size().max()) if len(answers) else 1
 
 
-def is_chosen(choices: pd.DataFrame) -> BoolArray:
+def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
     """Return which rows are answers to chosen trials (in a fixed study: to experimental ones)."""
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
@@ -216,7 +216,7 @@ def is_chosen(choices: pd.DataFrame) -> BoolArray:
     return chosen.to_numpy(dtype=np.bool_)
 
 
-def ordered_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
+def alphabetical_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
     """Return the sentences of each row in alphabetical order, and which rows were swapped."""
     given = choices[["sentence_1", "sentence_2"]].astype(str)
     swapped = np.asarray(given["sentence_1"] > given["sentence_2"])
@@ -225,7 +225,7 @@ def ordered_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
 
 
 def interim_analysis(
-    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, every: bool = True
+    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, after_each: bool = True
 ) -> InterimResult:
     """Analyse a study while it runs.
 
@@ -238,10 +238,10 @@ def interim_analysis(
         rows), ``side_1`` (side of sentence 1; otherwise left) and ``received_at`` (time of the
         answer; otherwise the order of the rows).
     log_probs
-        Shape (S, M), as for `Pool.of`.
+        Shape (S, M), as for `Pool.from_scores`.
     plan
         The plan of the study.
-    every
+    after_each
         Whether to draw a conclusion after each participant, or only after the last.
 
     Raises
@@ -254,7 +254,7 @@ def interim_analysis(
     Conclusions use the participants who have answered all trials of the plan, in the order in which
     they finished. Whoever leaves early does not count and delays nobody.
     """
-    rows = np.flatnonzero(is_chosen(choices))
+    rows = np.flatnonzero(is_chosen_trial(choices))
     if not len(rows):
         raise NoDataError("there are no answers to chosen trials yet; wait for some")
     if "block" in choices:
@@ -267,7 +267,7 @@ def interim_analysis(
     if "received_at" in table and table["received_at"].notna().all():
         times = pd.to_datetime(table["received_at"], utc=True, format="ISO8601")
         answered_at = np.asarray(times.rank(method="dense"), dtype=np.int64)
-    ordered, swapped = ordered_pairs(table)
+    ordered, swapped = alphabetical_pairs(table)
     pair, keys = pd.factorize(pd.MultiIndex.from_frame(ordered))
     pairs = pd.DataFrame(list(keys), columns=["sentence_1", "sentence_2"])
     sign = np.where(swapped, -1.0, 1.0)
@@ -283,13 +283,15 @@ def interim_analysis(
         encode_items(table),
         sign,
         rating,
-        Pool.of(pairs, log_probs, plan.link),
+        Pool.from_scores(pairs, log_probs, plan.link),
         answered_at,
     )
-    return analyse_trials(trials, plan, every)
+    return analyse_trials(trials, plan, after_each)
 
 
-def analyse_trials(trials: ChosenTrials, plan: AdaptivePlan, every: bool = True) -> InterimResult:
+def analyse_trials(
+    trials: ChosenTrials, plan: AdaptivePlan, after_each: bool = True
+) -> InterimResult:
     """Return the interim result of chosen trials."""
     models = list(trials.pool.models)
     g, link = trials.preferences, plan.link
@@ -300,35 +302,37 @@ def analyse_trials(trials: ChosenTrials, plan: AdaptivePlan, every: bool = True)
     n_trials = int(np.bincount(trials.person).max())
     posterior = ModelPosterior(replace(link, prior=()), len(models) + 1, n_trials)
     for t in counted:
-        answer = link.answer_of(float(trials.rating[t]))
-        posterior.add(int(trials.person[t]), np.append(g[t], g[t].mean()), answer)
+        answer = link.encode_rating(float(trials.rating[t]))
+        posterior.add_answer(int(trials.person[t]), np.append(g[t], g[t].mean()), answer)
     evidence = posterior.log_evidence
-    weights = softmax(np.log(link.weights_of(len(models)) + 1e-300) + evidence[:-1])
+    weights = softmax(np.log(link.prior_weights(len(models)) + 1e-300) + evidence[:-1])
     even = np.full(len(evidence), -np.log(len(evidence)))
-    e_values = [fit_e_value(evidence, even, model) for model in posterior.log_likelihood[:-1]]
+    e_values = [log_e_value(evidence, even, model) for model in posterior.log_likelihood[:-1]]
     person, has_all = trials.finished(plan.trials)
     accuracy = np.full(len(models), np.nan)
     if has_all.any():
-        accuracy = person_means(person[has_all], trials.accuracy[has_all]).mean(axis=0)
+        accuracy = participant_means(person[has_all], trials.accuracy[has_all]).mean(axis=0)
     table = pd.DataFrame(
-        {"model": models, "posterior": weights, "log_e_against": e_values, "accuracy": accuracy}
+        {"model": models, "posterior": weights, "log_e_value": e_values, "accuracy": accuracy}
     )
-    reached = conclusions_of(trials, plan, every)
+    reached = draw_conclusions(trials, plan, after_each)
     return InterimResult(table, reached, len(trials.rating), len(counted), len(trials.names))
 
 
-def conclusions_of(
-    trials: ChosenTrials, plan: AdaptivePlan, every: bool = True
+def draw_conclusions(
+    trials: ChosenTrials, plan: AdaptivePlan, after_each: bool = True
 ) -> list[Conclusion]:
     """Return the conclusions of `analyse_trials` alone, none if nobody has finished."""
     person, has_all = trials.finished(plan.trials)
     if not has_all.any():
         return []
     scores, models = trials.accuracy[has_all], list(trials.pool.models)
-    return conclusions(person[has_all], scores, models, plan.stopping, every, trials.item[has_all])
+    return apply_stopping_rule(
+        person[has_all], scores, models, plan.stopping, after_each, trials.item[has_all]
+    )
 
 
-def person_means(person: IntArray, scores: FloatArray) -> FloatArray:
+def participant_means(person: IntArray, scores: FloatArray) -> FloatArray:
     """Return the participants' mean scores, shape (P, M), from those of trials.
 
     Parameters
@@ -345,12 +349,12 @@ def person_means(person: IntArray, scores: FloatArray) -> FloatArray:
     return np.stack(sums, axis=1) / counts[:, None]
 
 
-def conclusions(
+def apply_stopping_rule(
     person: IntArray,
     scores: FloatArray,
     models: list[str],
     stopping: Stopping,
-    every: bool = True,
+    after_each: bool = True,
     item: IntArray | None = None,
 ) -> list[Conclusion]:
     """Return the conclusion after each participant.
@@ -365,7 +369,7 @@ def conclusions(
         Names of the M models.
     stopping
         The stopping rule.
-    every
+    after_each
         Whether to return the conclusion after each participant, or only after the last.
     item
         Number of each trial's item, shape (T,), for prespecified analyses; by default every trial
@@ -386,26 +390,26 @@ def conclusions(
     --------
     >>> person = np.repeat(np.arange(30), 40)
     >>> right = np.random.default_rng(1).random((1200, 2)) < [0.57, 0.55]
-    >>> last = conclusions(person, right.astype(float), ["A", "B"], Stopping(), every=False)[-1]
-    >>> last.kind, last.models
+    >>> reached = apply_stopping_rule(person, right.astype(float), ["A", "B"], Stopping())
+    >>> reached[-1].kind, reached[-1].models
     ('continue', ('A', 'B'))
     """
     if len(models) < 2:
         raise InputError(f"{len(models)} model cannot be compared with others; give two or more")
     if not len(person):
         raise InputError("there are no answers; wait for some")
-    means = person_means(person, scores)
+    means = participant_means(person, scores)
     first, second = np.triu_indices(len(models), 1)
     differences = (means[:, first] - means[:, second]).T
     if stopping.analyses:
         item = np.arange(len(person)) if item is None else item
         of_trials = scores[:, first] - scores[:, second]
         reached = _at_analyses(person, item, differences, of_trials, stopping, models)
-        return reached if every else reached[-1:]
+        return reached if after_each else reached[-1:]
     level = pairwise_level(stopping, len(models))
-    low, high = asymptotic_sequence(differences, level, start=stopping.start)
+    low, high = asymptotic_confidence_sequence(differences, level, start=stopping.start)
     reached = []
-    for n in range(1, len(means) + 1) if every else [len(means)]:
+    for n in range(1, len(means) + 1) if after_each else [len(means)]:
         ends = low[:, n - 1], high[:, n - 1]
         table = partial(_pairs_table, models, differences[:, :n].mean(axis=1), *ends)
         reached.append(_conclude(models, *ends, stopping, n, table))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from contstim.adaptive.posterior import Curves, Link, Nodes, softmax
+from contstim.adaptive.posterior import AnswerCurves, Link, ParticipantQuadrature, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayable
 from contstim.errors import InputError
@@ -20,7 +20,7 @@ from contstim.plugins import Registry
 from contstim.response_model import log_prob_scale
 from contstim.settings import PositiveInt, settings, validate_choice
 
-_MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the likeliest
+_MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the most_probable
 _MOST_BLOCK = 50
 
 
@@ -35,7 +35,7 @@ class Pool:
         `sentence_1` and `sentence_2`, in order.
     models
         Names of the M models.
-    ratios
+    log_ratios
         log p(sentence 2) - log p(sentence 1), nats, shape (N, M).
     preferences
         g, shape (N, M): `ratios` in standard deviations, cut off; see `Link`.
@@ -47,17 +47,17 @@ class Pool:
     ...     index=["We won.", "He left.", "Go home."],
     ... )
     >>> pairs = pd.DataFrame({"sentence_1": ["We won."], "sentence_2": ["Go home."]})
-    >>> Pool.of(pairs, scores, Link()).ratios
+    >>> Pool.from_scores(pairs, scores, Link()).log_ratios
     array([[-10.,  -2.]])
     """
 
     pairs: pd.DataFrame
     models: tuple[str, ...]
-    ratios: FloatArray
+    log_ratios: FloatArray
     preferences: FloatArray
 
     @classmethod
-    def of(cls, pairs: pd.DataFrame, log_probs: pd.DataFrame, link: Link) -> Pool:
+    def from_scores(cls, pairs: pd.DataFrame, log_probs: pd.DataFrame, link: Link) -> Pool:
         """Make a pool.
 
         Parameters
@@ -109,7 +109,7 @@ class Pool:
         if len(np.unique(keys, axis=0)) < len(keys):
             raise InputError("the pool has a pair twice; keep one")
         ratios = values[sides[1]] - values[sides[0]]
-        people = link.people
+        people = link.response_model
         models = tuple(str(name) for name in log_probs.columns)
         return cls(
             pairs.reset_index(drop=True),
@@ -132,7 +132,7 @@ class PolicyState:
 
     Attributes
     ----------
-    places
+    grid_positions
         Positions of the preferences on the grid of the curves, shape (N, M), columns contiguous.
     preferences
         Shape (N, M).
@@ -140,7 +140,7 @@ class PolicyState:
         Whether each pair may be asked, shape (N,).
     weights
         Posterior weights of the models, shape (M,).
-    curves
+    answer_curves
         Probability of each answer of this participant under each model along the grid, shape
         (M, C, G).
 
@@ -150,26 +150,26 @@ class PolicyState:
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5]])
     >>> state = PolicyState(
-    ...     places_of(preferences, posterior.nodes),
+    ...     grid_positions(preferences, posterior.quadrature),
     ...     preferences,
     ...     np.array([True, True]),
     ...     posterior.weights,
-    ...     posterior.curves("p1"),
+    ...     posterior.answer_curves("p1"),
     ... )
     >>> POLICIES["information"].values(state).round(2)
     array([0.  , 0.13])
     """
 
-    places: IntArray
+    grid_positions: IntArray
     preferences: FloatArray
     available: BoolArray
     weights: FloatArray
-    curves: Curves
+    answer_curves: AnswerCurves
 
 
-def places_of(preferences: FloatArray, nodes: Nodes) -> IntArray:
-    """Return the positions of preferences on `Nodes.grid`, for `PolicyState`."""
-    most, points = nodes.link.people.max_preference, len(nodes.grid)
+def grid_positions(preferences: FloatArray, nodes: ParticipantQuadrature) -> IntArray:
+    """Return the positions of preferences on `ParticipantQuadrature.grid`, for `PolicyState`."""
+    most, points = nodes.link.response_model.max_preference, len(nodes.grid)
     places = np.rint((preferences + most) * ((points - 1) / (2 * most))).astype(np.int64)
     return np.asfortranarray(places)
 
@@ -183,7 +183,7 @@ class Policy(ABC):
     ----------
     reason
         Criterion of the choice; completes the sentence "otherwise ..." in the preregistration.
-    by_answers
+    uses_answers
         Whether the choice depends on the answers so far.
     is_fixed
         Whether the trials are fixed before the study: everybody may be asked the same pairs, each
@@ -193,7 +193,7 @@ class Policy(ABC):
     --------
     >>> class LargestRange(Policy):
     ...     reason = "by the range of the models' preferences"
-    ...     by_answers = False
+    ...     uses_answers = False
     ...     def values(self, state):
     ...         return np.ptp(state.preferences, axis=1)
     >>> LargestRange().reason in LargestRange().describe(PolicyOptions())
@@ -201,14 +201,14 @@ class Policy(ABC):
     """
 
     reason: ClassVar[str]
-    by_answers: ClassVar[bool] = True
+    uses_answers: ClassVar[bool] = True
     is_fixed: ClassVar[bool] = False
 
     @abstractmethod
     def values(self, state: PolicyState) -> FloatArray:
         """Return the value of each pair, shape (N,), in any unit; minus infinity for never."""
 
-    def in_block(
+    def values_in_block(
         self, state: PolicyState, best: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
         """Return the values of pairs given the pairs that the block has already.
@@ -229,7 +229,7 @@ class Policy(ABC):
         """
         return values
 
-    def at_random(self, epsilon: float) -> float:
+    def random_share(self, epsilon: float) -> float:
         """Return the share of trials that are drawn uniformly, given the plan's epsilon."""
         return epsilon
 
@@ -240,7 +240,8 @@ class Policy(ABC):
             f"nobody was asked; otherwise {self.reason}: from the {options.shortlist} pairs of "
             "greatest value v, with probability proportional to "
             f"exp(v / {options.temperature:g}). Within a block values decrease by "
-            f"{options.repeats:.0%} of the share of a pair's words that the block already contains."
+            f"{options.repetition_penalty:.0%} of the share of a pair's words that the block "
+            "already contains."
         )
 
 
@@ -258,28 +259,32 @@ class Information(Policy):
         P_m is integrated over what is known of the participant (Cavagnaro, Myung, Pitt and Kujala
         2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011, arXiv 1112.5745).
         """
-        mixed = np.zeros((state.curves.shape[1], len(state.places)), dtype=np.float32)
-        within = np.zeros(len(state.places), dtype=np.float32)
-        entropies = -(state.curves * np.log(state.curves)).sum(axis=1)
+        mixed = np.zeros(
+            (state.answer_curves.shape[1], len(state.grid_positions)), dtype=np.float32
+        )
+        within = np.zeros(len(state.grid_positions), dtype=np.float32)
+        entropies = -(state.answer_curves * np.log(state.answer_curves)).sum(axis=1)
         for m in np.flatnonzero(state.weights > 1e-9):
-            weight, places = np.float32(state.weights[m]), state.places[:, m]
+            weight, places = np.float32(state.weights[m]), state.grid_positions[:, m]
             for answer in range(len(mixed) - 1):  # the last follows from the others
-                mixed[answer] += (weight * state.curves[m, answer])[places]
+                mixed[answer] += (weight * state.answer_curves[m, answer])[places]
             within += (weight * entropies[m])[places]
         mixed[-1] = state.weights.sum() - mixed[:-1].sum(axis=0)
         np.maximum(mixed, 1e-12, out=mixed)
         return np.asarray(-(mixed * np.log(mixed)).sum(axis=0) - within, dtype=np.float64)
 
-    def in_block(
+    def values_in_block(
         self, state: PolicyState, best: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
         """Return the information of one answer more, given the block's answers so far."""
         models = np.arange(len(state.weights))
         outcomes = state.weights[None]
         for pair in chosen:
-            outcomes = _outcomes(outcomes, state.curves[models, :, state.places[pair]])
+            outcomes = _outcomes(
+                outcomes, state.answer_curves[models, :, state.grid_positions[pair]]
+            )
         mass = outcomes.sum(axis=1)
-        probabilities = state.curves[models, :, state.places[best]]  # L, M, C
+        probabilities = state.answer_curves[models, :, state.grid_positions[best]]  # L, M, C
         after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], probabilities, optimize=True)
         mixed = -(after * np.log(np.maximum(after, 1e-12))).sum(axis=2)
         entropies = -(probabilities * np.log(probabilities)).sum(axis=2)  # L, M
@@ -296,13 +301,13 @@ class AtRandom(Policy):
     """Every pair is equally likely."""
 
     reason = "at random"
-    by_answers = False
+    uses_answers = False
 
     def values(self, state: PolicyState) -> FloatArray:
         """Return 0 for all pairs."""
-        return np.zeros(len(state.places))
+        return np.zeros(len(state.grid_positions))
 
-    def at_random(self, epsilon: float) -> float:
+    def random_share(self, epsilon: float) -> float:
         """Return 1."""
         return 1.0
 
@@ -315,14 +320,14 @@ class InOrder(Policy):
     """The order of the pool, the same for everybody: a fixed study."""
 
     reason = "in a fixed order"
-    by_answers = False
+    uses_answers = False
     is_fixed = True
 
     def values(self, state: PolicyState) -> FloatArray:
         """Return values that decrease so fast along the pool that chance plays no role."""
-        return -1e9 * np.arange(len(state.places), dtype=np.float64)
+        return -1e9 * np.arange(len(state.grid_positions), dtype=np.float64)
 
-    def at_random(self, epsilon: float) -> float:
+    def random_share(self, epsilon: float) -> float:
         """Return 0."""
         return 0.0
 
@@ -359,42 +364,42 @@ class PolicyOptions:
         Share of trials that are drawn uniformly; 1 for the policy ``random``, 0 for ``fixed``.
     temperature
         Differences in value below it hardly matter; in the policy's unit, nats for information.
-    block
+    block_size
         Number of trials issued at once.
     shortlist
         Number of best pairs that are compared closely; at least the size of a block.
-    repeats
+    repetition_penalty
         Share by which a positive value decreases if the block already contains all words of a pair.
 
     Examples
     --------
-    >>> PolicyOptions().policy, PolicyOptions().at_random
+    >>> PolicyOptions().policy, PolicyOptions().random_share
     ('information', 0.1)
-    >>> PolicyOptions("random").at_random
+    >>> PolicyOptions("random").random_share
     1.0
     """
 
     policy: Annotated[str, validate_choice(POLICIES, "policy")] = "information"
     epsilon: Annotated[float, Field(ge=0, le=1)] = 0.1
     temperature: Annotated[float, Field(gt=0, le=100)] = 0.002
-    block: Annotated[int, Field(ge=1, le=_MOST_BLOCK)] = 5
+    block_size: Annotated[int, Field(ge=1, le=_MOST_BLOCK)] = 5
     shortlist: PositiveInt = 500
-    repeats: Annotated[float, Field(ge=0, le=1)] = 0.5
+    repetition_penalty: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property
-    def by(self) -> Policy:
+    def implementation(self) -> Policy:
         """The policy itself."""
         return POLICIES[self.policy]
 
     @property
-    def at_random(self) -> float:
+    def random_share(self) -> float:
         """The share of trials that this policy draws uniformly."""
-        return self.by.at_random(self.epsilon)
+        return self.implementation.random_share(self.epsilon)
 
 
 def acquisition(options: PolicyOptions, state: PolicyState) -> FloatArray:
     """Return the policy's value of each pair, shape (N,); minus infinity if it may not be asked."""
-    return np.where(state.available, options.by.values(state), -np.inf)
+    return np.where(state.available, options.implementation.values(state), -np.inf)
 
 
 def choose_block(
@@ -427,7 +432,7 @@ def choose_block(
     Greedy choice by joint information is within 1 - 1/e of the best block where answers are
     independent given the model (Krause and Guestrin 2005); the participant's slope and leaning,
     which the block's answers share, are held at what is known before it, so that it is a heuristic
-    here. Of the answers that a block may get, the 128 likeliest are followed.
+    here. Of the answers that a block may get, the 128 most_probable are followed.
 
     Examples
     --------
@@ -435,37 +440,38 @@ def choose_block(
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5], [-2.0, 1.0]])
     >>> state = PolicyState(
-    ...     places_of(preferences, posterior.nodes),
+    ...     grid_positions(preferences, posterior.quadrature),
     ...     preferences,
     ...     np.array([True, True, True]),
     ...     posterior.weights,
-    ...     posterior.curves("p1"),
+    ...     posterior.answer_curves("p1"),
     ... )
-    >>> pairs, propensities = choose_block(PolicyOptions(block=2), state, np.random.default_rng(1))
+    >>> options, rng = PolicyOptions(block_size=2), np.random.default_rng(1)
+    >>> pairs, propensities = choose_block(options, state, rng)
     >>> sorted(pairs)
     [1, 2]
     """
-    policy = options.by
+    policy = options.implementation
     values = acquisition(options, state) if values is None else values
     available = ~np.isneginf(values)
     state = replace(state, available=available)
     chosen: list[int] = []
     propensities: list[float] = []
-    size = min(max(options.shortlist, options.block), int(np.isfinite(values).sum()))
-    if options.at_random == 1:
+    size = min(max(options.shortlist, options.block_size), int(np.isfinite(values).sum()))
+    if options.random_share == 1:
         size = 0
     best = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
     near = values[best]
-    for _ in range(min(options.block, int(available.sum()))):
+    for _ in range(min(options.block_size, int(available.sum()))):
         if chosen:
-            near = policy.in_block(state, best, values[best], chosen)
-        share_kept = 1 - options.repeats * _repeated(best, chosen, words)
+            near = policy.values_in_block(state, best, values[best], chosen)
+        share_kept = 1 - options.repetition_penalty * _repeated(best, chosen, words)
         penalised = np.where(near > 0, near * share_kept, near)
         left = available[best]
         distribution = np.zeros(len(best))
         if left.any():
             distribution[left] = softmax(penalised[left] / options.temperature)
-        share = options.at_random if left.any() else 1.0
+        share = options.random_share if left.any() else 1.0
         if rng.random() < share:
             pair = int(rng.choice(np.flatnonzero(available)))
         else:
@@ -480,7 +486,7 @@ def choose_block(
     return chosen, propensities
 
 
-def _outcomes(outcomes: FloatArray, probabilities: Curves) -> FloatArray:
+def _outcomes(outcomes: FloatArray, probabilities: AnswerCurves) -> FloatArray:
     """Return the joint weights of answers so far and models, shape (R, M), one answer later.
 
     Parameters

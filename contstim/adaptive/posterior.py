@@ -18,7 +18,7 @@ from contstim.settings import TupleFromList, settings
 _FARTHEST = 30.0  # logits beyond which a choice is certain but for lapses
 _STEP = 0.0025  # of the tabled curve, whose error is below 1e-7
 #: Of a quadrature's nodes, in standard deviations of the narrowest posterior. The relative error of
-#: one person's integral is about 2 exp(-2 pi² / 1.3²) = 2e-5 (see `Nodes`).
+#: one person's integral is about 2 exp(-2 pi² / 1.3²) = 2e-5 (see `ParticipantQuadrature`).
 _SPACING = 1.3
 _REACH = 5.5  # of the outermost nodes, in standard deviations over people
 _TRIALS = 200  # of each person, unless said
@@ -26,7 +26,7 @@ _MOST_POINTS = 200_000  # median slopes, nodes and answers: beyond, choosing tak
 _GRID = 257  # points of the curves from which trials are chosen
 _TINY = 1e-12
 
-Curves = NDArray[np.float32]
+AnswerCurves = NDArray[np.float32]
 
 #: The thresholds of six ratings, logits: where people became confident and very confident in the
 #: second experiment of Golan et al. (2023), by ``experiments/adaptive/ratings.py``.
@@ -64,13 +64,13 @@ class Link:
     Examples
     --------
     >>> six = Link(thresholds=SIX_POINT)
-    >>> six.n_answers, six.answer_of(-2.5), six.answer_of(1.5)
+    >>> six.n_answers, six.encode_rating(-2.5), six.encode_rating(1.5)
     (6, 0, 4)
     >>> Link().n_answers
     2
     """
 
-    people: ResponseModel = ResponseModel()
+    response_model: ResponseModel = ResponseModel()
     slopes: TupleFromList[float] = (0.3, 0.45, 0.65, 0.91, 1.3, 1.9, 2.7)
     slope_weights: TupleFromList[float] = ()
     thresholds: TupleFromList[float] = ()
@@ -101,7 +101,7 @@ class Link:
         """The number C of different answers, from sure of sentence 1 on."""
         return 2 * len(self.thresholds) + 2
 
-    def answer_of(self, rating: float) -> int:
+    def encode_rating(self, rating: float) -> int:
         """Return the number of a rating between -2.5 and 2.5, from 0.
 
         Raises
@@ -119,7 +119,7 @@ class Link:
             )
         return round(place)
 
-    def weights_of(self, n_models: int) -> FloatArray:
+    def prior_weights(self, n_models: int) -> FloatArray:
         """Return the prior weights of the models, shape (M,), sum 1.
 
         Raises
@@ -135,7 +135,7 @@ class Link:
         return np.asarray(prior / prior.sum())
 
 
-class Nodes:
+class ParticipantQuadrature:
     """The quadrature over a person's slope and leaning, H values of the median slope at once.
 
     Parameters
@@ -174,7 +174,7 @@ class Nodes:
     """
 
     def __init__(self, link: Link, trials: int = _TRIALS) -> None:
-        people = link.people
+        people = link.response_model
         self.link, self.trials = link, trials
         self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
         self._curve = _logistic_normal(people.item_sd)
@@ -189,7 +189,7 @@ class Nodes:
             )
         z, side = (part.ravel() for part in np.meshgrid(along, across, indexing="ij"))
         self.slopes = np.array(link.slopes)[:, None] * np.exp(people.slope_sd * z)
-        self.leanings = people.side_sd * side
+        self.side_biases = people.side_sd * side
         weights = np.exp(-(z**2 + side**2) / 2)
         self.weights = weights / weights.sum()
         prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
@@ -197,7 +197,7 @@ class Nodes:
 
     def _spacings(self) -> tuple[float, float]:
         """Return the nodes' spacings along slope and leaning, see the notes; 0: one node."""
-        people = self.link.people
+        people = self.link.response_model
         x = np.arange(-_FARTHEST, _FARTHEST, 8 * _STEP)
         probabilities = self.probabilities(x)
         slopes = np.gradient(probabilities, x, axis=0)
@@ -212,7 +212,7 @@ class Nodes:
 
     def probabilities(self, leaning: FloatArray) -> FloatArray:
         """Return the probability of each answer, shape (..., C), at leanings, logits."""
-        people, n = self.link.people, self.link.n_answers
+        people, n = self.link.response_model, self.link.n_answers
         above = self._passes(leaning[..., None] - self._cuts)
         ends = np.ones((*above.shape[:-1], 1))
         both = np.concatenate([ends, above, 0 * ends], axis=-1)
@@ -241,8 +241,8 @@ class Nodes:
         array
             Shape (..., M, H, K).
         """
-        people, n = self.link.people, self.link.n_answers
-        leaning = preferences[..., None, None] * self.slopes + self.leanings
+        people, n = self.link.response_model, self.link.n_answers
+        leaning = preferences[..., None, None] * self.slopes + self.side_biases
         above: FloatArray | float
         below: FloatArray | float
         if answers.ndim:
@@ -279,10 +279,10 @@ class Nodes:
     @property
     def grid(self) -> FloatArray:
         """Preferences at which `curves` are given, shape (G,)."""
-        most = self.link.people.max_preference
+        most = self.link.response_model.max_preference
         return np.linspace(-most, most, _GRID)
 
-    def curves(self, state: FloatArray, slope_weights: FloatArray) -> Curves:
+    def answer_curves(self, state: FloatArray, slope_weights: FloatArray) -> AnswerCurves:
         """Return P(answer | model) of a person at the preferences of `grid`.
 
         Parameters
@@ -303,9 +303,9 @@ class Nodes:
         return np.asarray(flat.reshape(*flat.shape[:-1], *table.shape[1:]))
 
     @cached_property
-    def _table(self) -> Curves:
+    def _table(self) -> AnswerCurves:
         """Return P(answer) at each node and preference of the grid, shape (H K, C, G)."""
-        leaning = self.slopes[..., None] * self.grid + self.leanings[:, None]
+        leaning = self.slopes[..., None] * self.grid + self.side_biases[:, None]
         probabilities = self.probabilities(leaning.reshape(-1, _GRID))
         return np.ascontiguousarray(probabilities.swapaxes(-1, -2), dtype=np.float32)
 
@@ -346,7 +346,7 @@ class ModelPosterior:
     Raises
     ------
     InputError
-        As `Nodes` does.
+        As `ParticipantQuadrature` does.
 
     Notes
     -----
@@ -359,15 +359,15 @@ class ModelPosterior:
     --------
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> for person in ("p1", "p2", "p3"):  # all choose the right-hand sentence, as model 1 prefers
-    ...     _ = posterior.add(person, np.array([1.5, -1.5]), answer=1)
+    ...     _ = posterior.add_answer(person, np.array([1.5, -1.5]), answer=1)
     >>> posterior.weights.round(2)
     array([0.95, 0.05])
     """
 
     def __init__(self, link: Link, n_models: int, trials: int = _TRIALS) -> None:
-        self.nodes = _nodes(link, trials)
+        self.quadrature = _nodes(link, trials)
         self.n_models = n_models
-        self._log_prior = _log(link.weights_of(n_models))
+        self._log_prior = _log(link.prior_weights(n_models))
         self.log_likelihood = np.zeros((n_models, len(link.slopes)))  # given the median slopes
         self._people: dict[Hashable, FloatArray] = {}
         self._counts: Counter[Hashable] = Counter()
@@ -376,7 +376,7 @@ class ModelPosterior:
         weights = ", ".join(f"{weight:.3f}" for weight in self.weights)
         return f"<{type(self).__name__} after {self.n_answers} answers: {weights}>"
 
-    def add(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
+    def add_answer(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
         """Take an answer in, and return log P(answer | model, answers before), shape (M,).
 
         Parameters
@@ -387,22 +387,22 @@ class ModelPosterior:
             g of the pair under the models, shape (M,), as it stood on the screen: log p(right-hand
             sentence) - log p(left-hand sentence), for a person's leaning is to a side.
         answer
-            Its number, from `Link.answer_of`, 0 for sure of the left-hand sentence.
+            Its number, from `Link.encode_rating`, 0 for sure of the left-hand sentence.
 
         Raises
         ------
         InputError
             If the participant has `trials` answers already.
         """
-        if self._counts[participant] == self.nodes.trials:
+        if self._counts[participant] == self.quadrature.trials:
             raise InputError(
-                f"participant {participant!r} has {self.nodes.trials} answers, for which the "
+                f"participant {participant!r} has {self.quadrature.trials} answers, for which the "
                 "posterior's nodes were laid; give more trials when it is made"
             )
         self._counts[participant] += 1
         before = self.log_evidence
-        state, log_probability = self.nodes.update(
-            self.person(participant), np.asarray(preferences), np.asarray(answer)
+        state, log_probability = self.quadrature.update(
+            self.participant_state(participant), np.asarray(preferences), np.asarray(answer)
         )
         self._people[participant] = state
         self.log_likelihood = self.log_likelihood + log_probability
@@ -413,15 +413,15 @@ class ModelPosterior:
         """How many answers were taken in."""
         return self._counts.total()
 
-    def person(self, participant: Hashable) -> FloatArray:
+    def participant_state(self, participant: Hashable) -> FloatArray:
         """Return a person's state, shape (M, H, K); for somebody new that of all people."""
-        shape = (*self.log_likelihood.shape, len(self.nodes.weights))
-        return self._people.get(participant, np.broadcast_to(self.nodes.weights, shape))
+        shape = (*self.log_likelihood.shape, len(self.quadrature.weights))
+        return self._people.get(participant, np.broadcast_to(self.quadrature.weights, shape))
 
     @property
     def log_evidence(self) -> FloatArray:
         """Log p(answers | model), shape (M,)."""
-        joint = self.log_likelihood + self.nodes.log_prior
+        joint = self.log_likelihood + self.quadrature.log_prior
         most = joint.max(axis=1)  # by hand: SciPy's function takes ten times as long on so few
         return np.asarray(most + np.log(np.exp(joint - most[:, None]).sum(axis=1)))
 
@@ -430,16 +430,16 @@ class ModelPosterior:
         """The posterior weights of the models, shape (M,), sum 1."""
         return softmax(self._log_prior + self.log_evidence)
 
-    def curves(self, participant: Hashable) -> Curves:
-        """Return what a person answers to pairs by g under each model; see `Nodes.curves`."""
-        slopes = softmax(self.log_likelihood + self.nodes.log_prior)
-        return self.nodes.curves(self.person(participant), slopes)
+    def answer_curves(self, participant: Hashable) -> AnswerCurves:
+        """Return P(answer | model) of a participant; see `ParticipantQuadrature`."""
+        slopes = softmax(self.log_likelihood + self.quadrature.log_prior)
+        return self.quadrature.answer_curves(self.participant_state(participant), slopes)
 
 
 @lru_cache(maxsize=8)
-def _nodes(link: Link, trials: int) -> Nodes:
+def _nodes(link: Link, trials: int) -> ParticipantQuadrature:
     """Return the nodes of a link, whose tables many posteriors share."""
-    return Nodes(link, trials)
+    return ParticipantQuadrature(link, trials)
 
 
 def softmax(values: FloatArray) -> FloatArray:

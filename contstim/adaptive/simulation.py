@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
+from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import (
     ChosenTrials,
     Conclusion,
     InterimResult,
     analyse_trials,
-    conclusions_of,
+    draw_conclusions,
 )
 from contstim.adaptive.policies import Pool
 from contstim.arrays import FloatArray
@@ -62,7 +62,7 @@ def simulate(
     -------
     DataFrame
         One row per study: `truth`; `kind` of the conclusion; `model`, the best one, if any;
-        `participants` until then; `minutes` of all of them, anchors included; `likeliest`, the
+        `participants` until then; `minutes` of all of them, anchors included; `most_probable`, the
         model of the largest posterior weight, and that `posterior`; `recovered`, whether it is the
         one that participants follow (False unless there is just one); `false_winner`, whether a
         model is called best that participants do not follow alone.
@@ -79,7 +79,7 @@ def simulate(
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = select_set(scores, n=40, time_limit=5)
     >>> plan = AdaptivePlan(anchors=0, trials=4, stopping=Stopping(participants=5))
-    >>> pool = Pool.of(pairs, scores, plan.link)
+    >>> pool = Pool.from_scores(pairs, scores, plan.link)
     >>> simulate(plan, pool, "contstim:gpt", n_studies=2)[["truth", "kind", "participants"]]
               truth          kind  participants
     0  contstim:gpt  inconclusive             5
@@ -88,7 +88,7 @@ def simulate(
     require_integer("n_studies", n_studies, 1)
     if not seconds > 0:
         raise InputError(f"a trial takes {seconds} seconds; give a number above 0")
-    people = people or plan.link.people
+    people = people or plan.link.response_model
     given = (truth,) if isinstance(truth, str) else truth
     for name in given or ():
         require_known("model", name, pool.models)
@@ -108,7 +108,7 @@ def simulate(
                 "model": best,
                 "participants": conclusion.n_participants,
                 "minutes": trials * seconds / 60,
-                "likeliest": first["model"],
+                "most_probable": first["model"],
                 "posterior": first["posterior"],
                 "recovered": follow == (first["model"],),
                 "false_winner": best != "" and follow != (best,),
@@ -126,7 +126,7 @@ def _preferences(pool: Pool, follow: Sequence[str]) -> FloatArray:
     return np.where(agree, g.mean(axis=1), 0.0)
 
 
-def simulated_answers(
+def simulate_answers(
     conductor: Conductor,
     preferences: FloatArray,
     effects: FloatArray,
@@ -162,9 +162,9 @@ def simulated_answers(
     for person in range(conductor.plan.stopping.participants):
         slope = people.slope * np.exp(people.slope_sd * rng.normal())
         side = people.side_sd * rng.normal()
-        while conductor.left(str(person)):
+        while conductor.n_remaining(str(person)):
             block = conductor.issue(str(person))
-            conductor.record(block)
+            conductor.record_block(block)
             if not block.pairs:
                 return
             pairs, sign = list(block.pairs), np.where(block.swapped_sides, -1.0, 1.0)
@@ -175,7 +175,7 @@ def simulated_answers(
             on_screen = np.where(lapses, at_random, passes.sum(axis=1))
             ratings = (sign * (on_screen / (link.n_answers - 1) * 5 - 2.5)).tolist()
             for pair, rating in zip(block.pairs, ratings, strict=True):
-                conductor.answer(str(person), pair, rating)
+                conductor.record_answer(str(person), pair, rating)
             yield person, block, ratings
 
 
@@ -191,13 +191,13 @@ def _study(
     effects = people.item_sd * rng.normal(size=len(preferences))
     log: list[tuple[float, ...]] = []
     reached: list[Conclusion] = []
-    for person, block, ratings in simulated_answers(conductor, preferences, effects, people, rng):
+    for person, block, ratings in simulate_answers(conductor, preferences, effects, people, rng):
         sign = np.where(block.swapped_sides, -1.0, 1.0)
         for row in zip(block.pairs, sign, sign * ratings, strict=True):
             log.append((person, *row))
-        ended = not conductor.left(str(person))
+        ended = not conductor.n_remaining(str(person))
         if ended and (not plan.stopping.analyses or person + 1 in plan.stopping.analyses):
-            reached = conclusions_of(_chosen_trials(log, pool), plan, every=False) or reached
+            reached = draw_conclusions(_chosen_trials(log, pool), plan, after_each=False) or reached
             if reached and reached[-1].stops:
                 break
     if not reached:
@@ -205,7 +205,7 @@ def _study(
             f"the pool's {len(pool.pairs)} pairs are too few for a participant's {plan.trials} "
             f"trials and {plan.anchors} anchors; give more, or plan fewer trials"
         )
-    return analyse_trials(_chosen_trials(log, pool), plan, every=False), reached[-1]
+    return analyse_trials(_chosen_trials(log, pool), plan, after_each=False), reached[-1]
 
 
 def _chosen_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials:

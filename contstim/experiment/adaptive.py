@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conduct import AdaptivePlan, Block, Conductor
+from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import POLICIES, Pool
 from contstim.design.trials import Layout, design_trials
@@ -164,11 +164,11 @@ def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
         except InputError as error:
             raise InputError(f"{pool}, row {number}: {error}") from None
     try:
-        made = Pool.of(pairs, read_scores(scores), plan.link)
+        made = Pool.from_scores(pairs, read_scores(scores), plan.link)
     except InputError as error:
         reason = str(error)
         raise InputError(reason if str(pool) in reason else f"{pool}: {reason}") from None
-    plan.link.weights_of(len(made.models))
+    plan.link.prior_weights(len(made.models))
     if len(made.models) < 2:
         raise InputError(f"{scores} has {len(made.models)} model; give two or more")
     least = plan.anchors + plan.trials
@@ -218,7 +218,8 @@ class BlockIssuer:
     def __init__(self, study: Study) -> None:
         assert study.adaptive is not None
         self._study, self._plan, self._pool = study, study.adaptive, read_pool(study)
-        package = POLICIES.package(self._plan.choosing.policy)  # whose policy chooses, not ours
+        # Package that provides the policy, empty for the policies of contstim.
+        package = POLICIES.package(self._plan.trial_selection.policy)
         choices_by = asdict(self._plan)
         choices_by.pop("auto_close")  # says nothing of what is chosen
         self._made_by = {
@@ -249,7 +250,7 @@ class BlockIssuer:
 
     def learn(self, connection: sqlite3.Connection) -> None:
         """Take in the answers to a block, if one is due, before anybody waits for the next."""
-        self.conductor(connection).learn()
+        self.conductor(connection).process_answers()
 
     def issue(self, connection: sqlite3.Connection, session: str, now: float) -> None:
         """Choose and store the next block of a session, if one is due.
@@ -257,9 +258,9 @@ class BlockIssuer:
         It is if fewer than two of the session's blocks wait for answers, and trials are left.
         """
         conductor = self.conductor(connection)
-        if not conductor.left(session) or len(conductor.waiting(session)) >= 2:
+        if not conductor.n_remaining(session) or len(conductor.pending_blocks(session)) >= 2:
             return
-        block = conductor.issue(session, conductor.left(session))
+        block = conductor.issue(session, conductor.n_remaining(session))
         first, second = (self._pool.pairs[f"sentence_{k}"] for k in (1, 2))
         trials = [
             [pair, str(first.iloc[pair]), str(second.iloc[pair]), propensity, swapped]
@@ -272,13 +273,13 @@ class BlockIssuer:
             "session": session,
             "issued_at": now,
             "trials": json.dumps(trials, ensure_ascii=False),
-            "available": block.available,
+            "available": block.n_available,
             "version": block.version,
             "skipped_blocks": json.dumps(block.skipped_blocks),
             **self._made_by,
         }
         insert_row(connection, "blocks", row)
-        conductor.record(block)
+        conductor.record_block(block)
         self._note(block)
 
     def conductor(self, connection: sqlite3.Connection) -> Conductor:
@@ -294,7 +295,7 @@ class BlockIssuer:
             made.replay(blocks, self._answers(connection))
             self._conductor = made
         for (session, pair), rating in self._answers(connection).items():
-            self._conductor.answer(session, pair, rating)
+            self._conductor.record_answer(session, pair, rating)
         return self._conductor
 
     def _note(self, block: Block) -> None:
@@ -325,7 +326,7 @@ def _block(row: sqlite3.Row) -> Block:
         participant=row["session"],
         pairs=tuple(one[0] for one in trials),
         propensities=tuple(one[3] for one in trials),
-        available=row["available"],
+        n_available=row["available"],
         version=row["version"],
         swapped_sides=tuple(one[4] for one in trials),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
@@ -374,7 +375,7 @@ class LatestResult:
         if not self._blinded:
             n = result.n_answers
             self._found |= {
-                "lines": [*result.sentences, f"{n} answers to chosen trials"],
+                "lines": [*result.summary, f"{n} answers to chosen trials"],
                 "models": _rows(result.models),
                 "pairs": _rows(result.pairs),
             }

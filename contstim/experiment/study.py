@@ -20,7 +20,7 @@ from contstim.files import digest, json_digest
 from contstim.settings import parse_settings, read_toml
 
 if TYPE_CHECKING:
-    from contstim.adaptive.conduct import AdaptivePlan
+    from contstim.adaptive.conductor import AdaptivePlan
 
 #: Marks the passages of a new study's consent form that the researcher has to write.
 CONSENT_PLACEHOLDER = "[["
@@ -254,7 +254,7 @@ def read_study(folder: str | Path) -> Study:
 def _build_plan(table: object, presentation: Presentation) -> AdaptivePlan:
     """Build the plan of an adaptive study from the table ``[adaptive]``."""
     # Loads pandas, which a study with a fixed design does not need.
-    from contstim.adaptive.conduct import AdaptivePlan
+    from contstim.adaptive.conductor import AdaptivePlan
 
     plan = parse_settings(AdaptivePlan, table, "adaptive")
     if not presentation.is_pair:

@@ -31,10 +31,10 @@ def main() -> None:
     chose = rng.random(TRIALS) < expit(0.5 * g[:, 0] + rng.normal(size=TRIALS))
     posterior = ModelPosterior(LINK, MODELS)
     for t in range(TRIALS):
-        posterior.add(int(who[t]), g[t], int(chose[t]))
-    people = LINK.people
+        posterior.add_answer(int(who[t]), g[t], int(chose[t]))
+    people = LINK.response_model
     slopes = np.array(LINK.slopes)
-    prior = np.log(np.outer(LINK.weights_of(MODELS), [0.5, 0.5])).ravel()
+    prior = np.log(np.outer(LINK.prior_weights(MODELS), [0.5, 0.5])).ravel()
 
     def log_probabilities(
         felt: np.ndarray, z: np.ndarray, side: np.ndarray, u: np.ndarray

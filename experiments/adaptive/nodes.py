@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from contstim.adaptive import SIX_POINT, Link, ModelPosterior
-from contstim.adaptive.posterior import Nodes
+from contstim.adaptive.posterior import ParticipantQuadrature
 from contstim.errors import InputError
 from contstim.response_model import ResponseModel
 
@@ -25,9 +25,11 @@ Floats = NDArray[np.float64]
 PEOPLE = 2
 
 
-def finer(nodes: Nodes, g: Floats, answers: NDArray[np.int64], spacing: float | None) -> float:
+def finer(
+    nodes: ParticipantQuadrature, g: Floats, answers: NDArray[np.int64], spacing: float | None
+) -> float:
     """Return the log evidence of one person's answers, from nodes of a spacing, or half as far."""
-    people = nodes.link.people
+    people = nodes.link.response_model
     axes = []
     for own, sd in zip(nodes._spacings(), (people.slope_sd, people.side_sd), strict=True):
         step = own / 2 if spacing is None else spacing
@@ -47,7 +49,7 @@ def study(rng: np.random.Generator) -> tuple[float, float, float]:
     thresholds = SIX_POINT if rng.random() < 0.5 else ()
     varied = {"slope_sd": rng.uniform(0.2, 1.2), "side_sd": np.exp(rng.uniform(-1.5, 1.5))}
     link = Link(ResponseModel(**varied), slopes=(0.91,), thresholds=thresholds)
-    trials, people = int(rng.integers(5, 120)), link.people
+    trials, people = int(rng.integers(5, 120)), link.response_model
     try:
         posterior = ModelPosterior(link, 2, trials)
     except InputError:  # more nodes than can be
@@ -57,12 +59,12 @@ def study(rng: np.random.Generator) -> tuple[float, float, float]:
         g = np.clip(rng.normal(size=(trials, 2)) * 1.5, -3, 3)
         slope = people.slope * np.exp(people.slope_sd * rng.normal())
         leaning = slope * g[:, 0] + people.side_sd * rng.normal()
-        chances = posterior.nodes.probabilities(leaning)
+        chances = posterior.quadrature.probabilities(leaning)
         answers = np.array([rng.choice(link.n_answers, p=own / own.sum()) for own in chances])
         for preferences, answer in zip(g, answers, strict=True):
-            posterior.add(person, preferences, int(answer))
+            posterior.add_answer(person, preferences, int(answer))
         for sums, spacing in ((finely, None), (coarsely, 0.5)):
-            sums += [finer(posterior.nodes, g[:, m], answers, spacing) for m in range(2)]
+            sums += [finer(posterior.quadrature, g[:, m], answers, spacing) for m in range(2)]
     factor = float(np.subtract(*finely))
     error = float(np.subtract(*posterior.log_evidence)) - factor
     return abs(error), abs(float(np.subtract(*coarsely)) - factor), factor

@@ -9,12 +9,12 @@ entered at least ten participants before, five more are anchors that everybody i
 answers that agree with the first model come faster. Participants enter one after the other and
 ten are at it at once.
 
-Protected: the confidence sequences of `contstim.adaptive.conclusions`, participants as units in
-the order in which they entered, chosen trials alone. Unprotected: after every answer, in the order
-in which answers arrive, a z-test of two models' accuracies over all trials, as though trials were
-independent, corrected for the number of models. Both look after every answer. A false winner is a
-model that is ever called best. Coverage is that of the running means of what was to be expected
-of the people and pairs asked, at all times at once and for all three pairs of models.
+Protected: the confidence sequences of `contstim.adaptive.apply_stopping_rule`, participants as
+units in the order in which they entered, chosen trials alone. Unprotected: after every answer, in
+the order in which answers arrive, a z-test of two models' accuracies over all trials, as though
+trials were independent, corrected for the number of models. Both look after every answer. A false
+winner is a model that is ever called best. Coverage is that of the running means of what was to be
+expected of the people and pairs asked, at all times at once and for all three pairs of models.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binomtest, norm
 
-from contstim.adaptive.policies import places_of
-from contstim.adaptive.posterior import Link, Nodes, softmax
-from contstim.adaptive.sequences import asymptotic_sequence
+from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
+from contstim.adaptive.policies import grid_positions
+from contstim.adaptive.posterior import Link, ParticipantQuadrature, softmax
 from contstim.response_model import ResponseModel
 
 Floats = NDArray[np.float64]
@@ -43,19 +43,19 @@ ALPHAS = (0.05, 0.01)
 def chunk(truth: str, n: int, rng: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
     """Simulate n studies and return whether each has a false winner, or ever fails to cover."""
     people, link = ResponseModel(), Link(slopes=(0.91,))
-    nodes = Nodes(link, trials=TRIALS)
+    nodes = ParticipantQuadrature(link, trials=TRIALS)
     common, own = rng.normal(size=(POOL + ANCHORS, 1)), rng.normal(size=(POOL + ANCHORS, 3))
     g = np.clip(own * 1.3, -3, 3)
     felt = np.zeros(POOL + ANCHORS)
     if truth == "tied":
         g[:, :2] = np.clip(common + own[:, :1] * [1.0, -1.0], -3, 3)
         felt = g[:, :2].mean(axis=1)
-    places, rows = places_of(g[:POOL], nodes), np.arange(n)
+    places, rows = grid_positions(g[:POOL], nodes), np.arange(n)
     effects = people.item_sd * rng.normal(size=(n, POOL + ANCHORS)).astype(np.float32)
     available = np.ones((n, POOL), dtype=bool)
     evidence = np.zeros((n, PARTICIPANTS, 3))
     start = np.broadcast_to(nodes.weights, (n, 3, 1, len(nodes.weights)))
-    grid_curves = nodes.curves(start[:1], np.ones((1, 3, 1)))[0, 0, 1]
+    grid_curves = nodes.answer_curves(start[:1], np.ones((1, 3, 1)))[0, 0, 1]
     entropy = -(grid_curves * np.log(grid_curves) + (1 - grid_curves) * np.log1p(-grid_curves))
     right = np.zeros((n, PARTICIPANTS, TRIALS + ANCHORS, 3), dtype=np.float32)
     expected = np.zeros((n, PARTICIPANTS, 3), dtype=np.float32)
@@ -113,7 +113,7 @@ def _protected(means: Floats, expected: Floats, found: dict[str, NDArray[np.bool
         for i, j in PAIRS:
             difference = means[..., i] - means[..., j]
             to_expect = (expected[..., i] - expected[..., j]).cumsum(axis=1) / count
-            low, high = asymptotic_sequence(difference.astype(np.float64), level)
+            low, high = asymptotic_confidence_sequence(difference.astype(np.float64), level)
             above[:, :, i, j], above[:, :, j, i] = low > 0, high < 0
             missed |= ((low > to_expect) | (high < to_expect)).any(axis=1)
         wins = above.sum(axis=3) == 2

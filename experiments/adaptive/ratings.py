@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from contstim.adaptive.posterior import Link, Nodes
+from contstim.adaptive.posterior import Link, ParticipantQuadrature
 from contstim.response_model import ResponseModel
 
 
@@ -36,7 +36,7 @@ def main() -> None:
 
     def probabilities(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         thresholds = tuple(np.cumsum(np.exp(theta)).tolist())
-        link = Nodes(Link(people, thresholds=thresholds), trials=1)
+        link = ParticipantQuadrature(Link(people, thresholds=thresholds), trials=1)
         mean = np.zeros((len(g), 6))
         for z, weight in zip(nodes, weights, strict=True):
             for side, also in zip(nodes, weights, strict=True):

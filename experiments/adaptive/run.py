@@ -30,7 +30,7 @@ from scipy.special import expit, ndtr
 from scipy.stats import binomtest
 
 from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
-from contstim.adaptive.simulation import simulated_answers
+from contstim.adaptive.simulation import simulate_answers
 from contstim.drawing import save_figure, series_colour
 from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
 from contstim.selection import read_scores
@@ -147,7 +147,7 @@ def identify(
     pairs = pd.DataFrame({"sentence_1": "a" + numbers, "sentence_2": "b" + numbers})
     pool = Pool(pairs, tuple(f"model {m}" for m in range(g.shape[1])), g, g)
     plan = AdaptivePlan(
-        PolicyOptions(policy, block=1),
+        PolicyOptions(policy, block_size=1),
         Link(slopes=_SLOPES, prior=truth.prior),
         Stopping(participants=n_trials // _EACH),
         trials=_EACH,
@@ -158,11 +158,11 @@ def identify(
         right, rng = study % g.shape[1], np.random.default_rng([seed, study])
         conductor = Conductor(replace(plan, seed=study), pool)
         effects = truth.people.item_sd * rng.normal(size=len(g))
-        told = simulated_answers(
+        told = simulate_answers(
             conductor, truth.felt(g[:, right]), effects, truth.people, rng, truth.curve
         )
         for trial, _ in enumerate(told):
-            conductor.learn()
+            conductor.process_answers()
             named[trial] += conductor.weights.argmax() == right
     return named
 

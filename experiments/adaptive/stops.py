@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr
 from scipy.stats import binomtest, nct, t
 
-from contstim.adaptive.sequences import asymptotic_sequence
+from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
 from contstim.evaluation.group_sequential import (
     SPENDING,
     alpha_spent,
@@ -170,7 +170,7 @@ def ever_table(studies: int) -> pd.DataFrame:
     for name, values in shapes(rng, (studies, 1000)).items():
         row = {"people": name}
         for start in STARTS:
-            low, high = asymptotic_sequence(values, ALPHA, start=start)
+            low, high = asymptotic_confidence_sequence(values, ALPHA, start=start)
             row[f"from {start}"] = said(((low > 0) | (high < 0)).any(axis=1).sum(), studies)
         rows.append(row)
         print(row, flush=True)
@@ -231,7 +231,7 @@ def people_table(studies: int) -> pd.DataFrame:
                 last = np.array(looks)[first]
                 power = outside[np.arange(len(z)), first].mean()
                 rule[difference] = f"{last.mean():.1f} of {looks[-1]}, power {power:.2f}"
-        after = ahead(*asymptotic_sequence(values, ALPHA))
+        after = ahead(*asymptotic_confidence_sequence(values, ALPHA))
         rows.setdefault("confidence sequence", {})[difference] = (
             f"{np.minimum(after, 300).mean():.1f}, median {np.median(after):.0f}, "
             f"80 % by {np.quantile(after, 0.8):.0f}"

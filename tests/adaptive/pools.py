@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions, Pool
 from contstim.adaptive.posterior import Link
 
 PLAN = AdaptivePlan(
-    choosing=PolicyOptions(block=3),
+    trial_selection=PolicyOptions(block_size=3),
     link=Link(slopes=(0.5, 1.5)),
     anchors=5,
     trials=9,
@@ -24,4 +24,4 @@ def make_pool(n=60, models=3, seed=0):
         rng.normal(size=(2 * n, models)), index=names, columns=list("abc")[:models]
     )
     pairs = pd.DataFrame({"sentence_1": names[:n], "sentence_2": names[n:]})
-    return Pool.of(pairs, scores, PLAN.link)
+    return Pool.from_scores(pairs, scores, PLAN.link)

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from contstim.adaptive.conduct import AdaptivePlan
-from contstim.adaptive.interim import conclusions, interim_analysis, person_means
+from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
+from contstim.adaptive.conductor import AdaptivePlan
+from contstim.adaptive.interim import apply_stopping_rule, interim_analysis, participant_means
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link, ModelPosterior
-from contstim.adaptive.sequences import asymptotic_sequence
 from contstim.errors import InputError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.stopping import Stopping
@@ -49,35 +49,37 @@ def test_models_that_choose_alike_are_not_told_apart():
     assert all(one.kind != "best" for one in found.conclusions)
     last = found.pairs.set_index(["model_1", "model_2"])["differs"]
     assert last.to_dict() == {("a", "b"): True, ("a", "twin"): True, ("b", "twin"): False}
-    assert found.n_counted == 20
+    assert found.n_used_answers == 20
     accuracy = found.models.set_index("model")["accuracy"]
     assert accuracy["b"] == accuracy["twin"] > 0.7
 
 
 def test_the_best_model_has_the_published_intervals():
     person, scores = answers((0.9, 0.5, 0.4), 60, 30)
-    found = conclusions(person, scores, ["a", "b", "c"], Stopping())
+    found = apply_stopping_rule(person, scores, ["a", "b", "c"], Stopping())
     kinds = [one.kind for one in found]
     first = kinds.index("best")
     assert set(kinds[:first]) == {"continue"}
     assert found[first].models == ("a",)
     assert found[first].text.endswith(f"all others, after {first + 1} participants")
-    means = person_means(person, scores)
-    lower, upper = asymptotic_sequence(means[:, 0] - means[:, 1], 2 * 0.05 / 3)
+    means = participant_means(person, scores)
+    lower, upper = asymptotic_confidence_sequence(means[:, 0] - means[:, 1], 2 * 0.05 / 3)
     row = found[first].pairs.iloc[0]
     assert (row["low"], row["high"]) == (lower[first], upper[first])
-    last = conclusions(person, scores, ["a", "b", "c"], Stopping(), every=False)
+    last = apply_stopping_rule(person, scores, ["a", "b", "c"], Stopping(), after_each=False)
     assert [one.kind for one in last] == kinds[-1:]
 
 
 def test_equal_models_are_equivalent_and_others_inconclusive():
     person, scores = answers((0.85, 0.3), 80, 40)
-    found = conclusions(person, scores[:, [0, 0, 1]], ["a", "twin", "c"], Stopping(margin=0.2))
+    found = apply_stopping_rule(
+        person, scores[:, [0, 0, 1]], ["a", "twin", "c"], Stopping(margin=0.2)
+    )
     assert found[-1].kind == "equivalent"
     assert found[-1].models == ("a", "twin")
     person, scores = answers((0.6, 0.58), 40, 10)
     stopping = Stopping(margin=0.001, participants=40)
-    kinds = [one.kind for one in conclusions(person, scores, ["a", "b"], stopping)]
+    kinds = [one.kind for one in apply_stopping_rule(person, scores, ["a", "b"], stopping)]
     assert kinds == ["continue"] * 39 + ["inconclusive"]
 
 
@@ -153,10 +155,10 @@ def test_the_posterior_is_that_of_the_answers_one_by_one():
     sd = scores.to_numpy().std(axis=0)
     for row in choices.itertuples():
         g = (scores.loc[row.sentence_2] - scores.loc[row.sentence_1]).to_numpy() / sd
-        posterior.add(row.participant, np.clip(g, -3, 3), int(row.rating > 0))
+        posterior.add_answer(row.participant, np.clip(g, -3, 3), int(row.rating > 0))
     np.testing.assert_allclose(found.models["posterior"], posterior.weights, atol=1e-9)
-    assert found.n_counted == 48
-    assert found.models["log_e_against"].iloc[0] > found.models["log_e_against"].iloc[1]
+    assert found.n_used_answers == 48
+    assert found.models["log_e_value"].iloc[0] > found.models["log_e_value"].iloc[1]
 
 
 def test_swapping_sentences_and_sides_changes_nothing():
@@ -192,7 +194,7 @@ def test_fillers_and_catch_trials_do_not_count(name):
     ]
     columns = ["participant", "sentence_1", "sentence_2", "condition", "rating"]
     stopping = Stopping(analyses=(6, 12), participants=12)
-    plan = AdaptivePlan(choosing=PolicyOptions(policy="fixed"), trials=4, stopping=stopping)
+    plan = AdaptivePlan(trial_selection=PolicyOptions(policy="fixed"), trials=4, stopping=stopping)
     found = interim_analysis(pd.DataFrame(rows, columns=columns), scores, plan)
     assert found.pairs["difference"].tolist() == [1.0]
     assert found.n_answers == 48
@@ -202,7 +204,7 @@ def test_fillers_and_catch_trials_do_not_count(name):
 def test_prespecified_analyses_conclude_at_their_numbers():
     person, scores = answers((0.8, 0.5, 0.3), 40, 20, 5)
     plan = Stopping(analyses=(10, 20, 40), participants=40)
-    found = conclusions(person, scores, ["a", "b", "c"], plan)
+    found = apply_stopping_rule(person, scores, ["a", "b", "c"], plan)
     kinds = [one.kind for one in found]
     assert kinds[:9] == ["continue"] * 9
     assert found[0].text == "continue: the first analysis is after 10 participants"
@@ -212,7 +214,7 @@ def test_prespecified_analyses_conclude_at_their_numbers():
     assert found[-1].text.endswith(f"after {first} participants")
     person, scores = answers((0.6, 0.6), 60, 20, 8)
     plan = Stopping(analyses=(20, 40, 60), participants=60, margin=0.01)
-    assert conclusions(person, scores, ["a", "b"], plan)[-1].kind == "inconclusive"
+    assert apply_stopping_rule(person, scores, ["a", "b"], plan)[-1].kind == "inconclusive"
 
 
 @pytest.mark.parametrize("chances", [(0.72, 0.5), (0.72, 0.5, 0.5)])
@@ -221,7 +223,7 @@ def test_p_values_are_below_the_level_where_models_differ(chances):
     seen = []
     for seed in range(12):
         person, scores = answers(chances, 30, 4, seed)
-        found = conclusions(person, scores, list("abc")[: len(chances)], stopping)
+        found = apply_stopping_rule(person, scores, list("abc")[: len(chances)], stopping)
         assert found[0].pairs["p"].isna().all()  # before the first analysis
         for n in (10, 20, 30):
             pairs = found[n - 1].pairs
@@ -237,7 +239,8 @@ def test_a_shared_item_is_not_new_evidence_from_each_participant():
     scores = np.stack([right, ~right], axis=1).astype(float)
     plan = Stopping(analyses=(15, 30), participants=30)
     alone, crossed = (
-        conclusions(person, scores, ["a", "b"], plan, item=which)[-1] for which in (None, item)
+        apply_stopping_rule(person, scores, ["a", "b"], plan, item=which)[-1]
+        for which in (None, item)
     )
     assert (alone.kind, crossed.kind) == ("best", "inconclusive")
 
@@ -255,8 +258,8 @@ def test_unusable_choices_are_refused():
             interim_analysis(table, scores, plan)
         assert message in str(error.value)
     with pytest.raises(InputError, match="1 model cannot be compared with others"):
-        conclusions(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
+        apply_stopping_rule(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
     with pytest.raises(InputError, match="there are no answers; wait for some"):
-        conclusions(np.zeros(0, dtype=int), np.zeros((0, 2)), ["a", "b"], Stopping())
+        apply_stopping_rule(np.zeros(0, dtype=int), np.zeros((0, 2)), ["a", "b"], Stopping())
     with pytest.raises(InputError, match="participant 1 has no answer; leave them out"):
-        conclusions(np.array([0, 2]), np.zeros((2, 2)), ["a", "b"], Stopping())
+        apply_stopping_rule(np.array([0, 2]), np.zeros((2, 2)), ["a", "b"], Stopping())

@@ -13,9 +13,9 @@ from contstim.adaptive.policies import (
     PolicyState,
     Pool,
     choose_block,
-    places_of,
+    grid_positions,
 )
-from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
+from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, ParticipantQuadrature
 from contstim.errors import InputError
 
 
@@ -23,21 +23,24 @@ def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
     rng = np.random.default_rng(seed)
     posterior = ModelPosterior(Link(thresholds=thresholds), models, trials=10)
     for _ in range(4):
-        answer = int(rng.integers(posterior.nodes.link.n_answers))
-        posterior.add("a", rng.uniform(-2, 2, models), answer)
+        answer = int(rng.integers(posterior.quadrature.link.n_answers))
+        posterior.add_answer("a", rng.uniform(-2, 2, models), answer)
     preferences = rng.uniform(-3, 3, (n, models))
     own = posterior.weights if weights is None else weights
-    places = places_of(preferences, posterior.nodes)
-    return PolicyState(places, preferences, np.ones(n, dtype=bool), own, posterior.curves("a"))
+    places = grid_positions(preferences, posterior.quadrature)
+    return PolicyState(
+        places, preferences, np.ones(n, dtype=bool), own, posterior.answer_curves("a")
+    )
 
 
 def joint_information(state, pairs):
     """Mutual information of several answers and the model, by listing all answers."""
     probabilities = [
-        state.curves[np.arange(len(state.weights)), :, state.places[pair]] for pair in pairs
+        state.answer_curves[np.arange(len(state.weights)), :, state.grid_positions[pair]]
+        for pair in pairs
     ]
     total = 0.0
-    for answers in itertools.product(range(state.curves.shape[1]), repeat=len(pairs)):
+    for answers in itertools.product(range(state.answer_curves.shape[1]), repeat=len(pairs)):
         given = np.prod([c[:, y] for c, y in zip(probabilities, answers, strict=True)], axis=0)
         mixed = state.weights @ given
         total += (state.weights * given * np.log(given / mixed)).sum()
@@ -53,7 +56,7 @@ def test_information_is_that_of_all_answers_listed(thresholds):
 
 def test_a_block_is_greedy_in_joint_information():
     state = make_view(n=12)
-    choosing = PolicyOptions(epsilon=0.0, temperature=1e-7, block=4)
+    choosing = PolicyOptions(epsilon=0.0, temperature=1e-7, block_size=4)
     chosen, propensities = choose_block(choosing, state, np.random.default_rng(0))
     assert propensities == pytest.approx([1.0] * 4)
     for k in range(4):
@@ -65,7 +68,9 @@ def test_a_block_is_greedy_in_joint_information():
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_propensities_are_the_frequencies_of_choices(policy):
     state = make_view(n=6)
-    choosing = PolicyOptions(policy=policy, epsilon=0.3, temperature=0.02, block=2, shortlist=4)
+    choosing = PolicyOptions(
+        policy=policy, epsilon=0.3, temperature=0.02, block_size=2, shortlist=4
+    )
     found: dict[tuple[int, ...], list[float]] = {}
     rng = np.random.default_rng(4)
     n = 4000
@@ -86,12 +91,12 @@ class _Third(Policy):
     reason = "the third first"
 
     def values(self, state):
-        return -abs(np.arange(len(state.places)) - 2.0)
+        return -abs(np.arange(len(state.grid_positions)) - 2.0)
 
 
 def test_a_scripts_own_policy_is_one_more_entry(monkeypatch):
     monkeypatch.setitem(POLICIES, "third", _Third())
-    choosing = PolicyOptions(policy="third", epsilon=0.0, temperature=0.01, block=1)
+    choosing = PolicyOptions(policy="third", epsilon=0.0, temperature=0.01, block_size=1)
     chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0))
     assert chosen == [2]
 
@@ -99,7 +104,7 @@ def test_a_scripts_own_policy_is_one_more_entry(monkeypatch):
 def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block(monkeypatch):
     monkeypatch.setitem(POLICIES, "third", _Third())
     words = [frozenset("ab")] * 40
-    choosing = PolicyOptions(policy="third", epsilon=0, temperature=1e-3, block=4, shortlist=1)
+    choosing = PolicyOptions(policy="third", epsilon=0, temperature=1e-3, block_size=4, shortlist=1)
     chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0), words)
     assert sorted(chosen[1:3]) == [1, 3]
     assert chosen[3] in (0, 4)
@@ -109,13 +114,13 @@ class _NeverFive(Policy):
     reason = "but never the first five"
 
     def values(self, state):
-        return np.where(np.arange(len(state.places)) < 5, -np.inf, 0.0)
+        return np.where(np.arange(len(state.grid_positions)) < 5, -np.inf, 0.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_never_is_never(monkeypatch, epsilon):
     monkeypatch.setitem(POLICIES, "never", _NeverFive())
-    choosing = PolicyOptions(policy="never", epsilon=epsilon, block=2, shortlist=2)
+    choosing = PolicyOptions(policy="never", epsilon=epsilon, block_size=2, shortlist=2)
     for seed in range(40):
         chosen, propensities = choose_block(choosing, make_view(n=8), np.random.default_rng(seed))
         assert min(chosen) >= 5
@@ -126,7 +131,9 @@ def test_never_is_never(monkeypatch, epsilon):
 
 
 def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
-    choosing = PolicyOptions(policy="fixed", epsilon=0.5, temperature=100, block=6, shortlist=2)
+    choosing = PolicyOptions(
+        policy="fixed", epsilon=0.5, temperature=100, block_size=6, shortlist=2
+    )
     words = [frozenset("ab")] * 40
     chosen, propensities = choose_block(choosing, make_view(), np.random.default_rng(0), words)
     assert chosen == [0, 1, 2, 3, 4, 5]
@@ -136,16 +143,18 @@ def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
 def test_repeated_words_cost():
     state = make_view(n=3, weights=np.array([0.5, 0.5, 0.0]))
     state = PolicyState(
-        np.repeat(state.places[:1], 3, axis=0),
+        np.repeat(state.grid_positions[:1], 3, axis=0),
         state.preferences,
         state.available,
         state.weights,
-        state.curves,
+        state.answer_curves,
     )
     words = [frozenset("ab"), frozenset("ab"), frozenset("cd")]
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        choosing = PolicyOptions(epsilon=0.0, temperature=1e-6, block=2, repeats=0.9)
+        choosing = PolicyOptions(
+            epsilon=0.0, temperature=1e-6, block_size=2, repetition_penalty=0.9
+        )
         chosen, _ = choose_block(choosing, state, rng, words)
         assert 2 in chosen
 
@@ -155,32 +164,38 @@ def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
     state.available[:3] = False
     for policy in POLICIES:
         chosen, propensities = choose_block(
-            PolicyOptions(policy=policy, block=4), state, np.random.default_rng(0)
+            PolicyOptions(policy=policy, block_size=4), state, np.random.default_rng(0)
         )
         assert sorted(chosen) == [3, 4]
         assert propensities[1] == pytest.approx(1.0)
 
 
 def test_a_pool_that_cannot_be_used_is_refused():
-    nodes = ModelPosterior(Link(), 2).nodes
+    nodes = ModelPosterior(Link(), 2).quadrature
     scores = pd.DataFrame({"x": [-1.0, -2.0, -np.inf], "y": [-3.0, -1.0, -2.0]}, index=list("abc"))
     pairs = pd.DataFrame({"sentence_1": ["a"], "sentence_2": ["b"]})
-    pool = Pool.of(pairs, scores, nodes.link)
-    assert pool.ratios.tolist() == [[-1.0, 2.0]]
+    pool = Pool.from_scores(pairs, scores, nodes.link)
+    assert pool.log_ratios.tolist() == [[-1.0, 2.0]]
     assert len(pool.digest) == 64
     for table, message in (
         (pairs.drop(columns="sentence_2"), "the pool has no column 'sentence_2'; give pairs"),
         (pairs.iloc[:0], "the pool has no pairs; give some"),
-        (pairs.assign(sentence_2="c"), "sentence 'c' of the pool has no finite score under every"),
-        (pairs.assign(sentence_2="z"), "sentence 'z' of the pool has no finite score under every"),
+        (
+            pairs.assign(sentence_2="c"),
+            "sentence 'c' of the pool has no finite score under every",
+        ),
+        (
+            pairs.assign(sentence_2="z"),
+            "sentence 'z' of the pool has no finite score under every",
+        ),
         (pd.concat([pairs, pairs]), "the pool has a pair twice; keep one"),
     ):
         with pytest.raises(InputError) as error:
-            Pool.of(table, scores, nodes.link)
+            Pool.from_scores(table, scores, nodes.link)
         assert message in str(error.value)
     twice = pd.concat([scores, scores.iloc[:1]])
     with pytest.raises(InputError, match="the scores have the sentence 'a' twice; keep one"):
-        Pool.of(pairs, twice, nodes.link)
+        Pool.from_scores(pairs, twice, nodes.link)
     with pytest.raises(
         InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
     ):
@@ -196,8 +211,8 @@ def test_a_pool_with_two_pairs_of_a_family_is_refused():
     names = [f"sentence {k}" for k in range(8)]
     scores = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 2)), names, ["a", "b"])
     pairs = pd.DataFrame({"sentence_1": names[:4], "sentence_2": names[4:]})
-    nodes = Nodes(Link(), 4)
+    nodes = ParticipantQuadrature(Link(), 4)
     for items in ([1, 2, 3, 4], ["", "", "x", None]):
-        assert len(Pool.of(pairs.assign(item=items), scores, nodes.link).pairs) == 4
+        assert len(Pool.from_scores(pairs.assign(item=items), scores, nodes.link).pairs) == 4
     with pytest.raises(InputError, match="several pairs of item 'x', and families are not"):
-        Pool.of(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes.link)
+        Pool.from_scores(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes.link)

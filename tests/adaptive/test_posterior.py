@@ -6,7 +6,7 @@ from scipy import integrate
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, Nodes
+from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, ParticipantQuadrature
 from contstim.errors import InputError
 from contstim.response_model import ResponseModel
 
@@ -54,7 +54,7 @@ def test_the_posterior_is_that_of_brute_force(thresholds):
     for t in range(8):
         g, answer = rng.uniform(-3, 3, size=2), int(rng.integers(link.n_answers))
         trials.append((t % 2, g, answer))
-        posterior.add(t % 2, g, answer)
+        posterior.add_answer(t % 2, g, answer)
     log_evidence = []
     for model in range(2):
         of_slope = [
@@ -77,7 +77,7 @@ def test_probabilities_of_answers_are_those_of_an_adaptive_integral(thresholds):
     link = Link(PEOPLE, thresholds=thresholds)
     cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
     for beta, g, b in ((0.8, 1.3, 0.2), (3.0, -3.0, -0.5), (9.0, 3.0, 0.0)):
-        own = Nodes(link).probabilities(np.array(beta * g + b))
+        own = ParticipantQuadrature(link).probabilities(np.array(beta * g + b))
         for answer in range(link.n_answers):
             brute = brute_chance(g, answer, beta, b, PEOPLE, cuts)
             assert own[answer] == pytest.approx(brute, abs=2e-7)
@@ -90,7 +90,7 @@ def test_a_narrow_posterior_is_integrated_as_well():
     posterior = ModelPosterior(link, 1)
     trials = [(float(rng.uniform(-3, 3)), int(rng.integers(2))) for _ in range(80)]
     for g, answer in trials:
-        posterior.add("a", np.array([g]), answer)
+        posterior.add_answer("a", np.array([g]), answer)
     brute = brute_log_likelihood(trials, 1.0, PEOPLE, [0.0])
     assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-5)
 
@@ -110,16 +110,19 @@ def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trial
     posterior = ModelPosterior(link, 1, trials)
     axis = np.arange(-6, 6, 0.02) + 0.01
     # A person who leans by half a standard deviation.
-    beta, b = np.exp(link.people.slope_sd * axis)[:, None], link.people.side_sd * axis
+    beta, b = (
+        np.exp(link.response_model.slope_sd * axis)[:, None],
+        link.response_model.side_sd * axis,
+    )
     log_density = -(axis[:, None] ** 2 + axis**2) / 2
     cuts = np.sort([-np.inf, *(-t for t in thresholds), 0.0, *thresholds, np.inf])
     total = np.zeros((len(axis), len(axis)))
     for g in rng.uniform(-3, 3, trials):
-        chances = -np.diff(expit(g + link.people.side_sd / 2 - cuts))
+        chances = -np.diff(expit(g + link.response_model.side_sd / 2 - cuts))
         answer = int(rng.choice(len(chances), p=chances))
-        posterior.add("a", np.array([g]), answer)
+        posterior.add_answer("a", np.array([g]), answer)
         above = expit(beta * g + b - cuts[answer]) - expit(beta * g + b - cuts[answer + 1])
-        lapse = link.people.lapse
+        lapse = link.response_model.lapse
         total += np.log((1 - lapse) * above + lapse / link.n_answers)
     brute = logsumexp(total + log_density) - logsumexp(log_density)
     assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-4)
@@ -129,9 +132,9 @@ def test_what_no_quadrature_can_hold_and_an_answer_too_many_are_refused():
     with pytest.raises(InputError, match=r"40 trials of people with side_sd 50 and slope_sd 0.47"):
         ModelPosterior(Link(ResponseModel(side_sd=50)), 2, trials=40)
     posterior = ModelPosterior(Link(), 1, trials=1)
-    posterior.add("Ada", np.array([1.0]), 1)
+    posterior.add_answer("Ada", np.array([1.0]), 1)
     with pytest.raises(InputError, match=r"participant 'Ada' has 1 answers, for which"):
-        posterior.add("Ada", np.array([1.0]), 1)
+        posterior.add_answer("Ada", np.array([1.0]), 1)
 
 
 def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bits():
@@ -140,25 +143,25 @@ def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bi
         (int(rng.integers(4)), rng.uniform(-2, 2, 3), int(rng.integers(2))) for _ in range(40)
     ]
     one, two = ModelPosterior(Link(), 3), ModelPosterior(Link(), 3)
-    predicted = sum(one.add(*answer) for answer in answers)
+    predicted = sum(one.add_answer(*answer) for answer in answers)
     for answer in answers:
-        two.add(*answer)
+        two.add_answer(*answer)
     np.testing.assert_allclose(predicted, one.log_evidence, atol=1e-9)
     assert one.weights.tobytes() == two.weights.tobytes()
-    assert one.curves(2).tobytes() == two.curves(2).tobytes()
+    assert one.answer_curves(2).tobytes() == two.answer_curves(2).tobytes()
 
 
 def test_curves_are_the_predictive_probabilities():
     posterior = ModelPosterior(Link(thresholds=SIX_POINT), 2)
     for g, answer in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
-        posterior.add("a", np.array(g), answer)
-    grid, curves = posterior.nodes.grid, posterior.curves("a")
+        posterior.add_answer("a", np.array(g), answer)
+    grid, curves = posterior.quadrature.grid, posterior.answer_curves("a")
     for place in (0, 100, 200):
         for answer in (0, 3, 5):
             again = ModelPosterior(Link(thresholds=SIX_POINT), 2)
             for g, given in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
-                again.add("a", np.array(g), given)
-            log_probability = again.add("a", np.full(2, grid[place]), answer)
+                again.add_answer("a", np.array(g), given)
+            log_probability = again.add_answer("a", np.full(2, grid[place]), answer)
             np.testing.assert_allclose(curves[:, answer, place], np.exp(log_probability), atol=1e-5)
 
 
@@ -169,7 +172,7 @@ def test_the_right_model_wins_whatever_the_scale_of_its_slope():
         for t in range(300):
             g = rng.uniform(-2, 2, 3)
             chance = expit(slope * g[1] + 1.36 * rng.normal())
-            posterior.add(t // 20, g, int(rng.random() < chance))
+            posterior.add_answer(t // 20, g, int(rng.random() < chance))
         assert posterior.weights[1] > 0.99
 
 
@@ -190,10 +193,10 @@ def test_a_link_that_makes_no_sense_is_refused(given, message):
 
 
 def test_ratings_off_the_scale_are_refused():
-    assert [Link().answer_of(r) for r in (-2.5, -0.5, 0.5)] == [0, 0, 1]
+    assert [Link().encode_rating(r) for r in (-2.5, -0.5, 0.5)] == [0, 0, 1]
     six = Link(thresholds=SIX_POINT)
-    assert [six.answer_of(r) for r in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)] == [0, 1, 2, 3, 4, 5]
+    assert [six.encode_rating(r) for r in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)] == [0, 1, 2, 3, 4, 5]
     with pytest.raises(InputError, match=r"rating 0.3 is none of the 6 of the link's scale"):
-        six.answer_of(0.3)
+        six.encode_rating(0.3)
     with pytest.raises(InputError, match=r"prior has 2 weights for 3 models; give each model one"):
         ModelPosterior(Link(prior=(1, 2)), 3)

@@ -10,7 +10,7 @@ from pools import PLAN, make_pool
 from contstim.adaptive import Conductor, Stopping, simulate
 from contstim.adaptive.interim import analyse_trials
 from contstim.adaptive.posterior import SIX_POINT
-from contstim.adaptive.simulation import _chosen_trials, _study, simulated_answers
+from contstim.adaptive.simulation import _chosen_trials, _study, simulate_answers
 from contstim.errors import InputError, UnknownNameError
 from contstim.response_model import ResponseModel
 
@@ -23,7 +23,7 @@ def test_sure_people_name_their_model_and_the_verdict_comes_before_the_last() ->
     found = simulate(SHORT, pool, None, SURE, n_studies=6)
     assert found["truth"].tolist() == list("abcabc")
     assert found["recovered"].all()
-    assert found["likeliest"].tolist() == found["truth"].tolist()
+    assert found["most_probable"].tolist() == found["truth"].tolist()
     assert not found["false_winner"].any()
     assert (found["participants"] <= 12).all()
     # Each trial asked, and five anchors a person, takes eight seconds.
@@ -49,11 +49,11 @@ def test_people_of_tied_models_lean_to_neither_where_these_differ() -> None:
     pool = make_pool()
     differ = np.sign(pool.preferences[:, 0]) != np.sign(pool.preferences[:, 1])
     only = replace(pool, pairs=pool.pairs[differ].reset_index(drop=True))
-    only = replace(only, ratios=pool.ratios[differ], preferences=pool.preferences[differ])
+    only = replace(only, log_ratios=pool.log_ratios[differ], preferences=pool.preferences[differ])
     found = simulate(replace(SHORT, trials=1), only, ("a", "b"), SURE, n_studies=20)
     assert found["truth"].unique().tolist() == ["a = b"]
     # With preferences of 0 sure people toss a coin.
-    named = (found["likeliest"] == "a").mean()
+    named = (found["most_probable"] == "a").mean()
     assert 0.15 < named < 0.85
     assert not found["recovered"].any()
 
@@ -73,7 +73,7 @@ def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
     rng, log = np.random.default_rng(3), []
     effects = SURE.item_sd * rng.normal(size=len(preferences))
     conductor = Conductor(plan, pool)
-    for person, block, ratings in simulated_answers(conductor, preferences, effects, SURE, rng):
+    for person, block, ratings in simulate_answers(conductor, preferences, effects, SURE, rng):
         sides = np.where(block.swapped_sides, -1, 1)
         for row in zip(block.pairs, sides, sides * ratings, strict=True):
             log.append((person, *row))
@@ -93,7 +93,7 @@ def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
     def step(x):
         return (x > 0).astype(float)
 
-    told = list(simulated_answers(conductor, nothing, effects, people, rng, step))
+    told = list(simulate_answers(conductor, nothing, effects, people, rng, step))
     assert len(told) == 18 + 1  # 55 pairs beside the anchors: nobody is asked one twice
     for _, block, ratings in told:
         assert ratings == [2.5 if pair % 2 else -2.5 for pair in block.pairs]

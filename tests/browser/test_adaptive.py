@@ -45,7 +45,7 @@ def wait_for(page: Page, study: Study, table: str, number: int) -> None:
 def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
-    plan = replace(PLAN, choosing=PolicyOptions(block=4), trials=20, anchors=2)
+    plan = replace(PLAN, trial_selection=PolicyOptions(block_size=4), trials=20, anchors=2)
     made = make_adaptive(tmp_path, plan, catch=2)
     (made.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
     study = read_study(made.folder)
@@ -103,7 +103,9 @@ def test_a_study_closes_itself_turns_newcomers_away_and_lets_who_sits_finish(
     browser: Browser, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     stopping = replace(PLAN.stopping, margin=10.0)  # models are equivalent after one participant
-    plan = replace(PLAN, choosing=PolicyOptions(block=4), trials=4, anchors=1, stopping=stopping)
+    plan = replace(
+        PLAN, trial_selection=PolicyOptions(block_size=4), trials=4, anchors=1, stopping=stopping
+    )
     plan = replace(plan, auto_close=True)
     made = make_adaptive(tmp_path, plan, catch=1)
     (made.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")

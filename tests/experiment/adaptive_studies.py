@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from talking import answer, answers_to, opening
 
-from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link
 from contstim.evaluation.stopping import Stopping
@@ -16,7 +16,7 @@ from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 PLAN = AdaptivePlan(
-    choosing=PolicyOptions(block=3),
+    trial_selection=PolicyOptions(block_size=3),
     link=Link(slopes=(0.5, 1.5)),
     stopping=Stopping(participants=6),
     anchors=2,

@@ -363,7 +363,7 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
     plan = tmp_path / "plan.toml"
     plan.write_text(
         "[adaptive]\ntrials = 8\nanchors = 3\n[adaptive.stopping]\nparticipants = 4\n"
-        '[adaptive.choosing]\npolicy = "random"\n[adaptive.link]\nthresholds = [2.2, 4.34]\n'
+        '[adaptive.trial_selection]\npolicy = "random"\n[adaptive.link]\nthresholds = [2.2, 4.34]\n'
     )
     folder = tmp_path / "study"
     command = ["experiment", "new", str(folder), "--pairs", str(pool), "--scores", str(scores)]
@@ -566,7 +566,7 @@ def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
 
     def learnt(issuing, connection):
         conductor = issuing.conductor(connection)
-        conductor.learn(9)  # all blocks: the last have come since the last choice
+        conductor.process_answers(9)  # all blocks: the last have come since the last choice
         return conductor.weights.tobytes()
 
     study, larger = of(2, "small"), of(3, "large")

@@ -21,7 +21,7 @@ equivalence = 0.2
 trials = 12
 anchors = 0
 
-[adaptive.choosing]
+[adaptive.trial_selection]
 epsilon = 0.2
 
 [adaptive.link]

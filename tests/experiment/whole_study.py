@@ -23,7 +23,7 @@ trials = {trials}
 anchors = 1
 auto_close = true
 
-[adaptive.choosing]
+[adaptive.trial_selection]
 policy = "{policy}"
 block = 3
 

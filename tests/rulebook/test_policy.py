@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive import Conductor, PolicyOptions, Pool
-from contstim.adaptive.preregister import read_adaptive_plan
+from contstim.adaptive.preregistration import read_adaptive_plan
 
 
 def test_a_policy(added, run):
@@ -19,7 +19,7 @@ def test_a_policy(added, run):
     pairs.to_csv("pairs.csv", index=False)
     with open("plan.toml", "w", encoding="utf-8") as file:
         file.write(
-            '[adaptive]\ntrials = 8\nanchors = 2\n[adaptive.choosing]\npolicy = "two-best"\n'
+            '[adaptive]\ntrials = 8\nanchors = 2\n[adaptive.trial_selection]\npolicy = "two-best"\n'
         )
     ended = run("preregister", "plan.toml", "--out", "-")
     assert ended.returncode == 0, ended.stderr
@@ -30,8 +30,8 @@ def test_a_policy(added, run):
     ended = run("experiment", "check", "study")
     assert "chosen by the policy two-best, 5 at a time" in ended.stdout, ended.stderr
     plan = read_adaptive_plan("plan.toml")
-    plan = replace(plan, choosing=PolicyOptions("two-best", epsilon=0, temperature=1e-6))
-    pool = Pool.of(pairs, scores, plan.link)
+    plan = replace(plan, trial_selection=PolicyOptions("two-best", epsilon=0, temperature=1e-6))
+    pool = Pool.from_scores(pairs, scores, plan.link)
     first = Conductor(plan, pool).issue("Ada").pairs[0]
     apart = np.abs(pool.preferences[:, 0] - pool.preferences[:, 1])
     assert first == apart[2:].argmax() + 2  # two models lead at first, and two pairs are anchors

@@ -221,7 +221,7 @@ def _new_adaptive(
     if scores is None:
         raise InputError("--pairs needs the models' scores of its sentences; give --scores")
     from contstim.adaptive import AdaptivePlan
-    from contstim.adaptive.preregister import read_adaptive_plan
+    from contstim.adaptive.preregistration import read_adaptive_plan
     from contstim.experiment.adaptive import new_adaptive_study
 
     planned = AdaptivePlan() if plan is None else read_adaptive_plan(plan)
@@ -429,7 +429,7 @@ def _describe(study: Study) -> None:
         plan = study.adaptive
         print(
             f"{plan.design}: {plan.trials} of each participant's trials are chosen by "
-            f"the policy {plan.choosing.policy}, {plan.choosing.block} at a time"
+            f"the policy {plan.trial_selection.policy}, {plan.trial_selection.block_size} at a time"
         )
     for note in study.notes:
         print(f"note: {note}")

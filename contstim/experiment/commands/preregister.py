@@ -29,7 +29,7 @@ from contstim.settings import read_toml
 from contstim.tables import read_table
 
 if TYPE_CHECKING:
-    from contstim.adaptive.preregister import PlannedDesign
+    from contstim.adaptive.preregistration import PlannedDesign
 
 
 app = create_application("preregister", __doc__, usage="contstim preregister [options] PLAN [PLAN]")
@@ -56,11 +56,11 @@ def preregister(
         output document [standard output]
     """
     from contstim import __version__
-    from contstim.adaptive.preregister import (
+    from contstim.adaptive.preregistration import (
         PlannedDesign,
+        describe_study,
+        format_document,
         read_adaptive_plan,
-        study_document,
-        study_paragraphs,
     )
     from contstim.evaluation.options import EvaluationOptions, read_plan
 
@@ -92,18 +92,18 @@ def preregister(
     if of_stages:
         name, stimuli, design = _of_stages(of_stages[0])
     if trials is not None:
-        design = PlannedDesign.of_trials(read_table(trials, cells="inferred"))
-    paragraphs = study_paragraphs(options, design, stimuli, adaptive)
+        design = PlannedDesign.from_trials(read_table(trials, cells="inferred"))
+    paragraphs = describe_study(options, design, stimuli, adaptive)
     files = [*plan, *([] if trials is None else [trials])]
     digests = [f"- {Path(file).name}: SHA-256 {file_digest(Path(file))}" for file in files]
     paragraphs["Files"] = "\n".join([*digests, f"- contstim {__version__}"])
     with write_output(out, files) as file:
-        file.write(study_document(title or name, paragraphs))
+        file.write(format_document(title or name, paragraphs))
 
 
 def _of_stages(path: str) -> tuple[str, str, PlannedDesign | None]:
     """Return name, stimuli and, if it lays out trials, design of a study plan."""
-    from contstim.adaptive.preregister import PlannedDesign
+    from contstim.adaptive.preregistration import PlannedDesign
     from contstim.pipeline.running import read_study_plan, stages_of
     from contstim.pipeline.stages.design import DESIGN, DesignOptions
 

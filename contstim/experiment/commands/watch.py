@@ -70,8 +70,8 @@ def watch(
         interval between analyses, until the study may stop [one analysis]
     """
     from contstim.adaptive import AdaptivePlan
-    from contstim.adaptive.interim import interim_analysis, max_trials
-    from contstim.adaptive.preregister import plan_departures, read_adaptive_plan
+    from contstim.adaptive.interim import interim_analysis, max_chosen_trials
+    from contstim.adaptive.preregistration import find_deviations, read_adaptive_plan
     from contstim.selection.scores import read_scores
 
     # Whatever more answers cannot mend is refused before waiting for any.
@@ -84,10 +84,10 @@ def watch(
             table, log_probs, own_plan = _read(Path(choices), format, given_scores, pilot)
             planned = given_plan or own_plan
             if planned is None:
-                planned = replace(AdaptivePlan(), trials=max_trials(table))
-            result = interim_analysis(table, log_probs, planned, every=not blinded)
+                planned = replace(AdaptivePlan(), trials=max_chosen_trials(table))
+            result = interim_analysis(table, log_probs, planned, after_each=not blinded)
             stops = result.stops
-            deviations = [] if given_plan is None else plan_departures(table, given_plan)
+            deviations = [] if given_plan is None else find_deviations(table, given_plan)
             lines = [str(result), *(f"deviation from the plan: {text}" for text in deviations)]
             message = ("stop" if stops else "continue") if blinded else "\n".join(lines)
         except NoDataError as error:

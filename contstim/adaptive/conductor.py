@@ -16,7 +16,7 @@ from contstim.adaptive.policies import (
     Pool,
     acquisition,
     choose_block,
-    places_of,
+    grid_positions,
 )
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.arrays import BoolArray, FloatArray
@@ -35,7 +35,7 @@ class AdaptivePlan:
 
     Attributes
     ----------
-    choosing, link, stopping
+    trial_selection, link, stopping
         How trials are chosen, how participants are assumed to answer, and when the study may stop.
     trials
         Number of chosen trials of each participant.
@@ -52,11 +52,11 @@ class AdaptivePlan:
     Examples
     --------
     >>> plan = AdaptivePlan(trials=30, stopping=Stopping(participants=60))
-    >>> plan.choosing.policy, plan.stopping.participants, plan.anchors
+    >>> plan.trial_selection.policy, plan.stopping.participants, plan.anchors
     ('information', 60, 24)
     """
 
-    choosing: PolicyOptions = PolicyOptions()
+    trial_selection: PolicyOptions = PolicyOptions()
     link: Link = Link()
     stopping: Stopping = Stopping()
     trials: Annotated[int, Field(ge=1, le=5000)] = 40
@@ -68,10 +68,10 @@ class AdaptivePlan:
     @property
     def design(self) -> str:
         """``fixed`` or ``adaptive``."""
-        return "fixed" if self.choosing.by.is_fixed else "adaptive"
+        return "fixed" if self.trial_selection.implementation.is_fixed else "adaptive"
 
     def _repr_html_(self) -> str:
-        """Return the fields, which notebooks show; `plan_paragraphs` puts them in sentences."""
+        """Return the fields, as HTML for notebooks."""
         return format_html(self)
 
 
@@ -88,7 +88,7 @@ class Block:
         Who gets it.
     pairs, propensities
         Numbers of the pool's pairs, and how probable each choice was, given those before.
-    available
+    n_available
         Number of pairs that could be chosen when the block was begun.
     version
         Number of first blocks whose answers the policy knew, except skipped ones.
@@ -103,8 +103,8 @@ class Block:
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = select_set(scores, n=40, time_limit=5)
     >>> plan = AdaptivePlan(anchors=0)
-    >>> block = Conductor(plan, Pool.of(pairs, scores, plan.link)).issue("p1")
-    >>> block.number, block.participant, len(block.pairs), block.available
+    >>> block = Conductor(plan, Pool.from_scores(pairs, scores, plan.link)).issue("p1")
+    >>> block.number, block.participant, len(block.pairs), block.n_available
     (0, 'p1', 5, 40)
     """
 
@@ -112,7 +112,7 @@ class Block:
     participant: str
     pairs: tuple[int, ...]
     propensities: tuple[float, ...]
-    available: int
+    n_available: int
     version: int
     swapped_sides: tuple[bool, ...]
     skipped_blocks: tuple[int, ...] = ()
@@ -137,11 +137,11 @@ class Conductor:
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = select_set(scores, n=40, time_limit=5)
     >>> plan = AdaptivePlan(anchors=0)
-    >>> conductor = Conductor(plan, Pool.of(pairs, scores, plan.link))
+    >>> conductor = Conductor(plan, Pool.from_scores(pairs, scores, plan.link))
     >>> block = conductor.issue("p1")
-    >>> conductor.record(block)
+    >>> conductor.record_block(block)
     >>> for pair in block.pairs:
-    ...     conductor.answer("p1", pair, rating=2.5)
+    ...     conductor.record_answer("p1", pair, rating=2.5)
     >>> len(conductor.answers)
     5
     """
@@ -157,7 +157,7 @@ class Conductor:
         self.blocks: list[Block] = []
         self.answers: dict[tuple[str, int], int] = {}  # by participant and pair
         self._version = 0  # blocks that are taken in
-        self._places = places_of(pool.preferences, self.posterior.nodes)
+        self._places = grid_positions(pool.preferences, self.posterior.quadrature)
         self._available: dict[str, BoolArray] = {}  # by whom a pair is asked once, see `_open_to`
         self._asked: set[tuple[str, int]] = set()  # pairs of the blocks, by participant
         self._learnt: set[int] = set()  # pairs whose first answer the posterior has
@@ -178,7 +178,7 @@ class Conductor:
         text = repr(self).strip("<>")
         return f"<p>{text}</p>{weights.to_html(index=False, float_format='{:.3f}'.format)}"
 
-    def learn(self, most: int = 1) -> None:
+    def process_answers(self, most: int = 1) -> None:
         """Take in the answers to so many blocks, those that are due and have all of them."""
         version = self._version
         last = min(len(self.blocks), version + most)
@@ -222,7 +222,7 @@ class Conductor:
         It is equal to `block`, to the last bit of its propensities, if blocks, answers, pool and
         plan are those by which `block` was chosen.
         """
-        left = self.left(block.participant)
+        left = self.n_remaining(block.participant)
         return self._chosen(block.participant, left, block.version, block.skipped_blocks)
 
     def _chosen(
@@ -230,12 +230,14 @@ class Conductor:
     ) -> Block:
         self._update_posterior(version, skipped_blocks)
         number = len(self.blocks)
-        weights, curves = self.posterior.weights, self.posterior.curves(participant)
+        weights, curves = self.posterior.weights, self.posterior.answer_curves(participant)
         available = self._open_to(participant)
         state = PolicyState(self._places, self.pool.preferences, available, weights, curves)
         rng = np.random.default_rng([self.plan.seed, number])
         most = min(most, self.plan.trials - self._issued(participant))
-        choosing = replace(self.plan.choosing, block=min(most, self.plan.choosing.block))
+        choosing = replace(
+            self.plan.trial_selection, block_size=min(most, self.plan.trial_selection.block_size)
+        )
         values = acquisition(choosing, state)
         pairs, propensities = choose_block(choosing, state, rng, self._words, values)
         return Block(
@@ -249,7 +251,7 @@ class Conductor:
             tuple(skipped_blocks),
         )
 
-    def left(self, participant: str) -> int:
+    def n_remaining(self, participant: str) -> int:
         """Return how many trials a participant may still be issued; 0 once the pool has run out."""
         blocks = self._of.get(participant, [])
         if blocks and not blocks[-1].pairs:
@@ -258,14 +260,14 @@ class Conductor:
 
     def _open_to(self, participant: str) -> BoolArray:
         """Return which pairs may be asked: nobody was asked them, or, laid out, not this one."""
-        whose = participant if self.plan.choosing.by.is_fixed else ""
+        whose = participant if self.plan.trial_selection.implementation.is_fixed else ""
         fresh = np.arange(len(self.pool.pairs)) >= self.plan.anchors
         return self._available.setdefault(whose, fresh)
 
     def _issued(self, participant: str) -> int:
         return sum(len(block.pairs) for block in self._of.get(participant, []))
 
-    def waiting(self, participant: str) -> list[Block]:
+    def pending_blocks(self, participant: str) -> list[Block]:
         """Return the blocks of a participant that wait for answers, in the order of issue."""
         blocks = self._of.get(participant, [])
         return [block for block in blocks if not self._answered(block)]
@@ -273,7 +275,7 @@ class Conductor:
     def _answered(self, block: Block) -> bool:
         return all((block.participant, pair) in self.answers for pair in block.pairs)
 
-    def record(self, block: Block) -> None:
+    def record_block(self, block: Block) -> None:
         """Take an issued block in, just made or read from a log.
 
         Raises
@@ -287,14 +289,14 @@ class Conductor:
         for pair in block.pairs:
             if not 0 <= pair < len(available) or not available[pair]:
                 raise InputError(f"block {block.number} issues pair {pair}, which is not available")
-        if block.participant or not self.plan.choosing.by.is_fixed:  # "" are all who were deleted
+        if block.participant or not self.plan.trial_selection.implementation.is_fixed:
             available[list(block.pairs)] = False
         self._asked.update((block.participant, pair) for pair in block.pairs)
         self._of.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
         self._skipped_blocks = []
 
-    def answer(self, participant: str, pair: int, rating: float) -> None:
+    def record_answer(self, participant: str, pair: int, rating: float) -> None:
         """Take a participant's answer to an issued pair in; what comes twice counts once.
 
         Raises
@@ -304,7 +306,7 @@ class Conductor:
         """
         if (participant, pair) not in self._asked:
             raise InputError(f"pair {pair} was not issued to participant {participant!r}")
-        self.answers.setdefault((participant, pair), self.plan.link.answer_of(rating))
+        self.answers.setdefault((participant, pair), self.plan.link.encode_rating(rating))
 
     def replay(self, blocks: Sequence[Block], answers: dict[tuple[str, int], float]) -> None:
         """Take a whole log in: blocks in the order of issue, ratings by participant and pair.
@@ -313,9 +315,9 @@ class Conductor:
         deleted since is passed over.
         """
         for block in blocks:
-            self.record(block)
+            self.record_block(block)
         for (participant, pair), rating in answers.items():
-            self.answer(participant, pair, rating)
+            self.record_answer(participant, pair, rating)
         for block in blocks:
             self._update_posterior(block.version, block.skipped_blocks)
 
@@ -337,5 +339,5 @@ class Conductor:
                 preferences = self.pool.preferences[pair]
                 if swapped_sides:  # as seen on the screen
                     preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
-                self.posterior.add(block.participant, preferences, answer)
+                self.posterior.add_answer(block.participant, preferences, answer)
         self._version = version

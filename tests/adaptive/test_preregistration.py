@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from contstim.adaptive.conduct import AdaptivePlan
+from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
-from contstim.adaptive.preregister import plan_departures, plan_paragraphs
+from contstim.adaptive.preregistration import describe_adaptive_plan, find_deviations
 from contstim.cli import main
 from contstim.evaluation.stopping import Stopping
 
@@ -14,7 +14,7 @@ PLAN = """\
 trials = 12
 anchors = 0
 
-[adaptive.choosing]
+[adaptive.trial_selection]
 epsilon = 0.2
 
 [adaptive.link]
@@ -28,7 +28,7 @@ participants = 60
 
 def stated(plan):
     """Return all paragraphs of a plan."""
-    return "\n\n".join(plan_paragraphs(plan).values())
+    return "\n\n".join(describe_adaptive_plan(plan).values())
 
 
 def test_the_document_states_every_number(tmp_path, capsys):
@@ -56,7 +56,10 @@ def test_the_document_states_every_number(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[adaptive.choosing]\nepsilom = 0.1\n", "unknown key adaptive.choosing.epsilom; did you"),
+        (
+            "[adaptive.trial_selection]\nepsilom = 0.1\n",
+            "unknown key adaptive.trial_selection.epsilom; did you",
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_used_is_refused(tmp_path, capsys, text, message):
@@ -66,7 +69,7 @@ def test_a_plan_that_cannot_be_used_is_refused(tmp_path, capsys, text, message):
 
 
 def test_what_a_policy_does_not_do_is_not_stated():
-    text = stated(AdaptivePlan(choosing=PolicyOptions("fixed")))
+    text = stated(AdaptivePlan(trial_selection=PolicyOptions("fixed")))
     assert "no pair twice, and 24 anchors, the same for everybody. The pairs were" in text
     for not_done in ("With probability", "propensity", "chosen trials", "in blocks of", "skipped"):
         assert not_done not in text
@@ -90,22 +93,22 @@ def test_departures_are_listed_a_sentence_each():
             ("q", "e", "c", "anchor"),
         ]
     )
-    assert plan_departures(table.assign(propensity=[0.01, 0.009, 0.5, None, None]), plan) == [
+    assert find_deviations(table.assign(propensity=[0.01, 0.009, 0.5, None, None]), plan) == [
         "2 participants finished; the plan has at most 1.",
         "a participant answered 2 chosen trials; the plan has 1.",
         "1 chosen trial repeats a pair; the plan asks each pair once.",
         "1 trial has a propensity below epsilon / available pairs, or none; the plan has "
         "epsilon 0.1.",
     ]
-    assert "the choices have no propensities" in plan_departures(table, plan)[-1]
+    assert "the choices have no propensities" in find_deviations(table, plan)[-1]
 
 
 def test_who_left_and_was_replaced_is_no_participant_more():
     plan = AdaptivePlan(trials=2, anchors=0, stopping=Stopping(participants=2))
     left, *others = ((who, f"{who}{k}", f"not {who}{k}", "adaptive") for who in "pqr" for k in "12")
     table = answered([left, *others[1:]]).assign(propensity=0.5)
-    assert plan_departures(table, plan) == []
-    assert plan_departures(answered([left, *others]).assign(propensity=0.5), plan) == [
+    assert find_deviations(table, plan) == []
+    assert find_deviations(answered([left, *others]).assign(propensity=0.5), plan) == [
         "3 participants finished; the plan has at most 2."
     ]
 
@@ -114,8 +117,8 @@ def test_a_fixed_study_asks_everybody_the_same_pairs_and_nobody_one_twice():
     choosing = PolicyOptions(policy="fixed")
     plan = AdaptivePlan(choosing, trials=2, anchors=0, stopping=Stopping(participants=9))
     rows = [(who, a, b, "natural") for who in "pq" for a, b in ("ab", "cd")]
-    assert plan_departures(answered(rows), plan) == []
-    assert plan_departures(answered([*rows, ("q", "b", "a", "natural")]), plan) == [
+    assert find_deviations(answered(rows), plan) == []
+    assert find_deviations(answered([*rows, ("q", "b", "a", "natural")]), plan) == [
         "a participant answered 3 trials; the plan has 2.",
         "1 trial repeats a pair; the plan asks nobody a pair twice.",
     ]

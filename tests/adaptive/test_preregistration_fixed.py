@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from contstim.adaptive.preregister import PlannedDesign, study_paragraphs
+from contstim.adaptive.preregistration import PlannedDesign, describe_study
 from contstim.cli import main
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
@@ -60,8 +60,8 @@ def trials(people=6, pairs=8):
 def test_pairs_without_an_item_are_items_of_their_own():
     table = trials()
     table["item"] = table["item"].where(table["trial"] > 4)  # two of four have none
-    assert PlannedDesign.of_trials(table).items == 2 + 4
-    assert PlannedDesign.of_trials(table.drop(columns="item")).items == 8
+    assert PlannedDesign.from_trials(table).items == 2 + 4
+    assert PlannedDesign.from_trials(table.drop(columns="item")).items == 8
 
 
 def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
@@ -165,25 +165,25 @@ def test_signed_rank_plans_and_samples_alone():
     options = EvaluationOptions(
         inference="signed-rank", sample=Sample(participants=24, groups=2, trials_each=12)
     )
-    paragraphs = study_paragraphs(options)
+    paragraphs = describe_study(options)
     assert paragraphs["Design"] == "Each participant judges 12 pairs of sentences."
     assert "groups (participants if there are fewer than 6 groups)" in paragraphs["Analysis"]
     assert paragraphs["Power"].startswith("Power is computed only for tests that treat")
-    assert study_paragraphs(EvaluationOptions()).keys() == {"Exclusions", "Analysis"}
+    assert describe_study(EvaluationOptions()).keys() == {"Exclusions", "Analysis"}
 
 
 def test_columns_that_analyses_go_by_are_named():
     levels = ("language", "de"), ("language", "en"), ("frequency", "high")
     analyses = (Analysis("some", ("hard",), factor_levels=levels),)
     options = EvaluationOptions(condition=("language", "frequency"), analyses=analyses)
-    text = study_paragraphs(options)["Analysis"]
+    text = describe_study(options)["Analysis"]
     assert "of the conditions hard, of language de or en, of frequency high." in text
     assert "are also compared between levels of language and frequency." in text
 
 
 def test_the_power_stated_is_that_of_the_design():
     design = PlannedDesign(24, 2, 30, 10, 36, 2)
-    text = study_paragraphs(EvaluationOptions(), design)["Power"]
+    text = describe_study(EvaluationOptions(), design)["Power"]
     simulator = StudySimulator.from_difference(0.2, pairs_per_item=3, n_groups=2)
     power = power_curve(simulator, [12], [30], 1000, seed=4)["power_unadjusted"].iloc[0]
     stated = float(text.split("% for a difference in accuracy of 0.2")[0].split()[-1]) / 100
@@ -192,14 +192,14 @@ def test_the_power_stated_is_that_of_the_design():
         "With 24 participants in 2 groups with their own pairs and 30 pairs each"
     )
     assert "(p < 0.05), for two models that disagree on every pair." in text
-    nine = study_paragraphs(EvaluationOptions(), replace(design, models=9))["Power"]
+    nine = describe_study(EvaluationOptions(), replace(design, models=9))["Power"]
     assert "(p < 0.05, before correction for 36 comparisons)" in nine
 
 
 def test_power_is_not_stated_of_another_test():
     design = PlannedDesign(24, 2, 30, 10, 36, 2)
     options = EvaluationOptions(measures=("signed_rank_cosine",))
-    assert study_paragraphs(options, design)["Power"] == "Power is computed only for accuracy."
+    assert describe_study(options, design)["Power"] == "Power is computed only for accuracy."
 
 
 def test_data_that_are_not_as_planned_are_departures(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contstim.adaptive.sequences import asymptotic_sequence, fit_e_value
+from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence, log_e_value
 from contstim.errors import InputError
 
 RNG = np.random.default_rng(7)
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(7)
 
 def test_the_sequence_is_the_published_boundary():
     values = RNG.normal(0.1, 0.25, (3, 80)).clip(-1, 1)
-    lower, upper = asymptotic_sequence(values, 0.05, start=12)
+    lower, upper = asymptotic_confidence_sequence(values, 0.05, start=12)
     assert (lower[:, :11] == -1).all()
     assert (upper[:, :11] == 1).all()
     rho = np.sqrt((-2 * np.log(0.05) + np.log(1 - 2 * np.log(0.05))) / 12)
@@ -25,8 +25,8 @@ def test_the_sequence_is_the_published_boundary():
 
 def test_the_sequence_of_several_rows_is_that_of_each():
     values = RNG.uniform(-1, 1, (2, 3, 20))
-    lower, upper = asymptotic_sequence(values, 0.1)
-    alone = asymptotic_sequence(values[1, 2], 0.1)
+    lower, upper = asymptotic_confidence_sequence(values, 0.1)
+    alone = asymptotic_confidence_sequence(values[1, 2], 0.1)
     np.testing.assert_array_equal((lower[1, 2], upper[1, 2]), alone)
 
 
@@ -35,7 +35,7 @@ def test_the_sequence_covers_at_all_times_and_a_test_does_not():
     mean = -0.3 / 2
     running = values.cumsum(axis=1) / np.arange(1, 151)
     error = 1.645 * values.std() / np.sqrt(np.arange(1, 151))
-    lower, upper = asymptotic_sequence(values, 0.1)
+    lower, upper = asymptotic_confidence_sequence(values, 0.1)
     assert ((lower > mean) | (upper < mean)).any(axis=1).mean() < 0.1
     assert (np.abs(running - mean) > error).any(axis=1).mean() > 0.3
 
@@ -44,12 +44,12 @@ def test_the_running_mean_is_covered_where_it_changes():
     means = np.where(np.arange(120) < 60, 0.5, -0.4)
     values = RNG.binomial(20, (1 + means) / 2, (1000, 120)) / 10 - 1.0
     running = means.cumsum() / np.arange(1, 121)
-    lower, upper = asymptotic_sequence(values, 0.1)
+    lower, upper = asymptotic_confidence_sequence(values, 0.1)
     assert ((lower > running) | (upper < running)).any(axis=1).mean() < 0.1
 
 
 def test_the_e_value_of_universal_inference():
-    assert fit_e_value(np.log([0.02, 0.4]), np.log([0.5, 0.5]), np.log([0.1, 0.07])) == (
+    assert log_e_value(np.log([0.02, 0.4]), np.log([0.5, 0.5]), np.log([0.1, 0.07])) == (
         pytest.approx(np.log(2.1))
     )
 
@@ -65,5 +65,5 @@ def test_the_e_value_of_universal_inference():
 )
 def test_impossible_arguments_are_refused(arguments, message):
     with pytest.raises(InputError) as error:
-        asymptotic_sequence(*arguments)
+        asymptotic_confidence_sequence(*arguments)
     assert message in str(error.value)

@@ -7,7 +7,7 @@ import pytest
 from pools import PLAN as NINE_TRIALS
 from pools import make_pool
 
-from contstim.adaptive.conduct import Conductor
+from contstim.adaptive.conductor import Conductor
 from contstim.adaptive.policies import POLICIES, PolicyOptions
 from contstim.errors import InputError
 
@@ -20,11 +20,11 @@ def play(conductor, n_blocks, seed=0, slow=()):
     weights = []
     for number in range(n_blocks):
         block = conductor.issue(f"p{number % 4}")
-        conductor.record(block)
+        conductor.record_block(block)
         weights.append(conductor.weights)
         if number not in slow:
             for pair in rng.permutation(block.pairs).tolist():
-                conductor.answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
+                conductor.record_answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
     return weights
 
 
@@ -34,21 +34,21 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
     issued = [pair for block in conductor.blocks for pair in block.pairs]
     assert len(set(issued)) == len(issued) == 54
     assert min(issued) >= 5
-    assert [block.available for block in conductor.blocks[:3]] == [55, 52, 49]
+    assert [block.n_available for block in conductor.blocks[:3]] == [55, 52, 49]
 
 
 def test_pairs_that_are_never_asked_are_not_counted_as_available(monkeypatch):
     class Never(type(POLICIES["information"])):
         def values(self, view):
-            return np.where(np.arange(len(view.places)) % 2, -np.inf, super().values(view))
+            return np.where(np.arange(len(view.grid_positions)) % 2, -np.inf, super().values(view))
 
     monkeypatch.setitem(POLICIES, "never", Never())
-    plan = replace(PLAN, choosing=PolicyOptions(policy="never", epsilon=0.5, block=3))
+    plan = replace(PLAN, trial_selection=PolicyOptions(policy="never", epsilon=0.5, block_size=3))
     conductor = Conductor(plan, make_pool())
     play(conductor, 6)
     assert all(pair % 2 == 0 for block in conductor.blocks for pair in block.pairs)
     # Of 55 pairs, 5 to 59, 27 may be asked.
-    assert [block.available for block in conductor.blocks[:3]] == [27, 24, 21]
+    assert [block.n_available for block in conductor.blocks[:3]] == [27, 24, 21]
 
 
 def test_nobody_is_issued_more_than_the_plan_has():
@@ -79,11 +79,11 @@ def test_an_open_block_holds_up_those_after_it_until_it_is_skipped_blocks():
     ]  # three at a time
     assert [block.skipped_blocks for block in conductor.blocks if block.skipped_blocks] == [(2,)]
     late = conductor.blocks[2]
-    conductor.answer(
+    conductor.record_answer(
         late.participant, late.pairs[0], 2.5
     )  # counted where verdicts are made, not by the policy
     before = conductor.posterior.n_answers
-    conductor.record(conductor.issue("p0"))
+    conductor.record_block(conductor.issue("p0"))
     assert conductor.posterior.n_answers == before + 3
 
 
@@ -110,10 +110,10 @@ def test_what_does_not_belong_is_refused():
     conductor = Conductor(PLAN, make_pool())
     block = conductor.issue("p0")
     with pytest.raises(InputError, match=r"pair 7 was not issued to participant 'p0'"):
-        conductor.answer("p0", 7, 2.5)
-    conductor.record(block)
+        conductor.record_answer("p0", 7, 2.5)
+    conductor.record_block(block)
     with pytest.raises(InputError, match=r"block 0 comes where 1 is due"):
-        conductor.record(block)
+        conductor.record_block(block)
     with pytest.raises(InputError, match=r"5 anchors leave none of the pool's 5 pairs to choose"):
         Conductor(PLAN, make_pool(5))
 
@@ -122,15 +122,15 @@ def test_each_block_is_chosen_again_from_the_log():
     conductor, pool = Conductor(PLAN, make_pool()), make_pool()
     rng = np.random.default_rng(0)
     for turn in range(10):
-        block = conductor.issue(f"p{turn % 4}", conductor.left(f"p{turn % 4}"))
-        conductor.record(block)
+        block = conductor.issue(f"p{turn % 4}", conductor.n_remaining(f"p{turn % 4}"))
+        conductor.record_block(block)
         for pair in block.pairs:
             if turn != 2:  # this one leaves; later blocks pass it over
-                conductor.answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
+                conductor.record_answer(block.participant, pair, float(rng.choice([-2.5, 2.5])))
     again = Conductor(PLAN, pool)
     for block in conductor.blocks:
         assert again.reissue(block) == block
-        again.record(block)
+        again.record_block(block)
         for key in {(block.participant, pair) for pair in block.pairs} & set(conductor.answers):
             again.answers[key] = conductor.answers[key]
     assert any(block.skipped_blocks for block in conductor.blocks)
@@ -138,19 +138,19 @@ def test_each_block_is_chosen_again_from_the_log():
 
 
 def test_a_fixed_study_asks_everybody_the_same_and_its_posterior_counts_a_pair_once():
-    plan = replace(NINE_TRIALS, choosing=PolicyOptions(policy="fixed", block=3))
+    plan = replace(NINE_TRIALS, trial_selection=PolicyOptions(policy="fixed", block_size=3))
     conductor = Conductor(plan, make_pool(14))
     play(conductor, 12)
     for name in ("p0", "p1", "p2", "p3"):
         own = [pair for b in conductor.blocks if b.participant == name for pair in b.pairs]
         assert own == list(range(5, 14))
-        assert not conductor.left(name)
+        assert not conductor.n_remaining(name)
     assert {p for block in conductor.blocks for p in block.propensities} == {1.0}
-    conductor.learn(12)
+    conductor.process_answers(12)
     assert conductor.posterior.n_answers == 9
     with pytest.raises(InputError, match=r"block 12 issues pair 5, which is not available"):
-        conductor.record(replace(conductor.blocks[0], number=12))
+        conductor.record_block(replace(conductor.blocks[0], number=12))
     # Of people who were deleted there is no name, and there may be several.
     again = Conductor(plan, make_pool(14))
     for number, block in enumerate(conductor.blocks[:2]):
-        again.record(replace(block, number=number, participant=""))
+        again.record_block(replace(block, number=number, participant=""))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conduct import AdaptivePlan
-from contstim.adaptive.interim import is_chosen, ordered_pairs
+from contstim.adaptive.conductor import AdaptivePlan
+from contstim.adaptive.interim import alphabetical_pairs, is_chosen_trial
 from contstim.adaptive.posterior import Link
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
@@ -56,7 +56,7 @@ class PlannedDesign:
     words: str = ""
 
     @classmethod
-    def of_trials(cls, trials: pd.DataFrame) -> PlannedDesign:
+    def from_trials(cls, trials: pd.DataFrame) -> PlannedDesign:
         """Return the design of a table of trials, as `design_trials` makes it.
 
         Raises
@@ -135,7 +135,7 @@ def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
     return parse_settings(AdaptivePlan, table, "adaptive")
 
 
-def study_paragraphs(
+def describe_study(
     options: EvaluationOptions,
     design: PlannedDesign | None = None,
     stimuli: str = "",
@@ -174,7 +174,7 @@ def study_paragraphs(
         paragraphs["Participants"] = (
             f"At most {format_count(n, 'participant')} finish; the stopping rule says when it ends."
         )
-        paragraphs |= plan_paragraphs(adaptive)
+        paragraphs |= describe_adaptive_plan(adaptive)
     elif n := sample.participants or (design.participants if design else 0):
         groups = design.groups if design is not None else sample.groups or 1
         where = f", in {groups} groups with pairs of their own" if groups > 1 else ""
@@ -194,7 +194,7 @@ def study_paragraphs(
     return paragraphs
 
 
-def study_document(title: str, paragraphs: Mapping[str, str]) -> str:
+def format_document(title: str, paragraphs: Mapping[str, str]) -> str:
     """Return paragraphs by their headings as one Markdown document."""
     parts = [f"## {name}\n\n{text}" for name, text in paragraphs.items()]
     return "\n\n".join([f"# {title}", *parts]) + "\n"
@@ -228,23 +228,23 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
     )
 
 
-def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
+def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
     """Return paragraphs that state the whole plan, with every number used, by their headings."""
-    options, stop = plan.choosing, plan.stopping
-    if options.by.is_fixed:
+    options, stop = plan.trial_selection, plan.stopping
+    if options.implementation.is_fixed:
         trials = (
             f"Nothing is chosen while the study runs. Each participant is asked {plan.trials} "
             f"trials, no pair twice, and {plan.anchors} anchors, the same for everybody. "
-            f"{options.by.describe(options)}"
+            f"{options.implementation.describe(options)}"
         )
     else:
         trials = (
-            f"Each participant is asked {plan.trials} chosen trials in blocks of {options.block}, "
-            f"and {plan.anchors} anchors, the same for everybody. A pair is asked once, anchors "
-            f"aside. {options.by.describe(options)} The propensity of every trial is stored, and "
-            f"the seed is {plan.seed}."
+            f"Each participant is asked {plan.trials} chosen trials in blocks of "
+            f"{options.block_size}, and {plan.anchors} anchors, the same for everybody. A pair is "
+            f"asked once, anchors aside. {options.implementation.describe(options)} The propensity "
+            f"of every trial is stored, and the seed is {plan.seed}."
         )
-    if options.by.by_answers:
+    if options.implementation.uses_answers:
         trials += (
             " The policy uses answers in the order in which their blocks were issued; a block "
             f"without all answers is skipped after {plan.max_pending} later ones."
@@ -275,7 +275,7 @@ def plan_paragraphs(plan: AdaptivePlan) -> dict[str, str]:
 
 
 def _describe_link(link: Link) -> str:
-    people = link.people
+    people = link.response_model
     answers = "Only the side that is chosen is used."
     if link.thresholds:
         cuts = f"± {_list(link.thresholds)} and 0"
@@ -324,7 +324,7 @@ def _describe_stopping(stop: Stopping) -> str:
     )
 
 
-def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
+def find_deviations(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     """Return where choices depart from the plan of a study, a sentence each.
 
     Parameters
@@ -335,7 +335,7 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         What was planned.
     """
     deviations = []
-    policy, answered = plan.choosing.by, is_chosen(choices)
+    policy, answered = plan.trial_selection.implementation, is_chosen_trial(choices)
     chosen, trials = choices[answered], "trial" if policy.is_fixed else "chosen trial"
     answers = chosen.groupby("participant").size()
     people = int((answers >= plan.trials).sum())
@@ -347,10 +347,10 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     if most > plan.trials:
         deviations.append(f"a participant answered {most} {trials}s; the plan has {plan.trials}.")
     condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
-    n_anchors = len(ordered_pairs(choices[condition == "anchor"])[0].drop_duplicates())
+    n_anchors = len(alphabetical_pairs(choices[condition == "anchor"])[0].drop_duplicates())
     if n_anchors != plan.anchors:
         deviations.append(f"{n_anchors} anchors were asked; the plan has {plan.anchors}.")
-    pairs, _ = ordered_pairs(chosen)
+    pairs, _ = alphabetical_pairs(chosen)
     twice = int(
         (pairs.assign(of=chosen["participant"]) if policy.is_fixed else pairs).duplicated().sum()
     )
@@ -364,7 +364,7 @@ def plan_departures(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         deviations.append("the choices have no propensities; the plan stores that of every trial.")
     else:
         propensity = pd.to_numeric(chosen["propensity"], errors="coerce").to_numpy(dtype=np.float64)
-        epsilon = plan.choosing.at_random
+        epsilon = plan.trial_selection.random_share
         available = pd.to_numeric(chosen.get("available", np.inf), errors="coerce")
         floor = epsilon / np.asarray(available, dtype=np.float64)
         bad = int((~(propensity >= floor * (1 - 1e-9))).sum())

@@ -14,7 +14,7 @@ from contstim.errors import InputError
 from contstim.evaluation.stopping import MIN_START
 
 
-def asymptotic_sequence(
+def asymptotic_confidence_sequence(
     values: FloatArray,
     alpha: float,
     bounds: tuple[float, float] = (-1.0, 1.0),
@@ -56,7 +56,7 @@ def asymptotic_sequence(
     --------
     >>> import numpy as np
     >>> values = np.random.default_rng(1).choice([-1.0, 1.0], size=100, p=[0.3, 0.7])
-    >>> low, high = asymptotic_sequence(values, alpha=0.05)
+    >>> low, high = asymptotic_confidence_sequence(values, alpha=0.05)
     >>> low[[8, 99]].round(2).tolist(), high[[8, 99]].round(2).tolist()
     ([-1.0, 0.09], [1.0, 0.71])
     """
@@ -78,7 +78,7 @@ def _rho(alpha: float, start: int) -> float:
     return float(np.sqrt((cost + np.log(cost + 1)) / start))
 
 
-def fit_e_value(
+def log_e_value(
     log_evidence: FloatArray, log_weights: FloatArray, log_likelihood: FloatArray
 ) -> float:
     """Return the log e-value against "one of these", by universal inference.
@@ -103,7 +103,7 @@ def fit_e_value(
     --------
     >>> import numpy as np
     >>> alternatives, null = np.array([-60.0, -65.0]), np.array([-70.0])
-    >>> round(fit_e_value(alternatives, np.log([0.5, 0.5]), null), 2)
+    >>> round(log_e_value(alternatives, np.log([0.5, 0.5]), null), 2)
     9.31
     """
     return float(logsumexp(log_evidence + log_weights) - np.max(log_likelihood))
