@@ -20,7 +20,7 @@ from contstim.evaluation.scores import score_table
 
 #: Columns of a benchmark's results, one row per analysis, measure and model. `share` is the model's
 #: position between chance (0) and the lower noise ceiling (1); `source` names the publication, or
-#: is `HERE`.
+#: is `SCORED_HERE`.
 RESULTS = (
     *("benchmark", "analysis", "measure", "model", "value", "ci_low", "ci_high"),
     *("ceiling_lower", "ceiling_upper", "share", "share_low", "share_high"),
@@ -30,7 +30,7 @@ RESULTS = (
 #: `place` its table or page in the publication.
 FIGURE_COLUMNS = ("analysis", "measure", "model", "quantity", "value", "place")
 #: The `source` of a model that was scored in this run.
-HERE = "scored here"
+SCORED_HERE = "scored here"
 #: The `note` of a published figure whose scores are not public.
 AS_PUBLISHED = "as published, no interval"
 
@@ -50,21 +50,21 @@ def figure_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
 
 @displayable
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class BenchmarkResult:
     """How well models predict a benchmark.
 
     Attributes
     ----------
     results
         Table with the columns of `RESULTS`.
-    details
+    detail_tables
         Further tables by name.
     evaluation
         Evaluation of the choices, for benchmarks of choices.
     """
 
     results: pd.DataFrame
-    details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    detail_tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     evaluation: Evaluation | None = None
 
 
@@ -83,12 +83,12 @@ class Benchmark(ABC):
         One line of description.
     source
         Publication that the published models are from, such as ``Golan et al. (2023)``.
-    headline
+    primary_measure
         Analysis and measure by which models are compared across benchmarks.
     figures
         Published figures, with the columns `FIGURE_COLUMNS`. The published scores must reproduce
         them; models without published scores have only these.
-    unit
+    scored_unit
         What a model scores: the ``sentence``, or each ``word`` after the words before it.
 
     Examples
@@ -99,9 +99,9 @@ class Benchmark(ABC):
     ...     def estimate(self, values):
     ...         right = float(values["A dog."] > values["A small dog."])
     ...         yield {"analysis": "all", "measure": "accuracy", "value": right, "n_items": 1}
-    >>> benchmark = Length(name="a/b", title="", source="", headline=("all", "accuracy"))
+    >>> benchmark = Length(name="a/b", title="", source="", primary_measure=("all", "accuracy"))
     >>> table = pd.DataFrame({"sentence": Length.sentences, "m": [-5.0, -9.0]})
-    >>> benchmark.judge(table).results[["model", "value", "source"]]
+    >>> benchmark.evaluate(table).results[["model", "value", "source"]]
       model  value       source
     0     m    1.0  scored here
     """
@@ -109,9 +109,9 @@ class Benchmark(ABC):
     name: str
     title: str
     source: str
-    headline: tuple[str, str]
-    figures: pd.DataFrame = field(default_factory=figure_table)
-    unit: ClassVar[str] = "sentence"
+    primary_measure: tuple[str, str]
+    published_figures: pd.DataFrame = field(default_factory=figure_table)
+    scored_unit: ClassVar[str] = "sentence"
 
     @property
     @abstractmethod
@@ -119,16 +119,18 @@ class Benchmark(ABC):
         """The S distinct sentences that a model has to score."""
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:
+    def published_values(self) -> Mapping[str, pd.Series]:
         """What `estimate` takes, for each model whose scores are published."""
         return {}
 
     @property
     def published_models(self) -> list[str]:
         """Names of the published models, with scores or with figures only."""
-        return list(dict.fromkeys([*self.published, *map(str, self.figures["model"])]))
+        return list(
+            dict.fromkeys([*self.published_values, *map(str, self.published_figures["model"])])
+        )
 
-    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+    def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return what `estimate` takes for each model of a score table: scores by sentence."""
         wide = score_table(scores, self.sentences)
         return {str(model): wide[model] for model in wide}
@@ -142,11 +144,11 @@ class Benchmark(ABC):
         """
         raise NotImplementedError
 
-    def details(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:
+    def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:
         """Return further tables by name."""
         return {}
 
-    def refuse_names(self, models: Iterable[str]) -> None:
+    def check_model_names(self, models: Iterable[str]) -> None:
         """Refuse a model with the name of a published model.
 
         Raises
@@ -162,7 +164,7 @@ class Benchmark(ABC):
                     "--model NAME=SPEC"
                 )
 
-    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:
+    def evaluate(self, scores: pd.DataFrame | None = None) -> BenchmarkResult:
         """Return how well the published models and those of a score table do.
 
         Parameters
@@ -175,22 +177,22 @@ class Benchmark(ABC):
         InputError
             If a sentence has no score, or a model has the name of a published one.
         """
-        values = dict(self.published)
+        values = dict(self.published_values)
         sources = dict.fromkeys(values, self.source)
         if scores is not None:
-            new = self.extract(scores)
-            self.refuse_names(new)
+            new = self.extract_values(scores)
+            self.check_model_names(new)
             values |= new
-            sources |= dict.fromkeys(new, HERE)
+            sources |= dict.fromkeys(new, SCORED_HERE)
         rows = [
             {**row, "model": model, "source": source}
             for model, source in sources.items()
             for row in self.estimate(values[model])
         ]
         table = with_shares(pd.DataFrame(rows).reindex(columns=list(_FILLED)))
-        return Judgement(self.complete(table), self.details(values))
+        return BenchmarkResult(self.add_published_figures(table), self.detail_tables(values))
 
-    def compare_figures(self, results: pd.DataFrame) -> pd.DataFrame:
+    def compare_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
         """Return each published figure beside the value computed from published scores.
 
         Returns
@@ -198,17 +200,17 @@ class Benchmark(ABC):
         DataFrame
             The columns `FIGURE_COLUMNS`, `here` and `difference`, one row per figure.
         """
-        quantities = list(self.figures["quantity"].unique())
-        scored = results["source"].ne(HERE) & results["note"].ne(AS_PUBLISHED)
+        quantities = list(self.published_figures["quantity"].unique())
+        scored = results["source"].ne(SCORED_HERE) & results["note"].ne(AS_PUBLISHED)
         computed = results.loc[scored, [*_KEYS, *quantities]]
         long = computed.melt(_KEYS, var_name="quantity", value_name="here")
-        both = self.figures.merge(long, on=[*_KEYS, "quantity"], how="left")
+        both = self.published_figures.merge(long, on=[*_KEYS, "quantity"], how="left")
         return both.assign(difference=both["here"] - both["value"])
 
-    def complete(self, results: pd.DataFrame) -> pd.DataFrame:
+    def add_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
         """Return results with the columns `RESULTS` and the figures of models without scores."""
         computed = pd.MultiIndex.from_frame(results[_KEYS])
-        alone = self.figures[self.figures["quantity"] == "value"]
+        alone = self.published_figures[self.published_figures["quantity"] == "value"]
         alone = alone[~pd.MultiIndex.from_frame(alone[_KEYS]).isin(computed)]
         alone = alone.rename(columns={"place": "source"}).assign(note=AS_PUBLISHED)
         filled = [part for part in (results, alone) if len(part)]

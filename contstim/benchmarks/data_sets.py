@@ -44,7 +44,7 @@ class DataFile:
     name: str
     size: int
     sha256: str
-    address: str
+    url: str
 
 
 @displayable
@@ -108,7 +108,7 @@ class _Files(dict[str, Path]):
 
     def __missing__(self, name: str) -> Path:
         file = next(file for file in self.data_set.files if file.name == name)
-        raise MissingFileError(f"{self.source} has no file {name}; download it from {file.address}")
+        raise MissingFileError(f"{self.source} has no file {name}; download it from {file.url}")
 
 
 @displayable
@@ -198,7 +198,7 @@ def _read(
 
     shared = {"name": name, "title": title, "source": reference}
     table = figure_table((*row, place) for row in figures or ())
-    return readers.READERS[reader](files, {**shared, "figures": table}, **options)
+    return readers.READERS[reader](files, {**shared, "published_figures": table}, **options)
 
 
 #: Published data sets by name. Installed packages add more by entry points of the group
@@ -278,7 +278,7 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
         folder,
         base_url="",
         registry={file.name: f"sha256:{file.sha256}" for file in data_set.files},
-        urls={file.name: file.address for file in data_set.files},
+        urls={file.name: file.url for file in data_set.files},
     )
     files = {}
     for file in data_set.files:
@@ -287,7 +287,7 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
         except (ValueError, OSError) as error:  # requests' errors are OSErrors
             raise InputError(
                 f"{file.name} of {data_set.name} cannot be downloaded ({error}); try again later, "
-                f"or download {file.address} and name its folder, --from FOLDER"
+                f"or download {file.url} and name its folder, --from FOLDER"
             ) from error
         files[file.name] = Path(path)
     return files

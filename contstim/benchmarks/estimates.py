@@ -117,7 +117,7 @@ def with_shares(results: pd.DataFrame) -> pd.DataFrame:
     return results.assign(**dict(zip(names, np.array(shares).reshape(-1, 3).T, strict=True)))
 
 
-def clustered_share(right: BoolArray, cluster: IntArray) -> Estimate:
+def clustered_proportion(right: BoolArray, cluster: IntArray) -> Estimate:
     """Return the share of true values, for randomly sampled clusters of values."""
     value = float(right.mean())
     stderr, df = _clustered_error(right.astype(np.float64) - value, cluster)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.benchmarks.benchmark import HERE, Benchmark, Judgement
+from contstim.benchmarks.benchmark import SCORED_HERE, Benchmark, BenchmarkResult
 from contstim.benchmarks.estimates import mean_over_items, with_shares
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
@@ -59,7 +59,7 @@ class ChoiceBenchmark(Benchmark):
     """
 
     human: HumanData
-    headline: tuple[str, str] = ("all", "accuracy")
+    primary_measure: tuple[str, str] = ("all", "accuracy")
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
@@ -73,10 +73,10 @@ class ChoiceBenchmark(Benchmark):
         scored = [] if source is None else [str(model) for model in score_table(source, [])]
         return list(dict.fromkeys([*scored, *super().published_models]))
 
-    def judge(self, scores: pd.DataFrame | None = None) -> Judgement:  # noqa: D102
+    def evaluate(self, scores: pd.DataFrame | None = None) -> BenchmarkResult:  # noqa: D102
         source = self.human.scores
         if scores is not None:
-            self.refuse_names(map(str, scores["model"].unique()))
+            self.check_model_names(map(str, scores["model"].unique()))
             source = scores if source is None else join_scores(source, scores)
         elif source is None:
             raise InputError(f"{self.name} has no published models; name one, --model SPEC")
@@ -86,8 +86,8 @@ class ChoiceBenchmark(Benchmark):
         chance = {name: MEASURES[name].chance for name in table["measure"].unique()}
         table = with_shares(table.assign(chance=table["measure"].map(chance)))
         published = dict.fromkeys(self.published_models, self.source)
-        table["source"] = table["model"].map(published).fillna(HERE)
-        return Judgement(self.complete(table), evaluation=result)
+        table["source"] = table["model"].map(published).fillna(SCORED_HERE)
+        return BenchmarkResult(self.add_published_figures(table), evaluation=result)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,22 +105,22 @@ class ParadigmBenchmark(Benchmark):
     """
 
     accuracies: pd.DataFrame = field(default_factory=pd.DataFrame)
-    people: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-    headline: tuple[str, str] = ("all", "accuracy")
+    human_accuracies: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+    primary_measure: tuple[str, str] = ("all", "accuracy")
 
     @property
     @abstractmethod
-    def kinds(self) -> pd.Series:
+    def phenomena(self) -> pd.Series:
         """The group of each paradigm, which has its own analysis; index: the paradigm."""
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as Benchmark
+    def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as Benchmark
         return {str(model): self.accuracies[model] for model in self.accuracies}
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
-        kinds, chance = self.kinds, 0.5
+        kinds, chance = self.phenomena, 0.5
         right = values.reindex(kinds.index).to_numpy(dtype=float)
-        ceiling = self.people.reindex(kinds.index).to_numpy(dtype=float)
+        ceiling = self.human_accuracies.reindex(kinds.index).to_numpy(dtype=float)
         for analysis in ("all", *kinds.unique()):
             part = (kinds == analysis).to_numpy() | (analysis == "all")
             value, low, high = mean_over_items(right[part], chance)
@@ -134,12 +134,12 @@ class ParadigmBenchmark(Benchmark):
                 **{"gap_ci_low": gap_low, "gap_ci_high": gap_high},
             }
 
-    def details(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
-        kinds = self.kinds
+    def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
+        kinds = self.phenomena
         table = pd.DataFrame({m: v.reindex(kinds.index) for m, v in values_by_model.items()})
-        if len(self.people):
-            table["people"] = self.people.reindex(kinds.index)
-        table["kind"] = kinds
+        if len(self.human_accuracies):
+            table["human"] = self.human_accuracies.reindex(kinds.index)
+        table["phenomenon"] = kinds
         return {"paradigms": table.rename_axis("paradigm").reset_index()}
 
 
@@ -150,14 +150,14 @@ class PairBenchmark(ParadigmBenchmark):
     Attributes
     ----------
     pairs
-        Table with one row per pair: `paradigm`, `kind`, `sentence_good`, `sentence_bad`.
+        Table with one row per pair: `paradigm`, `phenomenon`, `sentence_good`, `sentence_bad`.
 
     Examples
     --------
     >>> pairs = pd.DataFrame(
     ...     {
     ...         "paradigm": ["number", "person"],
-    ...         "kind": "agreement",
+    ...         "phenomenon": "agreement",
     ...         "sentence_good": ["The dogs run.", "I am here."],
     ...         "sentence_bad": ["The dogs runs.", "I is here."],
     ...     }
@@ -167,7 +167,7 @@ class PairBenchmark(ParadigmBenchmark):
     ... )
     >>> scores = {"The dogs run.": -9, "The dogs runs.": -12, "I am here.": -8, "I is here.": -8}
     >>> table = pd.DataFrame({"sentence": list(scores), "m": list(scores.values())})
-    >>> benchmark.judge(table).results[["analysis", "model", "value"]]
+    >>> benchmark.evaluate(table).results[["analysis", "model", "value"]]
         analysis model  value
     0        all     m    0.5
     1  agreement     m    0.5
@@ -176,18 +176,18 @@ class PairBenchmark(ParadigmBenchmark):
     pairs: pd.DataFrame
 
     @property
-    def kinds(self) -> pd.Series:  # noqa: D102 - as ParadigmBenchmark
-        return self.pairs.drop_duplicates("paradigm").set_index("paradigm")["kind"]
+    def phenomena(self) -> pd.Series:  # noqa: D102 - as ParadigmBenchmark
+        return self.pairs.drop_duplicates("paradigm").set_index("paradigm")["phenomenon"]
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         both = pd.concat([self.pairs["sentence_good"], self.pairs["sentence_bad"]])
         return [str(sentence) for sentence in pd.unique(both)]
 
-    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+    def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's accuracy by paradigm."""
         right = {}
-        for model, score in super().extract(scores).items():
+        for model, score in super().extract_values(scores).items():
             good, bad = (
                 score.loc[self.pairs[column].tolist()].to_numpy()
                 for column in ("sentence_good", "sentence_bad")

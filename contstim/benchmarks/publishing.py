@@ -78,7 +78,7 @@ _RESULTS = "- `results/`: evaluation of the choices; `results/report.html` is th
 
 
 @dataclass(frozen=True)
-class About:
+class DataSetDescription:
     """Description of a data set.
 
     Attributes
@@ -134,12 +134,12 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
 
 def publish(
     human: HumanData,
-    about: About,
+    about: DataSetDescription,
     folder: str | Path,
     *,
     scores: ScoreSource | None = None,
     withheld: Iterable[str] = (),
-    keep: Sequence[str] = (),
+    columns: Sequence[str] = (),
     preset: str = "default",
 ) -> None:
     """Write a folder that others can use without contstim.
@@ -161,7 +161,7 @@ def publish(
         Scores of the sentences, by default those read with the choices.
     withheld
         Sentences that must not be published.
-    keep
+    columns
         Further columns of the choices to publish.
     preset
         Preset of the evaluation in ``results``.
@@ -177,16 +177,16 @@ def publish(
     --------
     >>> from contstim import datasets
     >>> human = read_choices(datasets.simulated_choices())
-    >>> about = About("Simulated choices", ("Ada Example",), "CC0-1.0")
+    >>> about = DataSetDescription("Simulated choices", ("Ada Example",), "CC0-1.0")
     >>> scores = datasets.natural_scores()
     >>> publish(human, about, "published", scores=scores)  # doctest: +SKIP
     """
     folder = Path(folder)
     check_new_folder(folder)
     choices, source = human.choices, human.scores if scores is None else scores
-    if unknown := [column for column in keep if column not in choices]:
-        raise InputError(f"the choices have no column {unknown[0]!r}; leave it out of --keep")
-    columns = [c for c in choices if c in PUBLISHED_COLUMNS or c in keep]
+    if unknown := [column for column in columns if column not in choices]:
+        raise InputError(f"the choices have no column {unknown[0]!r}; leave it out of --columns")
+    shown = [c for c in choices if c in PUBLISHED_COLUMNS or c in columns]
     people = choices["participant"].astype(str)
     ids = list(pd.unique(people))
     pseudonyms = {one: f"p{n:0{len(str(len(ids)))}}" for n, one in enumerate(ids, start=1)}
@@ -194,7 +194,7 @@ def publish(
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
     hidden = [sentence for sentence in map(str, sentences) if alphanumeric_key(sentence) in secret]
     labels = {sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden, start=1)}
-    published = choices[columns].map(
+    published = choices[shown].map(
         lambda cell: (
             labels.get(cell, "withheld text")
             if isinstance(cell, str) and alphanumeric_key(cell) in secret
@@ -205,8 +205,8 @@ def publish(
     tables, has_scores = {"choices": published}, source is not None
     if source is not None:
         scored = choices[~find_unscored_catch(choices, source)]
-        shown = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
-        wide = score_table(source, shown)
+        texts = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
+        wide = score_table(source, texts)
         long = wide.rename_axis("sentence").reset_index().melt("sentence", var_name="model")
         long = long.rename(columns={"value": "log_prob"})
         tables["scores"] = long.assign(sentence=long["sentence"].replace(labels))

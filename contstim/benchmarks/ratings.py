@@ -16,7 +16,7 @@ from contstim.benchmarks.estimates import (
     Estimate,
     area_under_curve,
     clustered_correlation,
-    clustered_share,
+    clustered_proportion,
     z_scores,
 )
 from contstim.errors import InputError
@@ -58,14 +58,14 @@ class RatingBenchmark(Benchmark):
 
     ratings: pd.DataFrame
     scores: pd.DataFrame = field(default_factory=pd.DataFrame)
-    headline: tuple[str, str] = ("all", "correlation")
+    primary_measure: tuple[str, str] = ("all", "correlation")
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         return [str(sentence) for sentence in pd.unique(self.ratings["sentence"])]
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+    def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102
         wide = self.scores.reindex(self.sentences)
         return {str(model): wide[model] for model in wide}
 
@@ -85,7 +85,7 @@ class RatingBenchmark(Benchmark):
             "n_items": int(np.isfinite(score).sum()),
         }
 
-    def details(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
+    def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
         n, mean, _ = self._answers.moments(np.ones(len(self.ratings), dtype=np.bool_))
         means = {"sentence": self.sentences, "mean_rating": mean, "n_ratings": n}
         return {"sentences": pd.DataFrame(means)}
@@ -244,14 +244,14 @@ class DeltaBenchmark(Benchmark):
     judgements: pd.DataFrame
     pairs: pd.DataFrame
     scores: Mapping[str, pd.Series] = field(default_factory=dict)
-    headline: tuple[str, str] = ("all", "adc_1")
+    primary_measure: tuple[str, str] = ("all", "adc_1")
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         return [str(sentence) for sentence in pd.unique(self.judgements["sentence"])]
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+    def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102
         return self.scores
 
     def human_deltas(self) -> FloatArray:
@@ -266,12 +266,12 @@ class DeltaBenchmark(Benchmark):
         sides = [by_id.reindex(self.pairs[c]).to_numpy(float) for c in ("gramm_id", "ungramm_id")]
         return np.asarray(sides[0] - sides[1])
 
-    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+    def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return the scores by sentence id."""
         ids, sentences = self.judgements["id"], self.judgements["sentence"]
         return {
             model: pd.Series(score.loc[sentences].to_numpy(), ids)
-            for model, score in super().extract(scores).items()
+            for model, score in super().extract_values(scores).items()
         }
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
@@ -289,7 +289,7 @@ class DeltaBenchmark(Benchmark):
         estimates = {
             "sentence_correlation": clustered_correlation(judged, scored, _phenomena(both.index)),
             "pair_correlation": clustered_correlation(people, model, phenomena),
-            **{name: clustered_share(met, phenomena) for name, met in criteria.items()},
+            **{name: clustered_proportion(met, phenomena) for name, met in criteria.items()},
         }
         for measure, estimate in estimates.items():
             n = len(both) if measure == "sentence_correlation" else len(model)
@@ -336,7 +336,7 @@ class LabelBenchmark(Benchmark):
     ...     name="mine/labels", title="Orders", source="Nobody", train=data, parts={"a": data}
     ... )
     >>> table = pd.DataFrame({"sentence": texts, "m": [-9.0, -12.0, -11.0, -15.0]})
-    >>> benchmark.judge(table).results[["analysis", "measure", "value"]].round(2)
+    >>> benchmark.evaluate(table).results[["analysis", "measure", "value"]].round(2)
       analysis measure  value
     0      all     mcc   0.58
     1      all     auc   0.75
@@ -346,7 +346,7 @@ class LabelBenchmark(Benchmark):
 
     train: pd.DataFrame
     parts: Mapping[str, pd.DataFrame]
-    headline: tuple[str, str] = ("all", "mcc")
+    primary_measure: tuple[str, str] = ("all", "mcc")
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark

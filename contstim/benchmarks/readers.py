@@ -73,10 +73,10 @@ def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
         files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="inferred"
     )
     return PairBenchmark(
-        **{**shared, "figures": figures},
-        pairs=pairs.assign(kind=kinds),
+        **{**shared, "published_figures": figures},
+        pairs=pairs.assign(phenomenon=kinds),
         accuracies=by_paradigm[models],
-        people=people.set_index("Condition")["total_mean"],
+        human_accuracies=people.set_index("Condition")["total_mean"],
     )
 
 
@@ -296,7 +296,7 @@ def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) ->
         words=table,
         measures=("cloze", "rating"),
         log_probs=-numbers[list(models)].rename(columns=models),
-        headline=("all", "cloze"),
+        primary_measure=("all", "cloze"),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from contstim.benchmarks.benchmark import RESULTS, Benchmark, Judgement
+from contstim.benchmarks.benchmark import RESULTS, Benchmark, BenchmarkResult
 from contstim.errors import InputError
 from contstim.files import check_replaceable, replace_folder, write_atomically
 from contstim.models.base import SentenceModel, SentenceScores
@@ -95,7 +95,7 @@ class BenchmarkRun:
 
     Attributes
     ----------
-    benchmarks, judgements, scores
+    benchmarks, outcomes, scores
         Benchmarks, results, and scores of the models scored in this run (None without models),
         by the name of the benchmark.
     models
@@ -105,7 +105,7 @@ class BenchmarkRun:
     """
 
     benchmarks: Mapping[str, Benchmark]
-    judgements: Mapping[str, Judgement]
+    outcomes: Mapping[str, BenchmarkResult]
     scores: Mapping[str, pd.DataFrame | None]
     models: Sequence[Mapping[str, object]]
     notes: Sequence[str] = ()
@@ -113,15 +113,15 @@ class BenchmarkRun:
     @property
     def results(self) -> pd.DataFrame:
         """All results, with the columns `RESULTS`."""
-        tables = [judgement.results for judgement in self.judgements.values()]
+        tables = [judgement.results for judgement in self.outcomes.values()]
         return pd.concat(tables, ignore_index=True)[list(RESULTS)]
 
     @property
-    def headlines(self) -> pd.DataFrame:
-        """The headline result of each benchmark and model, the best model first."""
+    def primary_results(self) -> pd.DataFrame:
+        """The primary result of each benchmark and model, the best model first."""
         rows = []
-        for name, judgement in self.judgements.items():
-            analysis, measure = self.benchmarks[name].headline
+        for name, judgement in self.outcomes.items():
+            analysis, measure = self.benchmarks[name].primary_measure
             table = judgement.results
             chosen = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
             rows.append(chosen.sort_values("value", ascending=False, kind="stable"))
@@ -143,14 +143,14 @@ class BenchmarkRun:
         """
         check_results_folder(Path(folder))
         with replace_folder(Path(folder)) as place:
-            for name, judgement in self.judgements.items():
+            for name, judgement in self.outcomes.items():
                 part = place / name.replace("/", "-")
                 part.mkdir(parents=True)
                 if judgement.evaluation is not None:
                     judgement.evaluation.report(part)
-                tables = {"results": judgement.results, **judgement.details}
-                if len(self.benchmarks[name].figures):
-                    compared = self.benchmarks[name].compare_figures(judgement.results)
+                tables = {"results": judgement.results, **judgement.detail_tables}
+                if len(self.benchmarks[name].published_figures):
+                    compared = self.benchmarks[name].compare_published_figures(judgement.results)
                     tables["published"] = compared
                 for stem, table in tables.items():
                     write_atomically(part / f"{stem}.csv", format_csv(escape_table(table)))
@@ -220,20 +220,20 @@ def run_benchmarks(
     >>> model = contstim.load_model("contstim:gpt")
     >>> benchmark = fetch("golan2023").benchmark()  # doctest: +SKIP
     >>> run = run_benchmarks([benchmark], [model], "scores")  # doctest: +SKIP
-    >>> run.headlines[["model", "value", "share"]]  # doctest: +SKIP
+    >>> run.primary_results[["model", "value", "share"]]  # doctest: +SKIP
     """
     by_name = {benchmark.name: benchmark for benchmark in benchmarks}
     if len(by_name) < len(benchmarks):
         raise InputError("a benchmark is named twice; name each once")
     for benchmark in benchmarks:
-        benchmark.refuse_names(model.name for model in models)
+        benchmark.check_model_names(model.name for model in models)
     scores: dict[str, pd.DataFrame | None] = {}
-    judgements = {}
+    outcomes = {}
     store = ScoreCache(cache)
     for name, benchmark in by_name.items():
-        score = score_words if benchmark.unit == "word" else score_whole_sentences
+        score = score_words if benchmark.scored_unit == "word" else score_whole_sentences
         tables = [score(model, benchmark.sentences, store) for model in models]
         scores[name] = pd.concat(tables, ignore_index=True) if tables else None
-        judgements[name] = benchmark.judge(scores[name])
+        outcomes[name] = benchmark.evaluate(scores[name])
     described = [describe_model(model) for model in models]
-    return BenchmarkRun(by_name, judgements, scores, described, notes)
+    return BenchmarkRun(by_name, outcomes, scores, described, notes)

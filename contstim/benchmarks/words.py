@@ -70,19 +70,19 @@ class SuiteBenchmark(ParadigmBenchmark):
     ['He ran.', 'He running.']
     """
 
-    unit: ClassVar[str] = "word"
+    scored_unit: ClassVar[str] = "word"
     suites: tuple[Suite, ...]
     circuits: Mapping[str, str]
 
     @property
-    def kinds(self) -> pd.Series:  # noqa: D102 - as ParadigmBenchmark
+    def phenomena(self) -> pd.Series:  # noqa: D102 - as ParadigmBenchmark
         return pd.Series({suite.name: self.circuits[suite.name] for suite in self.suites})
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         return list(dict.fromkeys(text for suite in self.suites for text in suite.sentences))
 
-    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+    def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's accuracy by suite."""
         accuracies = {}
         for model, words in _words_by_model(scores).items():
@@ -116,15 +116,15 @@ class WordBenchmark(Benchmark):
     ...     source="Nobody (2026)",
     ...     words=words,
     ...     measures=("rating",),
-    ...     headline=("all", "rating"),
+    ...     primary_measure=("all", "rating"),
     ... )
     >>> table = words.assign(model="m", log_prob=[-7.0, -2.0])
     >>> table.loc[2] = ["He ate it.", 0, None, "m", -3.0]
-    >>> benchmark.judge(table).results["value"].tolist()
+    >>> benchmark.evaluate(table).results["value"].tolist()
     [1.0]
     """
 
-    unit: ClassVar[str] = "word"
+    scored_unit: ClassVar[str] = "word"
     words: pd.DataFrame
     measures: tuple[str, ...]
     log_probs: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -134,10 +134,10 @@ class WordBenchmark(Benchmark):
         return [str(sentence) for sentence in pd.unique(self.words["sentence"])]
 
     @property
-    def published(self) -> Mapping[str, pd.Series]:  # noqa: D102
+    def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102
         return {str(model): self.log_probs[model] for model in self.log_probs}
 
-    def extract(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
+    def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's log-probabilities of the words."""
         sentences = self.words["sentence"].astype(str).tolist()
         positions = self.words["position"].tolist()

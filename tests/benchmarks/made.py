@@ -18,7 +18,7 @@ def sentence_pairs(n: int = 4) -> pd.DataFrame:
         for uid, (good, bad) in verbs.items()
         for noun in nouns[:n]
     ]
-    return pd.DataFrame(rows, columns=["paradigm", "kind", "sentence_good", "sentence_bad"])
+    return pd.DataFrame(rows, columns=["paradigm", "phenomenon", "sentence_good", "sentence_bad"])
 
 
 def pair_benchmark(name: str = "made/pairs") -> PairBenchmark:
@@ -29,8 +29,8 @@ def pair_benchmark(name: str = "made/pairs") -> PairBenchmark:
         name=name,
         title="Made pairs",
         source="Nobody (2026)",
-        pairs=sentence_pairs().replace({"kind": {"all": "other"}}),
+        pairs=sentence_pairs().replace({"phenomenon": {"all": "other"}}),
         accuracies=pd.DataFrame({"old": [0.5, 0.75, 1.0, 0.25]}, index=paradigms),
-        people=pd.Series([0.9, 1.0, 0.8, 0.9], index=paradigms),
-        figures=figure_table([figure]),
+        human_accuracies=pd.Series([0.9, 1.0, 0.8, 0.9], index=paradigms),
+        published_figures=figure_table([figure]),
     )

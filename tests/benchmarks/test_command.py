@@ -59,7 +59,7 @@ def test_swapped_columns_of_minimal_pairs_are_noticed(capsys, monkeypatch):
     )
 
     def swapped(_files):
-        pairs = pd.DataFrame({"paradigm": ["a", "b"], "kind": "order"})
+        pairs = pd.DataFrame({"paradigm": ["a", "b"], "phenomenon": "order"})
         pairs = pairs.assign(sentence_good=bad, sentence_bad=good)
         return PairBenchmark(name="made/swapped", title="Made", source="Nobody", pairs=pairs)
 

@@ -121,5 +121,5 @@ def test_the_declared_data_sets():
         for file in data_set.files:
             assert len(file.sha256) == 64
             assert file.size > 0
-            assert file.address.startswith("https://raw.githubusercontent.com/")
-            assert file.address.endswith(file.name.replace(" ", "%20"))
+            assert file.url.startswith("https://raw.githubusercontent.com/")
+            assert file.url.endswith(file.name.replace(" ", "%20"))

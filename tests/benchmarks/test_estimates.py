@@ -10,7 +10,7 @@ from contstim.benchmarks.estimates import (
     area_under_curve,
     ceiling_share,
     clustered_correlation,
-    clustered_share,
+    clustered_proportion,
     mean_over_items,
     z_scores,
 )
@@ -84,8 +84,8 @@ def test_repeated_values_in_a_cluster_add_nothing():
     expected = clustered_correlation(x, y, alone)
     np.testing.assert_allclose(clustered_correlation(np.tile(x, 2), np.tile(y, 2), twice), expected)
     assert expected[0] == pytest.approx(stats.pearsonr(x, y).statistic)
-    expected = clustered_share(right, alone)
-    np.testing.assert_allclose(clustered_share(np.tile(right, 2), twice), expected)
+    expected = clustered_proportion(right, alone)
+    np.testing.assert_allclose(clustered_proportion(np.tile(right, 2), twice), expected)
 
 
 def test_z_scores_are_scipys():

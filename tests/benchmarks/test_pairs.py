@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from contstim import datasets
-from contstim.benchmarks.benchmark import HERE, RESULTS, figure_table
+from contstim.benchmarks.benchmark import RESULTS, SCORED_HERE, figure_table
 from contstim.benchmarks.pairs import (
     ChoiceBenchmark,
     PairBenchmark,
@@ -45,10 +45,10 @@ def scored(bench, name="mine"):
 
 def test_choices_are_judged_by_evaluate_beside_published_models():
     bench = benchmark()
-    judged = bench.judge(scored(bench))
+    judged = bench.evaluate(scored(bench))
     assert list(judged.results) == list(RESULTS)
     sources = judged.results.groupby("model")["source"].first().to_dict()
-    assert sources == {"bigram": "Nobody (2026)", "trigram": "Nobody (2026)", "mine": HERE}
+    assert sources == {"bigram": "Nobody (2026)", "trigram": "Nobody (2026)", "mine": SCORED_HERE}
     scores = bench.human.scores.assign(
         mine=datasets.natural_scores()["contstim:gpt"]
         .reindex(bench.human.scores["sentence"])
@@ -68,20 +68,20 @@ def test_choices_are_judged_by_evaluate_beside_published_models():
 def test_the_name_of_a_published_model_is_refused():
     bench = benchmark()
     with pytest.raises(InputError, match="made/choices has a published model 'trigram'"):
-        bench.judge(scored(bench, "trigram"))
+        bench.evaluate(scored(bench, "trigram"))
 
 
 def test_published_figures_with_and_without_scores():
-    value = benchmark().judge().results.query("analysis == 'all' and measure == 'accuracy'")
+    value = benchmark().evaluate().results.query("analysis == 'all' and measure == 'accuracy'")
     trigram = value.set_index("model").loc["trigram"]
     rows = [
         ("all", "accuracy", "trigram", "value", trigram["value"] + 0.01, "Table 1"),
         ("all", "accuracy", "trigram", "ceiling_lower", trigram["ceiling_lower"], "Table 1"),
         ("all", "accuracy", "other", "value", 0.9, "Table 2"),
     ]
-    bench = benchmark(figures=figure_table(rows))
-    results = bench.judge().results
-    compared = bench.compare_figures(results)
+    bench = benchmark(published_figures=figure_table(rows))
+    results = bench.evaluate().results
+    compared = bench.compare_published_figures(results)
     np.testing.assert_array_equal(compared["difference"].round(9), [-0.01, 0.0, np.nan])
     other = results[results["model"] == "other"].iloc[0]
     assert (other["value"], other["source"]) == (0.9, "Table 2")
@@ -96,7 +96,7 @@ def pair_benchmark():
             for paradigm, kind in (("p", "k"), ("q", "k"), ("r", "k"), ("s", "l"))
             for i in range(4)
         ],
-        columns=["paradigm", "kind", "sentence_good", "sentence_bad"],
+        columns=["paradigm", "phenomenon", "sentence_good", "sentence_bad"],
     )
     accuracies = pd.DataFrame({"old": [0.5, 0.75, 1.0, 0.25]}, index=list("pqrs"))
     people = pd.Series([0.9, 1.0, 0.8, 0.9], index=list("pqrs"))
@@ -106,7 +106,7 @@ def pair_benchmark():
         source="Nobody (2026)",
         pairs=pairs,
         accuracies=accuracies,
-        people=people,
+        human_accuracies=people,
     )
 
 
@@ -121,21 +121,27 @@ def test_a_pair_is_right_if_the_good_sentence_scores_higher():
     table = pd.DataFrame(
         {"sentence": list(values), "model": "new", "log_prob": list(values.values())}
     )
-    judged = bench.judge(table)
+    judged = bench.evaluate(table)
     overall = judged.results.query("analysis == 'all'").set_index("model")
     assert overall.loc["new", "value"] == pytest.approx((1 + 0.75 + 0.5 + 0) / 4)
     assert overall.loc["old", "value"] == 0.625
     assert overall["ceiling_lower"].unique() == pytest.approx([0.9])
     assert overall.loc["old", "share"] == pytest.approx(0.125 / 0.4)
-    assert overall["source"].to_dict() == {"old": "Nobody (2026)", "new": HERE}
+    assert overall["source"].to_dict() == {"old": "Nobody (2026)", "new": SCORED_HERE}
     of_kind = judged.results.query("analysis == 'k'").set_index("model")
     assert of_kind["n_items"].tolist() == [3, 3]
     assert of_kind.loc["new", "value"] == 0.75
     falling = table.assign(unit="surprisal", better="lower", log_prob=-table["log_prob"])
-    np.testing.assert_allclose(bench.judge(falling).results["value"], judged.results["value"])
+    np.testing.assert_allclose(bench.evaluate(falling).results["value"], judged.results["value"])
     with pytest.raises(InputError, match="made/pairs has a published model 'old'"):
-        bench.judge(table.assign(model="old"))
-    assert set(judged.details["paradigms"]) == {"paradigm", "kind", "old", "new", "people"}
+        bench.evaluate(table.assign(model="old"))
+    assert set(judged.detail_tables["paradigms"]) == {
+        "paradigm",
+        "phenomenon",
+        "old",
+        "new",
+        "human",
+    }
 
 
 def length(texts):

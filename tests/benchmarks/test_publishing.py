@@ -17,7 +17,7 @@ from studies import RECRUITER, add, make_trials
 from talking import play
 
 from contstim import evaluate, read_choices
-from contstim.benchmarks.publishing import About, publish
+from contstim.benchmarks.publishing import DataSetDescription, publish
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.exporting import check_psychds
@@ -25,7 +25,9 @@ from contstim.experiment.scaffold import new_study
 from contstim.experiment.store import Store
 from contstim.files import file_digest
 
-ABOUT = About("Who walked home", ("Ada Example", "Ben Example"), "CC-BY-4.0", "About walks.")
+ABOUT = DataSetDescription(
+    "Who walked home", ("Ada Example", "Ben Example"), "CC-BY-4.0", "About walks."
+)
 PEOPLE = [f"5f3e9a0{k:x}77b2c4d{k:x}" for k in range(6)]
 SECRET = "The 0 old men didn't walk to their caf\u00e9 again \u2014 ever."
 
@@ -107,13 +109,13 @@ def test_pseudonyms_and_listed_columns(written: Path, tmp_path: Path) -> None:
     everything = "".join(texts_of(written / "out").values())
     assert not any(person in everything for person in PEOPLE)
     human = read_choices(make_choices().assign(place=["here", "there"] * 18))
-    publish(human, ABOUT, tmp_path / "out", keep=["place"])
+    publish(human, ABOUT, tmp_path / "out", columns=["place"])
     table = pd.read_csv(tmp_path / "out/data/study-Whowalkedhome_task-choices_data.csv")
     assert table["place"].tolist() == ["here", "there"] * 18
     with pytest.raises(InputError, match="the choices have no column 'x'"):
-        publish(human, ABOUT, tmp_path / "other", keep=["x"])
+        publish(human, ABOUT, tmp_path / "other", columns=["x"])
     with pytest.raises(InputError, match="choices_data.csv would contain the id of a participant"):
-        publish(human, ABOUT, tmp_path / "other", keep=["session"])
+        publish(human, ABOUT, tmp_path / "other", columns=["session"])
     assert not (tmp_path / "other").exists()
     with pytest.raises(OutputError, match="out exists"):
         publish(human, ABOUT, tmp_path / "out")
@@ -148,7 +150,9 @@ def test_withheld_sentences_in_other_spellings(tmp_path: Path, spelling: str) ->
 
 def test_a_withheld_sentence_elsewhere_is_refused(tmp_path: Path) -> None:
     human = read_choices(make_choices())
-    about = About("Walks", ("Ada",), "MIT", f"We asked whether {SECRET.lower()} is good")
+    about = DataSetDescription(
+        "Walks", ("Ada",), "MIT", f"We asked whether {SECRET.lower()} is good"
+    )
     with pytest.raises(InputError, match="would contain a withheld sentence"):
         publish(human, about, tmp_path / "out", withheld=[SECRET])
 

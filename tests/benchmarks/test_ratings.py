@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from six_pairs import PEOPLE, SIX
 
-from contstim.benchmarks.benchmark import HERE
+from contstim.benchmarks.benchmark import SCORED_HERE
 from contstim.benchmarks.ratings import (
     DeltaBenchmark,
     LabelBenchmark,
@@ -43,7 +43,7 @@ def test_the_correlation_and_the_ceiling_of_known_ratings():
     ratings, true = rated(n_sentences=400, noise=1.5)
     rng = np.random.default_rng(1)
     guess = true + rng.normal(size=len(true))
-    row = bench(ratings, pd.DataFrame({"truth": true, "guess": guess})).judge().results
+    row = bench(ratings, pd.DataFrame({"truth": true, "guess": guess})).evaluate().results
     row = row.set_index("model")
     means = ratings.groupby("sentence", sort=False)["rating"].mean()
     expected = stats.pearsonr(guess[means.index], means).statistic
@@ -59,7 +59,7 @@ def test_the_correlation_and_the_ceiling_of_known_ratings():
 def test_the_ceiling_if_each_participant_rated_a_few():
     ratings, true = rated(n_sentences=400, n_people=60, noise=1.0)
     some = ratings.groupby("sentence").sample(8, random_state=0)
-    row = bench(some, pd.DataFrame({"truth": true})).judge().results.iloc[0]
+    row = bench(some, pd.DataFrame({"truth": true})).evaluate().results.iloc[0]
     # People's leanings are in the means, since others rated other sentences.
     assert row["ceiling_lower"] == pytest.approx(np.sqrt(1 / (1 + 2 / 8)), abs=0.03)
     assert row["share"] == pytest.approx(1.0, abs=0.03)
@@ -68,7 +68,7 @@ def test_the_ceiling_if_each_participant_rated_a_few():
 def test_without_participants_the_interval_is_fishers():
     ratings, true = rated(n_sentences=300, noise=0.5, people=False)
     guess = true + np.random.default_rng(2).normal(size=len(true))
-    row = bench(ratings, pd.DataFrame({"guess": guess})).judge().results.iloc[0]
+    row = bench(ratings, pd.DataFrame({"guess": guess})).evaluate().results.iloc[0]
     reach = (np.arctanh(row["ci_high"]) - np.arctanh(row["ci_low"])) / 2
     assert reach == pytest.approx(1.968 / np.sqrt(300 - 3), rel=0.12)
     assert np.isnan(row["n_participants"])
@@ -78,11 +78,11 @@ def test_without_participants_the_interval_is_fishers():
 def test_items_and_participants_widen_the_interval():
     ratings, true = rated(n_sentences=60)
     scores = pd.DataFrame({"truth": true})
-    alone = bench(ratings.drop(columns="participant"), scores).judge().results.iloc[0]
-    crossed = bench(ratings, scores).judge().results.iloc[0]
+    alone = bench(ratings.drop(columns="participant"), scores).evaluate().results.iloc[0]
+    crossed = bench(ratings, scores).evaluate().results.iloc[0]
     assert crossed["ci_high"] - crossed["ci_low"] > alone["ci_high"] - alone["ci_low"]
     of_items = ratings.assign(item=ratings["sentence"].str.extract(r"(\d+)")[0].astype(int) // 20)
-    few = bench(of_items, scores).judge().results.iloc[0]
+    few = bench(of_items, scores).evaluate().results.iloc[0]
     assert few["value"] == crossed["value"]
     assert few["ci_low"] != crossed["ci_low"]
 
@@ -90,17 +90,17 @@ def test_items_and_participants_widen_the_interval():
 def test_scored_models_beside_published_ones():
     ratings, true = rated(n_sentences=20)
     table = pd.DataFrame({"sentence": true.index, "model": "new", "log_prob": true.to_numpy()})
-    judged = bench(ratings, pd.DataFrame({"old": -true})).judge(table)
+    judged = bench(ratings, pd.DataFrame({"old": -true})).evaluate(table)
     rows = judged.results.set_index("model")
-    assert rows["source"].to_dict() == {"old": "Nobody (2026)", "new": HERE}
+    assert rows["source"].to_dict() == {"old": "Nobody (2026)", "new": SCORED_HERE}
     assert rows.loc["old", "value"] == pytest.approx(-rows.loc["new", "value"])
-    assert judged.details["sentences"]["n_ratings"].eq(12).all()
+    assert judged.detail_tables["sentences"]["n_ratings"].eq(12).all()
     ratings.loc[3, "rating"] = np.nan
     with pytest.raises(InputError, match="1 ratings are missing; leave them out"):
-        bench(ratings).judge(table)
+        bench(ratings).evaluate(table)
     ratings = ratings.dropna()
     with pytest.raises(InputError, match="made/ratings has no published models; name one"):
-        bench(ratings).judge()
+        bench(ratings).evaluate()
 
 
 def deltas(n=40, seed=0):
@@ -121,7 +121,7 @@ def test_deltas_by_hand_with_intervals_over_phenomena():
     data, score = deltas()
     words = {"name": "made/deltas", "title": "Made", "source": "Nobody (2026)"}
     bench = DeltaBenchmark(**words, **data, scores={"old": score})
-    judged = bench.judge()
+    judged = bench.evaluate()
     rows = judged.results.set_index("measure")
     judgement, people = bench.judgements["judgement"], bench.human_deltas()
     own = np.diff(stats.zscore(score.to_numpy()).reshape(-1, 2)[:, ::-1], axis=1).ravel()
@@ -147,10 +147,10 @@ def test_deltas_by_hand_with_intervals_over_phenomena():
     table = pd.DataFrame(
         {"sentence": by_sentence.index, "model": "new", "log_prob": by_sentence.to_numpy()}
     )
-    both = bench.judge(table).results
+    both = bench.evaluate(table).results
     values = both.pivot_table("value", "measure", "model")
     np.testing.assert_allclose(values["old"], values["new"])
-    assert set(both["source"]) == {"Nobody (2026)", HERE}
+    assert set(both["source"]) == {"Nobody (2026)", SCORED_HERE}
 
 
 def test_the_thesis_example():
@@ -252,7 +252,7 @@ def test_labels_with_the_best_threshold_of_other_sentences():
         for text, value in zip(data["sentence"], values, strict=True)
     }
     table = pd.DataFrame({"sentence": list(score), "model": "m", "log_prob": list(score.values())})
-    results = bench.judge(table).results.set_index(["analysis", "measure"])
+    results = bench.evaluate(table).results.set_index(["analysis", "measure"])
     data, values = parts["train"]
     cuts = np.unique(values)
     correlations = [correlation(data["label"], values > cut) for cut in cuts]
@@ -266,11 +266,11 @@ def test_labels_with_the_best_threshold_of_other_sentences():
         auc = ((good[:, None] > bad) + 0.5 * (good[:, None] == bad)).mean()
         assert results.loc[(name, "auc"), "value"] == pytest.approx(auc)
     assert results.loc[("all", "mcc"), "n_items"] == 100
-    assert results["source"].unique().tolist() == [HERE]
+    assert results["source"].unique().tolist() == [SCORED_HERE]
     falling = table.assign(unit="surprisal", better="lower", log_prob=-table["log_prob"])
-    again = bench.judge(falling).results.set_index(["analysis", "measure"])
+    again = bench.evaluate(falling).results.set_index(["analysis", "measure"])
     np.testing.assert_allclose(again["value"], results["value"])
-    flat = bench.judge(table.assign(log_prob=-1.0)).results.set_index(["analysis", "measure"])
+    flat = bench.evaluate(table.assign(log_prob=-1.0)).results.set_index(["analysis", "measure"])
     assert flat.loc[("all", "mcc"), ["value", "ci_low"]].tolist() == pytest.approx(
         [0, np.nan], nan_ok=True
     )

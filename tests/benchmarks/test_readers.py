@@ -50,9 +50,9 @@ def test_golan2023(put, fetched):
     columns += [f"sentence{s}_{m}_prob" for m in ("bert", "bert_has_a_mouth") for s in (1, 2)]
     put("contstim_Nov2022_30_participants_anon.csv", pd.DataFrame(rows, columns=columns))
     bench = fetched("golan2023").benchmark()
-    judged = bench.judge()
+    judged = bench.evaluate()
     assert set(judged.results["model"]) >= {"bert", "bert_has_a_mouth"}
-    compared = bench.compare_figures(judged.results)
+    compared = bench.compare_published_figures(judged.results)
     assert len(compared) == 36
     assert compared.loc[compared["model"].str.startswith("bert"), "here"].notna().all()
 
@@ -82,11 +82,11 @@ def blimp(put, tmp_path):
 def test_blimp_pairs(blimp, put, fetched):
     bench = fetched("blimp").benchmark()
     assert bench.sentences == ["Good p.", "Good q.", "Good r.", "Bad p.", "Bad q.", "Bad r."]
-    judged = bench.judge()
+    judged = bench.evaluate()
     overall = judged.results.query("analysis == 'all'").set_index("model")
     assert overall["value"].to_dict() == dict.fromkeys(MODELS.values(), 0.75)
     assert overall["ceiling_lower"].tolist() == pytest.approx([0.9] * 4)
-    compared = bench.compare_figures(judged.results)
+    compared = bench.compare_published_figures(judged.results)
     assert set(compared["analysis"]) == {"all", "terms"}
     assert compared["difference"].abs().max() < 1e-9
     put("models_summary.jsonl", '{"UID": 3}\n')
@@ -133,12 +133,12 @@ def test_li_adger(put, fetched):
     put("li-adger_min_pairs_all_models.csv", pd.concat([pairs, numbers], axis=1))
     bench = fetched("li_adger").benchmark()
     assert len(bench.pairs) == 5
-    results = bench.judge().results
+    results = bench.evaluate().results
     scored = {"bert, PLL", "trigram, SLOR", "trigram, log-probability"}
     assert scored < set(results["model"])
     as_published = results[results["model"].str.endswith("CoLA")]
     assert as_published["note"].eq("as published, no interval").all()
-    compared = bench.compare_figures(results)
+    compared = bench.compare_published_figures(results)
     assert compared.loc[compared["model"] == "trigram, SLOR", "here"].notna().all()
 
 
@@ -151,8 +151,8 @@ def test_lau2020(put, fetched):
     assert bench.name == "lau2020/real"
     assert len(bench.ratings) == 40
     assert bench.ratings.query("sentence == 'sentence 1.'")["rating"].tolist() == [2, 3, 4, 1, 2]
-    assert bench.figures.empty
-    alone = fetched("lau2020").benchmark("none").judge().results
+    assert bench.published_figures.empty
+    alone = fetched("lau2020").benchmark("none").evaluate().results
     assert alone[["model", "value", "note"]].to_numpy().tolist() == [
         ["bert_uncased_penlp", 0.70, "as published, no interval"]
     ]
@@ -177,7 +177,7 @@ def test_events_without_identifiers_of_workers(put, fetched):
     assert sorted(bench.ratings["participant"].unique()) == [1, 2, 3, 4]
     assert not bench.ratings.astype(str).apply(lambda c: c.str.contains("WORKER")).any(axis=None)
     assert bench.scores.loc["Event 2.", ["gpt2-xl", "LSTM"]].tolist() == [3.5, -3.5]
-    assert bench.judge().results["n_items"].eq(6).all()
+    assert bench.evaluate().results["n_items"].eq(6).all()
 
 
 def test_cola(put, fetched):
@@ -214,10 +214,10 @@ def test_syntaxgym(put, fetched):
     bench = fetched("syntaxgym").benchmark()
     assert len(bench.suites) == 31
     assert {suite.formulas for suite in bench.suites} == {("(1;%c%) > 0",)}
-    rows = bench.judge().results.set_index(["analysis", "model"])["value"]
+    rows = bench.evaluate().results.set_index(["analysis", "model"])["value"]
     assert rows["Licensing", "GPT-2"] == pytest.approx((6 + 4 * 0.5) / 10)
     assert rows["all", "JRNN"] == pytest.approx((27 + 4 * 0.5) / 31)
-    assert bench.compare_figures(bench.judge().results)["here"].notna().all()
+    assert bench.compare_published_figures(bench.evaluate().results)["here"].notna().all()
 
 
 def test_devarda2024(put, fetched):
@@ -233,11 +233,11 @@ def test_devarda2024(put, fetched):
     put("all_measures.csv", table)
     bench = fetched("devarda2024").benchmark()
     assert bench.words["position"].tolist() == [1, 2, 5]
-    results = bench.judge().results
+    results = bench.evaluate().results
     row = results.query("measure == 'cloze' and model == 'GPT-2, 124M'").iloc[0]
     kept = table.iloc[[0, 1, 4]]
     assert row["value"] == pytest.approx(np.corrcoef(kept["cloze_s"], kept["s_GPT2"])[0, 1])
-    assert len(bench.compare_figures(results)) == 24
+    assert len(bench.compare_published_figures(results)) == 24
 
 
 def test_sprouse2013(put, fetched, tmp_path):

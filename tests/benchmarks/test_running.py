@@ -85,11 +85,11 @@ def test_the_folder_of_results_is_replaced(tmp_path):
 
 def test_headlines_have_the_best_model_first(tmp_path):
     run = run_benchmarks([pair_benchmark(), pair_benchmark("made/again")], [], tmp_path)
-    assert run.headlines["benchmark"].tolist() == ["made/pairs", "made/again"]
-    assert run.headlines["share"].tolist() == pytest.approx([0.3125, 0.3125])
+    assert run.primary_results["benchmark"].tolist() == ["made/pairs", "made/again"]
+    assert run.primary_results["share"].tolist() == pytest.approx([0.3125, 0.3125])
     run = run_benchmarks([pair_benchmark()], [load_model(SPEC)], tmp_path)
-    assert run.headlines["model"].tolist() == [SPEC, "old"]
-    assert run.headlines["value"].is_monotonic_decreasing
+    assert run.primary_results["model"].tolist() == [SPEC, "old"]
+    assert run.primary_results["value"].is_monotonic_decreasing
 
 
 def test_names_are_checked_before_scoring(tmp_path):

@@ -68,7 +68,7 @@ def test_an_item_is_right_if_all_its_predictions_hold(suites, tmp_path):
     assert rows["log_prob"].tolist() == by_hand.tolist()
     table = table[table["sentence"] != "The dog was ."]
     with pytest.raises(InputError, match=r"the words of 'The dog was \.' have no scores"):
-        suites.judge(table)
+        suites.evaluate(table)
 
 
 def test_scores_of_words_are_saved_and_used_again(suites, tmp_path, monkeypatch):
@@ -111,7 +111,7 @@ def test_words_correlate_with_ratings(tmp_path):
         words=words,
         measures=("rating",),
         log_probs=pd.DataFrame({"old": rng.normal(size=12)}),
-        headline=("all", "rating"),
+        primary_measure=("all", "rating"),
     )
     run = run_benchmarks([bench], [load_model(SPEC)], tmp_path)
     rows = run.results.set_index("model")

@@ -19,8 +19,8 @@ def _pairs(files: Mapping[str, Path]) -> PairBenchmark:
         name="two-verbs/pairs",
         title="Agreement of two verbs",
         source="Somebody (2026)",
-        pairs=table.rename(columns=names).assign(kind="agreement"),
-        people=table.groupby("verb")["people"].mean(),
+        pairs=table.rename(columns=names).assign(phenomenon="agreement"),
+        human_accuracies=table.groupby("verb")["people"].mean(),
     )
 
 

@@ -100,29 +100,29 @@ def benchmark(
         judged = run_benchmarks(benchmarks, models, store, notes)
     judged.write(out)
     for name, judged_benchmark in judged.benchmarks.items():
-        if len(judged_benchmark.figures):
-            difference = judged_benchmark.compare_figures(judged.judgements[name].results)[
+        if len(judged_benchmark.published_figures):
+            difference = judged_benchmark.compare_published_figures(judged.outcomes[name].results)[
                 "difference"
             ]
             n, worst = difference.notna().sum(), difference.abs().max()
             largest = f"; the largest difference is {worst:.2g}" if n else ""
             print(f"{name}: {n} of {len(difference)} published figures recomputed{largest}")
-    for name, judgement in judged.judgements.items():
+    for name, judgement in judged.outcomes.items():
         if judgement.evaluation is not None:
             trials = judgement.evaluation.data
             for line in describe_disagreement(trials.models, experimental_log_ratios(trials)):
                 print(f"{name}: {line}")
-    headlines = judged.headlines
-    chance = (headlines["measure"] == "accuracy") * 0.5
-    below = headlines["ci_high"].fillna(headlines["value"]).astype(float) < chance
-    for row in headlines[below].to_dict("records"):
+    primary_results = judged.primary_results
+    chance = (primary_results["measure"] == "accuracy") * 0.5
+    below = primary_results["ci_high"].fillna(primary_results["value"]).astype(float) < chance
+    for row in primary_results[below].to_dict("records"):
         print(
             f"{row['benchmark']}: {row['model']} is below chance ({row['value']:.3f}); check that "
             "the preferred and the other sentence, or the sign of the scores, are not swapped"
         )
     columns = ["benchmark", "measure", "model", "value", "ci_low", "ci_high"]
     columns += ["ceiling_lower", "share", "source"]
-    print(headlines[columns].to_string(index=False, float_format="%.3f", na_rep=""))
+    print(primary_results[columns].to_string(index=False, float_format="%.3f", na_rep=""))
 
 
 def _every_benchmark(data: FetchedData) -> tuple[list[Benchmark], list[str]]:

@@ -44,7 +44,7 @@ def publish(
     language: Annotated[Text, Parameter(group=CONTENT, metavar="CODE")] = "en",
     data: Annotated[File | None, Parameter(group=DATA)] = None,
     format: Annotated[Name, Parameter(group=DATA)] = "auto",
-    keep: Annotated[tuple[Text, ...], Parameter(group=DATA, metavar="COLUMN")] = (),
+    columns: Annotated[tuple[Text, ...], Parameter(group=DATA, metavar="COLUMN")] = (),
     withhold: Annotated[File | None, Parameter(group=DATA)] = None,
     scores: Annotated[File | None, Parameter(group=MODELS)] = None,
     model: Annotated[tuple[Spec, ...], Parameter(group=MODELS, metavar="[NAME=]SPEC")] = (),
@@ -72,7 +72,7 @@ def publish(
         data file of the study [in the study folder]
     format
         format of a table of choices
-    keep
+    columns
         further column of the choices to publish
     withhold
         sentences that must not be published, one per line or in a column `sentence`
@@ -87,7 +87,7 @@ def publish(
     out
         folder to write; it must not exist
     """
-    from contstim.benchmarks.publishing import About, read_study_choices
+    from contstim.benchmarks.publishing import DataSetDescription, read_study_choices
     from contstim.benchmarks.publishing import publish as write_folder
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.scores import join_scores, model_scores
@@ -109,11 +109,11 @@ def publish(
         table = made if table is None else join_scores(table, made)
     write_folder(
         human,
-        About(title, author, licence, description, language),
+        DataSetDescription(title, author, licence, description, language),
         out,
         scores=table,
         withheld=() if withhold is None else read_sentences(withhold),
-        keep=keep,
+        columns=columns,
         preset=preset,
     )
     print(f"{out}: published; read README.md and look through the files before you pass them on")
