@@ -117,26 +117,31 @@ class MinScore:
 
 @dataclass(frozen=True)
 class ModelContrast:
-    """Definition of a problem by the names of its models.
+    """Loss and constraints of a synthesis problem, with models given by name.
 
-    The loss of a sentence s, given a natural sentence n, is the maximum over all rejecting models r
-    of [log p_r(s) - log p_r(n)] / scale_r. It is minimised subject to
-    log p_a(s) >= log p_a(n) - margin for each accepting model a, to further lower bounds on scores
-    and to limits on the edits.
+    A synthetic sentence s is compared with a natural sentence n. The loss of s is the maximum over
+    all rejecting models r of [log p_r(s) - log p_r(n)] / scale_r. The search minimises the loss.
+    An accepting model a constrains the search: log p_a(s) >= log p_a(n) - margin. The arguments
+    `bounds` and `edits` add further constraints.
 
     Attributes
     ----------
-    reject, accept
-        Names of the models that must reject, and that must accept, the sentence.
+    reject
+        Names of the rejecting models. The synthetic sentence should be improbable under them.
+    accept
+        Names of the accepting models. They should find the synthetic sentence at least as probable
+        as the natural sentence, up to `margin`.
     margin
         Maximum decrease of the score of an accepting model, in nats.
     bounds
-        Further lower bounds on the scores of any models.
+        Additional lower bounds on the score of the synthetic sentence. They may refer to models
+        that neither reject nor accept.
     edits
         Limits on the changes to the natural sentence.
     scales
-        Standard deviation of each rejecting model's scores of natural sentences
-        (`standard_deviations`). Required for several models. Empty: the loss is in nats.
+        Standard deviation of each rejecting model's scores of natural sentences, as returned by
+        `standard_deviations`. Required for several rejecting models, because their scores vary on
+        different scales. Empty for one rejecting model: the loss is then in nats.
 
     Raises
     ------
@@ -173,12 +178,12 @@ class ModelContrast:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all models: the rejecting ones, those of `bounds`, the accepting ones."""
+        """Names of all models: rejecting models, models in `bounds`, accepting models."""
         return tuple(dict.fromkeys((*self.reject, *(b.model for b in self.bounds), *self.accept)))
 
     @property
     def constraints(self) -> tuple[MinScore, ...]:
-        """All lower bounds: `bounds`, then one for each accepting model."""
+        """Lower bounds on scores: `bounds`, followed by one bound for each accepting model."""
         # A margin of 0 gives 0.0 rather than -0.0, which would be printed differently.
         accepted = (MinScore(name, 0.0 - self.margin, natural=True) for name in self.accept)
         return (*self.bounds, *accepted)
@@ -190,14 +195,21 @@ class ModelContrast:
         return dict(zip(self.reject, scales, strict=True))
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return the losses of sentences.
+        """Return the loss of each synthetic sentence (see the formula of the class).
 
         Parameters
         ----------
         scores
-            Scores of the sentences in nats, by rejecting model; arrays of one shape.
+            Scores of the S synthetic sentences in nats: for each rejecting model, by name, an array
+            of shape (S,).
         natural
-            Scores of the natural sentence in nats, by model.
+            Score of the natural sentence in nats under each model, by name.
+
+        Returns
+        -------
+        array
+            Losses, shape (S,). Negative if all rejecting models find the synthetic sentence less
+            probable than the natural one.
         """
         scales = self.scale_by_model.items()
         changes = [(scores[name] - natural[name]) / scale for name, scale in scales]
@@ -220,24 +232,36 @@ class ModelContrast:
 
 @dataclass(frozen=True)
 class Problem:
-    """A synthesis problem for any number of models.
+    """A search problem: make a sentence improbable under some models but not under others.
+
+    `ModelContrast` states the loss and the constraints as formulas. This class has the same
+    attributes, but contains loaded models instead of names.
 
     Attributes
     ----------
-    reject, accept
-        Rejecting and accepting models.
-    margin, edits, scales
-        Attributes of `ModelContrast`.
+    reject
+        Models under which the synthetic sentence should be improbable.
+    accept
+        Models that should find the synthetic sentence at least as probable as the natural one.
+    margin
+        Maximum decrease of the score of an accepting model, in nats.
     bounds
-        Further lower bounds on scores, as `MinScore` or text (``contstim:gpt>=natural-5``).
+        Additional lower bounds on the score of the synthetic sentence: `MinScore` objects, or texts
+        such as ``contstim:gpt>=natural-5``.
+    edits
+        Limits on the changes to the natural sentence.
+    scales
+        Standard deviation of each rejecting model's scores of natural sentences. Required for
+        several rejecting models.
     bound_models
-        Models of `bounds` that neither reject nor accept. Missing ones are loaded by their specs.
+        Models that only occur in `bounds`. Models that are not given here are loaded by their
+        specs.
 
     Raises
     ------
     InputError
-        For the reasons of `ModelContrast`; if there are several rejecting models but no scales; if
-        a bound cannot be parsed.
+        If there is no rejecting model, if a model occurs twice, if the margin, the scales or a
+        bound is invalid, or if several rejecting models have no scales.
 
     Examples
     --------
@@ -299,10 +323,20 @@ class Problem:
         return {name: models[name] for name in self.contrast.names}
 
     def min_scores(self, natural: Mapping[str, float]) -> dict[str, float]:
-        """Return the minimum score in nats, by constrained model.
+        """Return the minimum score that each constrained model must give to a sentence.
 
-        It exceeds the bound by the `batch_tolerance` of the model, so that a constraint is also
-        satisfied if the sentence is scored in another batch.
+        The score of a sentence may depend slightly on the batch in which it is computed. The
+        minimum is therefore higher than the bound by the model's `batch_tolerance`.
+
+        Parameters
+        ----------
+        natural
+            Score of the natural sentence in nats under each model, by name.
+
+        Returns
+        -------
+        dict
+            Minimum scores in nats, by name of the model.
         """
         min_scores = dict[str, float]()
         for constraint in self.contrast.constraints:
@@ -339,7 +373,17 @@ def require_distinct_models(need: str, models: Sequence[str]) -> None:
 def worst_violation(
     constraints: Sequence[MinScore], natural: Mapping[str, float], scores: Mapping[str, float]
 ) -> tuple[MinScore | None, float]:
-    """Return the most violated constraint and its violation in nats, or None and 0."""
+    """Return the constraint that a sentence violates most, and by how many nats.
+
+    Returns None and 0 if the sentence satisfies all constraints.
+
+    Parameters
+    ----------
+    constraints
+        Lower bounds on scores.
+    natural, scores
+        Scores of the natural sentence and of the checked sentence in nats, by name of the model.
+    """
     worst: tuple[MinScore | None, float] = (None, 0.0)
     for constraint in constraints:
         name = constraint.model

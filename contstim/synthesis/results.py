@@ -50,35 +50,41 @@ class Step:
 @displayable
 @dataclass(frozen=True)
 class Synthesis:
-    """A synthetic sentence with its scores and the record of the search.
+    """Result of a search for one synthetic sentence.
 
-    All scores are in nats and were computed for the whole sentences.
+    All scores are in nats. They were computed for the complete sentences after the search.
 
     Attributes
     ----------
-    natural, sentence
-        Natural sentence and synthetic sentence. They are equal if the search had no success.
+    natural
+        Natural sentence with which the search began.
+    sentence
+        Synthetic sentence. If no better sentence was found, it equals `natural`.
     models
-        Names of the problem's models: rejecting models, models of further bounds, accepting models.
+        Names of all models of the problem: rejecting models, models that only have a lower bound,
+        accepting models.
     natural_scores, scores
-        Scores of both sentences under these models.
+        Scores of `natural` and of `sentence`, in the order of `models`.
     loss
-        Loss of the synthetic sentence; 0 if the search had no success.
+        Loss of `sentence`, the quantity that the search minimises (see
+        `contstim.synthesis.problem.ModelContrast`). 0 if no better sentence was found.
     steps
-        Replacements in order.
+        Word replacements, in the order in which they were made.
     n_scores
-        Number of exact scores of candidates by each model; 0 for models that score all candidates
-        at once. Scores that verify a sentence are not included.
+        Number of candidate sentences that each model scored exactly. 0 for models that score all
+        words of the vocabulary at once.
     problem
-        Problem as text.
+        Description of the problem, for output files.
     strategy
-        Strategy with its options, which `contstim.synthesis.parse_strategy` can read.
+        Name and options of the strategy, for example ``edit?candidates=all``. The text can be read
+        by `contstim.synthesis.parse_strategy`.
     seed, attempt
-        Seeds of the search.
+        Seed of the search, and number of the attempt with this seed.
     finished
         False if limits of the strategy excluded candidates that might have improved the sentence.
     stopped
-        Reason if a request budget ended the search early. The sentence is then the best one so far.
+        Reason why the search ended early, for example because the budget of requests to a model
+        server was used up. `sentence` is then the best sentence until that point. Empty otherwise.
     accepting
         Names of the accepting models.
     filter_only
@@ -360,7 +366,7 @@ Row = Triplet | ContrastRow
 
 
 def sentences_with_originals(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
-    """Return all synthetic sentences and, for each, its natural sentence."""
+    """Return all synthetic sentences of a table, and the natural sentence of each."""
     pairs = [(text, row.natural) for row in rows for text in row.synthetic_sentences]
     return [text for text, _ in pairs], [natural for _, natural in pairs]
 
