@@ -112,12 +112,7 @@ FIRST_MET = [
     ("README.md", "triplets", "a natural sentence and two synthetic ones"),
     ("README.md", "strata", "ranges of a model's log-probabilities"),
     ("contstim/cli/select.py", "stratum", "a range of a model's log-probabilities"),
-    ("contstim/selection/triplets.py", "strata: Count", "ranges of each model's log-probabilities"),
-    (
-        "contstim/selection/triplets.py",
-        "default: controversiality",
-        "the sum of both falls in nats",
-    ),
+    ("contstim/selection/triplets.py", "A stratum", "range of a model's log-probabilities"),
     ("contstim/cli/score.py", "nats", "units of natural"),
     ("contstim/cli/score.py", "its event", "gives a probability, with or without full stop"),
     ("contstim/cli/design.py", "catch trials", "sentences against their shuffled words"),
