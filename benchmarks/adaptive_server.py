@@ -33,7 +33,7 @@ import pandas as pd
 from experiment import Participant, Server, children_cpu, free_port
 
 from contstim.adaptive import SIX_POINT, AdaptivePlan, Conductor, Stopping
-from contstim.experiment.adaptive import BlockIssuer, new_adaptive_study, read_pool
+from contstim.experiment.adaptive import BlockIssuer, create_adaptive_study, read_pool
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
 
@@ -92,7 +92,7 @@ def make_study(folder: Path, n: int, m: int, participants: int, ratings: bool) -
     plan = AdaptivePlan(anchors=6, stopping=Stopping(participants=participants))
     if ratings:
         plan = replace(plan, link=replace(plan.link, thresholds=SIX_POINT))
-    return new_adaptive_study(
+    return create_adaptive_study(
         folder / "study", folder / "pairs.csv", folder / "scores.csv", plan, catch=4
     )
 

@@ -30,7 +30,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.design.trials import Layout, design_trials
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 
 TOKEN = "a-token-of-the-benchmark"
 RECRUITED = """
@@ -110,7 +110,7 @@ def make_study(folder: Path) -> Path:
     pool = [f"The {n} old men walked home again, slowly." for n in range(60)]
     layout = Layout(1, 60, random_natural=10, catch=12)
     design_trials(pairs, pool=pool, layout=layout, seed=1).to_csv(folder / "t.csv", index=False)
-    study = new_study(folder / "study", folder / "t.csv").folder
+    study = create_study(folder / "study", folder / "t.csv").folder
     with (study / "study.toml").open("a", encoding="utf-8") as file:
         file.write(RECRUITED)
     return study

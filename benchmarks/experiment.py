@@ -38,7 +38,7 @@ from pathlib import Path
 import numpy as np
 
 from contstim.design.trials import Layout, design_trials
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.schema import DATA_FILE, connect
 from contstim.experiment.study import Study, read_study
 
@@ -176,7 +176,7 @@ def make_study(folder: Path, participants: int, trials: int) -> Study:
     layout = Layout(GROUPS, -(-participants // GROUPS), random_natural=trials)
     table = folder / "trials.csv"
     design_trials(pool=pool, layout=layout).to_csv(table, index=False)
-    new_study(folder / "study", table)
+    create_study(folder / "study", table)
     (folder / "study" / "consent.md").write_text("Taking part is voluntary.\n", "utf-8")
     return read_study(folder / "study")
 

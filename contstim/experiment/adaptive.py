@@ -1,11 +1,11 @@
-"""An adaptive study: its pool of pairs, places for trials, what is issued, and how it stands."""
+"""Adaptive studies: their folder, the blocks of trials issued to sessions, and interim results."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import tempfile
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import POLICIES, Pool
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.schema import insert_row
 from contstim.experiment.study import Study
 from contstim.experiment.study_data import read_study_data
@@ -29,12 +29,17 @@ from contstim.tables import read_table
 from contstim.text_files import TABLE_SUFFIXES, format_csv
 from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
-_PAIR = ("sentence_1", "sentence_2")
-_KINDS = (*TABLE_SUFFIXES, ".npz")  # of scores
-_EVERY_S = 30.0  # between interim analyses for the dashboard
+_PAIR = ["sentence_1", "sentence_2"]
+_SCORE_SUFFIXES = (*TABLE_SUFFIXES, ".npz")
+
+# Maximum age in seconds of the interim results on the dashboard.
+_MAX_AGE = 30.0
+
+# Maximum number of unanswered blocks of a session.
+_MAX_UNANSWERED_BLOCKS = 2
 
 
-def new_adaptive_study(
+def create_adaptive_study(
     folder: Path,
     pool: Path,
     scores: Path,
@@ -44,229 +49,283 @@ def new_adaptive_study(
     language: str = "en",
     presentation: str = "choice",
 ) -> Study:
-    """Write the folder of a study that chooses pairs by the answers, and return the study.
+    """Create the folder of a study that chooses pairs according to earlier answers.
 
     Parameters
     ----------
     folder
-        Where; it must not exist or be empty.
+        Folder to write, which must not exist or be empty.
     pool
-        A table with the columns ``sentence_1`` and ``sentence_2``; the first pairs are anchors,
-        which everybody is asked. It is copied.
+        Table with the columns ``sentence_1`` and ``sentence_2``, which is copied into the folder.
+        Its first pairs are the anchors, which all participants see.
     scores
-        Log-probabilities of the pool's sentences, and natural ones, under the models, as
-        `read_scores` reads them. They are copied.
+        Log-probabilities of the pool's sentences and of natural sentences under the models, in a
+        format of `read_scores`; copied into the folder.
     plan
-        How trials are chosen; by default `AdaptivePlan`. With as many levels of confidence as the
-        page offers, it uses ratings if it has `thresholds`.
+        Plan of the study; by default `AdaptivePlan()`.
     catch
-        Catch trials of each participant: sentences of the scores that no pair has, against their
-        own words shuffled.
+        Number of catch trials per participant. Each shows a sentence of `scores` that is not in the
+        pool and the same sentence with shuffled words.
     preset, language, presentation
-        As for `new_study`; the presentation must show pairs.
+        As for `create_study`; the presentation must show pairs.
+
+    Returns
+    -------
+    Study
+        New study.
 
     Raises
     ------
     InputError
-        If the tables or the plan cannot be used, or the pool is too small for one participant.
+        If the tables or the plan are invalid, or the pool is too small for one participant.
     OutputError
-        If the place cannot be written to.
+        If the folder cannot be written.
     """
     plan = plan or AdaptivePlan()
-    made = _pool(pool, scores, plan)
-    if scores.suffix not in _KINDS:
-        raise InputError(f"{scores} is none of {', '.join(_KINDS)}; give scores as one of these")
+    checked_pool = _load_pool(pool, scores, plan)
+    if scores.suffix not in _SCORE_SUFFIXES:
+        raise InputError(
+            f"{scores} is none of {', '.join(_SCORE_SUFFIXES)}; give scores as one of these"
+        )
     if not plan.anchors + catch:
         raise InputError("there are neither anchors nor catch trials; give some of either")
-    natural = [str(label) for label in read_scores(scores).index]
-    table = lay_out(made, natural, plan, catch)
-    with tempfile.TemporaryDirectory() as name:
-        trials = Path(name) / "trials.csv"
+    sentences = [str(label) for label in read_scores(scores).index]
+    table = lay_out_trials(checked_pool, sentences, plan, catch)
+    settings = "\n".join(
+        [
+            "",
+            "# How trials are chosen while the study runs; not to be changed once it does.",
+            *_format_toml("adaptive", plan, with_defaults=True),
+            "",
+        ]
+    )
+    with tempfile.TemporaryDirectory() as temporary:
+        trials = Path(temporary) / "trials.csv"
         trials.write_text(format_csv(table), encoding="utf-8", newline="")
-        write_metadata(trials, {"catch": catch, "seed": plan.seed, "pool": made.digest})
-        text = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
-        text += "\n".join(_toml("adaptive", plan)) + "\n"
-        more = {"pool.csv": pool, f"scores{scores.suffix}": scores}
-        return new_study(folder, trials, preset, language, presentation, tables=text, more=more)
+        write_metadata(trials, {"catch": catch, "seed": plan.seed, "pool": checked_pool.digest})
+        copies = {"pool.csv": pool, f"scores{scores.suffix}": scores}
+        return create_study(folder, trials, preset, language, presentation, settings, copies)
 
 
-def lay_out(pool: Pool, natural: list[str], plan: AdaptivePlan, catch: int) -> pd.DataFrame:
-    """Return the trials of all participants: anchors and catch trials, evenly among blank places.
+def lay_out_trials(
+    pool: Pool, sentences: list[str], plan: AdaptivePlan, catch: int
+) -> pd.DataFrame:
+    """Lay out the trials of all participants, with blank rows for trials that are chosen later.
 
-    Items are numbered as the pool's pairs, from 1; catch trials follow them.
+    Anchors and catch trials are spread evenly among the blank rows. Items have the numbers of the
+    pool's pairs, starting at 1; numbers of catch trials follow.
+
+    Parameters
+    ----------
+    pool
+        Pool of pairs.
+    sentences
+        Natural sentences. Those that are not in the pool can become catch trials.
+    plan
+        Plan of the study.
+    catch
+        Number of catch trials per participant.
+
+    Returns
+    -------
+    DataFrame
+        Table of trials, sorted by participant and trial.
     """
-    anchors = pool.pairs[list(_PAIR)].iloc[: plan.anchors].assign(model_1=None, model_2=None)
-    layout = Layout(1, plan.stopping.participants, random_natural=0, catch=catch)
-    used = set(pool.pairs["sentence_1"]) | set(pool.pairs["sentence_2"])
-    free = [sentence for sentence in natural if sentence not in used]
+    pool_sentences = {*pool.pairs["sentence_1"], *pool.pairs["sentence_2"]}
+    anchors = pool.pairs[_PAIR].iloc[: plan.anchors]
     fixed = design_trials(
-        anchors if len(anchors) else None, pool=free, layout=layout, seed=plan.seed
-    ).drop(columns=["stimulus", "kind_1", "kind_2"])  # nobody says what the pool's sentences are
+        anchors.assign(model_1=None, model_2=None) if len(anchors) else None,
+        pool=[sentence for sentence in sentences if sentence not in pool_sentences],
+        layout=Layout(1, plan.stopping.participants, random_natural=0, catch=catch),
+        seed=plan.seed,
+    )
+    # The kinds of the pool's sentences are unknown.
+    fixed = fixed.drop(columns=["stimulus", "kind_1", "kind_2"])
     is_catch = fixed["kind"] == CATCH
     fixed["condition"] = np.where(is_catch, CATCH, ANCHOR)
-    pairs = pool.pairs[list(_PAIR)].iloc[: plan.anchors].apply(tuple, axis=1).tolist()
-    others = fixed.loc[is_catch, "sentence_2"].unique().tolist()
-    number = {pair: k for k, pair in enumerate(pairs, start=1)}
-    number |= {text: len(pool.pairs) + k for k, text in enumerate(others, start=1)}
-    fixed["item"] = [
-        number[two] if caught else number[one, two]
-        for caught, one, two in zip(is_catch, fixed["sentence_1"], fixed["sentence_2"], strict=True)
-    ]
-    n = plan.trials + plan.anchors + catch
+
+    anchor_numbers = {pair: k for k, pair in enumerate(map(tuple, anchors.to_numpy()), start=1)}
+    pairs = zip(fixed["sentence_1"], fixed["sentence_2"], strict=True)
+    fixed["item"] = [anchor_numbers.get(pair, 0) for pair in pairs]
+    catch_numbers, _ = pd.factorize(fixed.loc[is_catch, "sentence_2"])
+    fixed.loc[is_catch, "item"] = len(pool.pairs) + 1 + catch_numbers
+
+    n_trials = plan.trials + plan.anchors + catch
     parts = []
     for participant, trials in fixed.groupby("participant", sort=True):
-        places = ((np.arange(len(trials)) + 0.5) * n / len(trials)).astype(int) + 1
-        blank = np.setdiff1d(np.arange(1, n + 1), places)
-        parts += [
-            trials.assign(trial=places),
-            pd.DataFrame({"participant": participant, "trial": blank}).assign(
-                group=1, condition=ADAPTIVE, kind=EXPERIMENTAL
-            ),
-        ]
+        positions = ((np.arange(len(trials)) + 0.5) * n_trials / len(trials)).astype(int) + 1
+        blank_positions = np.setdiff1d(np.arange(1, n_trials + 1), positions)
+        blank = pd.DataFrame({"participant": participant, "trial": blank_positions})
+        parts.append(trials.assign(trial=positions))
+        parts.append(blank.assign(group=1, condition=ADAPTIVE, kind=EXPERIMENTAL))
     table = pd.concat([part.astype(object) for part in parts])[list(fixed.columns)]
     return table.sort_values(["participant", "trial"], kind="stable", ignore_index=True)
 
 
 def read_pool(study: Study) -> Pool:
-    """Return the pool of an adaptive study, from the files of its folder.
+    """Read the pool of an adaptive study from its folder.
+
+    Parameters
+    ----------
+    study
+        Adaptive study.
+
+    Returns
+    -------
+    Pool
+        Pairs of the pool and their log-probability ratios.
 
     Raises
     ------
     InputError
-        If the study is none, files are missing, or the pool is too small for one participant.
+        If the study is not adaptive, files are missing, or the pool is too small for one
+        participant.
     """
     if study.adaptive is None:
         raise InputError(
             f"{study.folder} is not an adaptive study; its study.toml has no [adaptive]"
         )
-    return _pool(study.folder / "pool.csv", scores_path(study), study.adaptive)
+    return _load_pool(study.folder / "pool.csv", find_scores(study), study.adaptive)
 
 
-def scores_path(study: Study) -> Path:
-    """Return where the models' scores of an adaptive study lie.
+def find_scores(study: Study) -> Path:
+    """Return the path of the models' scores in the folder of an adaptive study.
 
     Raises
     ------
     InputError
         If there are none.
     """
-    for kind in _KINDS:
-        if (study.folder / f"scores{kind}").exists():
-            return study.folder / f"scores{kind}"
+    for suffix in _SCORE_SUFFIXES:
+        path = study.folder / f"scores{suffix}"
+        if path.exists():
+            return path
     raise InputError(f"{study.folder} has no scores.csv; put the models' scores back there")
 
 
-def _pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
-    pairs = read_table(pool, _PAIR)
-    for number, texts in enumerate(pairs[[*_PAIR]].astype(str).itertuples(index=False), start=1):
+def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
+    """Read a pool of pairs and check that it is large enough for the plan."""
+    pairs = read_table(pool, tuple(_PAIR))
+    for number, texts in enumerate(pairs[_PAIR].astype(str).itertuples(index=False), start=1):
         try:
             normalise_pair(*texts)
         except InputError as error:
             raise InputError(f"{pool}, row {number}: {error}") from None
     try:
-        made = Pool.from_scores(pairs, read_scores(scores), plan.link)
+        checked_pool = Pool.from_scores(pairs, read_scores(scores), plan.link)
     except InputError as error:
-        reason = str(error)
-        raise InputError(reason if str(pool) in reason else f"{pool}: {reason}") from None
-    plan.link.prior_weights(len(made.models))
-    if len(made.models) < 2:
-        raise InputError(f"{scores} has {len(made.models)} model; give two or more")
-    least = plan.anchors + plan.trials
-    if len(made.pairs) < least:
+        message = str(error)
+        raise InputError(message if str(pool) in message else f"{pool}: {message}") from None
+    plan.link.prior_weights(len(checked_pool.models))
+    if len(checked_pool.models) < 2:
+        raise InputError(f"{scores} has {len(checked_pool.models)} model; give two or more")
+    min_pairs = plan.anchors + plan.trials
+    if len(checked_pool.pairs) < min_pairs:
         raise InputError(
-            f"{pool} has {len(made.pairs)} pairs, and one participant is asked {least}; give more, "
-            "or plan fewer trials or anchors"
+            f"{pool} has {len(checked_pool.pairs)} pairs, but each participant sees {min_pairs}; "
+            "give more, or plan fewer trials or anchors"
         )
-    return made
+    return checked_pool
 
 
-def _toml(name: str, made: Any) -> Iterator[str]:
-    """Yield settings as lines of a TOML file, without those that have their default."""
-    tables = []
-    yield f"[{name}]"
-    default = type(made)()
-    for item in fields(made):
-        value = getattr(made, item.name)
+def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[str]:
+    """Return options as lines of a TOML table `name`, followed by nested tables.
+
+    Fields with default values are omitted unless `with_defaults`, and so are empty nested tables.
+    """
+    default = type(options)()
+    lines, nested_lines = [], []
+    for item in fields(options):
+        value = getattr(options, item.name)
         if is_dataclass(value):
-            tables.append((f"{name}.{item.name}", value))
-        elif value != getattr(default, item.name) or name == "adaptive":
-            yield f"{item.name} = {json.dumps(value, ensure_ascii=False)}"
-    for path, value in tables:
-        lines = list(_toml(path, value))
-        if len(lines) > 1:
-            yield ""
-            yield from lines
+            table_lines = _format_toml(f"{name}.{item.name}", value)
+            nested_lines += ["", *table_lines] if len(table_lines) > 1 else []
+        elif with_defaults or value != getattr(default, item.name):
+            lines.append(f"{item.name} = {json.dumps(value, ensure_ascii=False)}")
+    return [f"[{name}]", *lines, *nested_lines]
 
 
 class BlockIssuer:
-    """Chooses blocks for an adaptive study and writes them down; used by the writer's thread alone.
+    """Chooses blocks of trials for an adaptive study and stores them.
 
-    What was issued stands in the data file, a row per block, with all that the choice was made by;
-    the conductor in memory is made from it, and from the answers, and holds nothing else.
+    Blocks are stored in the data file with all information on which their choice is based. The
+    state in memory derives from the stored blocks and answers alone. Only the writer's thread may
+    use this object.
 
     Parameters
     ----------
     study
-        The study, with the table ``[adaptive]``.
+        Adaptive study.
 
     Raises
     ------
     InputError
-        If its pool cannot be used.
+        If the pool of the study is invalid.
     """
 
     def __init__(self, study: Study) -> None:
         assert study.adaptive is not None
         self._study, self._plan, self._pool = study, study.adaptive, read_pool(study)
-        # Package that provides the policy, empty for the policies of contstim.
+        plan = asdict(self._plan)
+        plan.pop("auto_close")  # has no influence on the choice of trials
         package = POLICIES.package(self._plan.trial_selection.policy)
-        choices_by = asdict(self._plan)
-        choices_by.pop("auto_close")  # says nothing of what is chosen
-        self._made_by = {
+        if package:  # the policy is from another package
+            plan["package"] = package
+        #: Values of the columns that identify the pool and the plan in the table `blocks`.
+        self._provenance = {
             "pool": self._pool.digest,
             "pairs": len(self._pool.pairs),
-            "plan": json_digest(choices_by | ({"package": package} if package else {})),
+            "plan": json_digest(plan),
             "seed": self._plan.seed,
         }
         self._conductor: Conductor | None = None
-        self._sides: dict[tuple[str, int], str] = {}  # where sentence 1 stood, by session and pair
-        self._last = 0  # answer that the conductor knows
+        self._sides: dict[tuple[str, int], str] = {}  # side of sentence 1, by session and pair
+        self._last_sequence = 0  # last answer that the conductor has received
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Refuse data whose blocks were chosen from another pool, or by another plan."""
-        for name, value in self._made_by.items():
-            query = f"SELECT 1 FROM blocks WHERE {name} IS NOT ? LIMIT 1"  # noqa: S608 - a column of ours
+        """Check that all stored blocks were chosen from the current pool and by the current plan.
+
+        Raises
+        ------
+        InputError
+            If the pool or the plan has changed.
+        """
+        for column, value in self._provenance.items():
+            query = f"SELECT 1 FROM blocks WHERE {column} IS NOT ? LIMIT 1"  # noqa: S608 - constant column
             if connection.execute(query, (value,)).fetchone() is not None:
-                file = "study.toml" if name in ("plan", "seed") else "pool.csv or the scores"
+                file = "study.toml" if column in ("plan", "seed") else "pool.csv or the scores"
                 raise InputError(
                     f"{self._study.folder}: {file} changed since blocks were issued (another "
-                    f"{name}); put back what was there, or make another study"
+                    f"{column}); restore it, or make another study"
                 )
         self.conductor(connection)
 
     def forget(self) -> None:
-        """Make the conductor anew from the data: what it was told may not be stored."""
+        """Discard the state in memory, since a transaction that it includes was rolled back."""
         self._conductor = None
 
     def learn(self, connection: sqlite3.Connection) -> None:
-        """Take in the answers to a block, if one is due, before anybody waits for the next."""
+        """Update the posterior with the answers to one block, if a complete block is due.
+
+        Doing this when answers arrive keeps participants from waiting when they request a block.
+        """
         self.conductor(connection).process_answers()
 
     def issue(self, connection: sqlite3.Connection, session: str, now: float) -> None:
         """Choose and store the next block of a session, if one is due.
 
-        It is if fewer than two of the session's blocks wait for answers, and trials are left.
+        A block is due if trials remain and fewer than two blocks of the session are unanswered.
         """
         conductor = self.conductor(connection)
-        if not conductor.n_remaining(session) or len(conductor.pending_blocks(session)) >= 2:
+        n_remaining = conductor.n_remaining(session)
+        if not n_remaining or len(conductor.pending_blocks(session)) >= _MAX_UNANSWERED_BLOCKS:
             return
-        block = conductor.issue(session, conductor.n_remaining(session))
-        first, second = (self._pool.pairs[f"sentence_{k}"] for k in (1, 2))
+        block = conductor.issue(session, n_remaining)
+        sentences = self._pool.pairs[_PAIR].iloc[list(block.pairs)].astype(str).to_numpy()
+        choices = zip(block.pairs, block.propensities, block.swapped_sides, strict=True)
         trials = [
-            [pair, str(first.iloc[pair]), str(second.iloc[pair]), propensity, swapped]
-            for pair, propensity, swapped in zip(
-                block.pairs, block.propensities, block.swapped_sides, strict=True
-            )
+            [pair, *sentences[row], propensity, is_swapped]
+            for row, (pair, propensity, is_swapped) in enumerate(choices)
         ]
         row = {
             "number": block.number,
@@ -276,112 +335,133 @@ class BlockIssuer:
             "available": block.n_available,
             "version": block.version,
             "skipped_blocks": json.dumps(block.skipped_blocks),
-            **self._made_by,
+            **self._provenance,
         }
         insert_row(connection, "blocks", row)
         conductor.record_block(block)
-        self._note(block)
+        self._record_sides(block)
 
     def conductor(self, connection: sqlite3.Connection) -> Conductor:
-        """Return the conductor as the blocks and answers in the data make it."""
+        """Return the conductor, updated with all stored blocks and answers."""
         if self._conductor is None:
-            made = Conductor(self._plan, self._pool)
             rows = connection.execute("SELECT * FROM blocks ORDER BY number")
-            blocks = [_block(row) for row in rows]
+            blocks = [_parse_block(row) for row in rows]
             self._sides = {}
             for block in blocks:
-                self._note(block)
-            self._last = 0
-            made.replay(blocks, self._answers(connection))
-            self._conductor = made
-        for (session, pair), rating in self._answers(connection).items():
+                self._record_sides(block)
+            self._last_sequence = 0
+            conductor = Conductor(self._plan, self._pool)
+            conductor.replay(blocks, self._read_new_ratings(connection))
+            self._conductor = conductor
+        for (session, pair), rating in self._read_new_ratings(connection).items():
             self._conductor.record_answer(session, pair, rating)
         return self._conductor
 
-    def _note(self, block: Block) -> None:
-        for pair, swapped in zip(block.pairs, block.swapped_sides, strict=True):
-            self._sides[block.participant, pair] = "right" if swapped else "left"
+    def _record_sides(self, block: Block) -> None:
+        for pair, is_swapped in zip(block.pairs, block.swapped_sides, strict=True):
+            self._sides[block.participant, pair] = "right" if is_swapped else "left"
 
-    def _answers(self, connection: sqlite3.Connection) -> dict[tuple[str, int], float]:
-        """Return the ratings since the last call, in order, by session and chosen pair."""
+    def _read_new_ratings(self, connection: sqlite3.Connection) -> dict[tuple[str, int], float]:
+        """Return ratings of chosen pairs since the last call, by session and pair."""
         ratings = {}
         rows = connection.execute(
             "SELECT sequence, session, trial, choice FROM answers"
             " WHERE sequence > ? AND conflict = 0 AND kind = 'choice' ORDER BY sequence",
-            (self._last,),
+            (self._last_sequence,),
         )
         for row in rows:
-            self._last = row["sequence"]
-            whose = row["session"], int(row["trial"][1:]) - 1
-            if whose in self._sides:  # else it is an anchor or a catch trial
-                shown = self._study.presentation
-                ratings[whose] = shown.rating(row["choice"], self._sides[whose])
+            self._last_sequence = row["sequence"]
+            key = row["session"], int(row["trial"][1:]) - 1
+            if key in self._sides:  # otherwise the trial is an anchor or a catch trial
+                ratings[key] = self._study.presentation.rating(row["choice"], self._sides[key])
         return ratings
 
 
-def _block(row: sqlite3.Row) -> Block:
+def _parse_block(row: sqlite3.Row) -> Block:
+    """Return a block from its row in the table ``blocks``."""
     trials = json.loads(row["trials"])
     return Block(
         number=row["number"],
         participant=row["session"],
-        pairs=tuple(one[0] for one in trials),
-        propensities=tuple(one[3] for one in trials),
+        pairs=tuple(trial[0] for trial in trials),
+        propensities=tuple(trial[3] for trial in trials),
         n_available=row["available"],
         version=row["version"],
-        swapped_sides=tuple(one[4] for one in trials),
+        swapped_sides=tuple(trial[4] for trial in trials),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )
 
 
 class LatestResult:
-    """The latest interim result of an adaptive study, for the dashboard and the closing rule.
+    """Latest interim result of an adaptive study, for the dashboard and the stopping rule.
 
     Parameters
     ----------
     study
-        The study.
+        Adaptive study.
     path
-        Its data.
+        Data file.
     blinded
-        Whether to say no more than that the study may stop, or goes on.
+        Whether to report only if the study may stop.
     """
 
     def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:
         assert study.adaptive is not None
         self._path, self._blinded = path, blinded
         self._plan = study.adaptive
-        self._scores = read_scores(scores_path(study))
-        self._at = float("-inf")
-        self._found: dict[str, Any] = {}
+        self._scores = read_scores(find_scores(study))
+        self._time = float("-inf")
+        self._summary: dict[str, Any] = {}
 
     def read(self, study: Study, now: float) -> dict[str, Any]:
-        """Return ``stops``, and unless blinded ``lines``, ``models`` and ``pairs``, lists of rows.
+        """Return the latest interim result, analysing the study again if it is too old.
 
-        It is `_EVERY_S` old at most. The study may have more places by now.
+        Parameters
+        ----------
+        study
+            Study, which may have gained assignments.
+        now
+            Current time in seconds since 1970.
+
+        Returns
+        -------
+        dict
+            ``stops`` and, unless blinded, ``lines`` (sentences), and ``models`` and ``pairs`` (rows
+            of tables).
         """
-        if now - self._at > _EVERY_S:
+        if now - self._time > _MAX_AGE:
             self.analyse(study, now)
-        return self._found
+        return self._summary
 
     def analyse(self, study: Study, now: float) -> str | None:
-        """Analyse the study; return the first conclusion at which it may stop, if any."""
+        """Analyse the study and return the conclusion of the stopping rule, if it says stop.
+
+        Parameters
+        ----------
+        study, now
+            As for `read`.
+
+        Returns
+        -------
+        str or None
+            First conclusion at which the study may stop; None if it should continue.
+        """
         choices = read_study_data(study, self._path).choices
-        self._at = now
-        self._found = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
+        self._time = now
+        self._summary = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
         if not (choices["condition"] == ADAPTIVE).any():
             return None
         result = interim_analysis(choices, self._scores, self._plan)
-        self._found = {"stops": result.stops}
+        self._summary = {"stops": result.stops}
         if not self._blinded:
-            n = result.n_answers
-            self._found |= {
-                "lines": [*result.summary, f"{n} answers to chosen trials"],
-                "models": _rows(result.models),
-                "pairs": _rows(result.pairs),
+            self._summary |= {
+                "lines": [*result.summary, f"{result.n_answers} answers to chosen trials"],
+                "models": _to_records(result.models),
+                "pairs": _to_records(result.pairs),
             }
         return None if result.first_stop is None else result.first_stop.text
 
 
-def _rows(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    """Return the rows of a table for a message in JSON, which has no NaN: None instead."""
+def _to_records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """Return the rows of a table for JSON, with None in place of NaN."""
     return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -1,4 +1,4 @@
-"""The state of a study, and the dashboard: a page without scripts that reloads itself."""
+"""Summary of a running study, and the dashboard that shows it as a page without scripts."""
 
 from __future__ import annotations
 
@@ -20,98 +20,126 @@ from contstim.experiment.sessions import IDLE_SECONDS, find_closing_reason
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
 
+# Free disk space in MB below which the dashboard warns.
+_MIN_DISK_MB = 500
+
 
 @dataclass
-class _Counted:
-    """What one session has answered."""
+class _SessionAnswers:
+    """Answers of one session, except practice.
+
+    Attributes
+    ----------
+    choices
+        First choice in each trial, by the trial's id.
+    times
+        Response times of these choices, in milliseconds.
+    n_conflicts
+        Number of further answers to trials that already had one.
+    """
 
     choices: dict[str, int] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
-    conflicts: int = 0
+    n_conflicts: int = 0
 
 
 class AnswerCounts:
-    """Answers counted so far; only those that came since are read again."""
+    """Answers of all sessions, updated by reading only the new answers."""
 
     def __init__(self) -> None:
-        self._last = 0
-        self._sessions: dict[str, _Counted] = defaultdict(_Counted)
+        self._last_sequence = 0
+        self._sessions: dict[str, _SessionAnswers] = defaultdict(_SessionAnswers)
 
-    def update(self, connection: sqlite3.Connection) -> Mapping[str, _Counted]:
-        """Read what came since and return the counts by session."""
+    def update(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
+        """Read the answers that were stored since the last call; return all by session."""
         rows = connection.execute(
             "SELECT sequence, session, trial, kind, choice, rt_ms, conflict FROM answers"
             " WHERE sequence > ? ORDER BY sequence",
-            (self._last,),
+            (self._last_sequence,),
         )
         for row in rows:
-            self._last = row["sequence"]
-            counted = self._sessions[row["session"]]
+            self._last_sequence = row["sequence"]
+            answers = self._sessions[row["session"]]
             if row["kind"] == "practice":
                 continue
             if row["conflict"]:
-                counted.conflicts += 1
+                answers.n_conflicts += 1
             else:
-                counted.choices[row["trial"]] = row["choice"]
-                counted.times.append(row["rt_ms"])
+                answers.choices[row["trial"]] = row["choice"]
+                answers.times.append(row["rt_ms"])
         return self._sessions
 
 
 def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> dict[str, Any]:
-    """Return the state of a study, read over a connection of its own that cannot write.
+    """Read the state of a study over a separate read-only connection.
 
-    The server's writer is not held up by it.
+    Parameters
+    ----------
+    path
+        Data file.
+    study
+        Study of the data.
+    counts
+        Answers read so far, which are updated.
+    now
+        Current time in seconds since 1970.
 
     Returns
     -------
     dict
-        ``study``, ``closed`` (why nobody new is let in; None while it is open), ``assignments``,
-        ``free``, ``declined``, ``failed_checks`` (sessions that
-        answered an attention check otherwise), ``last_answer`` (minutes since; None before the
-        first), ``disk_mb`` (free), ``funnel`` (how many came so far: ``opened`` the page, then
-        sessions: ``consent, practice, trials, end``), ``outcomes``, ``groups`` (each ``group,
-        assignments, taken, complete``) and ``sessions``: one each, the last first, with
-        ``session``, ``code``, ``assignment``, ``group``, ``state`` (``active``, ``idle``,
-        ``released`` or the outcome), ``answered``, ``trials``, ``minutes`` (from consent to the
-        last message), ``silent`` (minutes since then), ``catch`` and ``checks`` (right and shown so
-        far), ``conflicts``, ``median_rt_ms``.
+        - ``study``: name of the study
+        - ``closed``: reason why the study is closed to new participants, or None
+        - ``assignments``, ``free``: numbers of all assignments and of free ones
+        - ``declined``: number of participants who declined consent
+        - ``failed_checks``: number of sessions that failed an attention check
+        - ``last_answer``: minutes since the last answer, or None
+        - ``disk_mb``: free disk space in MB
+        - ``funnel``: numbers of page visits (``opened``) and of sessions that reached ``consent``,
+          ``practice``, ``trials`` and ``end``
+        - ``outcomes``: number of sessions by state
+        - ``groups``: one row per group, ``group, assignments, taken, complete``
+        - ``sessions``: one row per session, the latest first: ``session``, ``code``,
+          ``assignment``, ``group``, ``state`` (``active``, ``idle``, ``released``, ``excluded`` or
+          the outcome), ``ended``, ``answered``, ``trials``, ``minutes`` (from consent to the last
+          message), ``silent`` (minutes since then), ``catch`` and ``checks`` (numbers of correct
+          and of all answers), ``conflicts``, ``median_rt_ms``
 
     Raises
     ------
     OutputError
-        If the file is not there.
+        If the data file is missing.
     """
     if not path.exists():
         raise OutputError(f"{path} was removed or replaced while the study runs; put it back")
-    address = f"{path.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(address, uri=True, timeout=5)) as connection:
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=5)) as connection:
         connection.row_factory = sqlite3.Row
-        connection.execute("BEGIN")  # one snapshot
-        counted = counts.update(connection)
+        connection.execute("BEGIN")  # all queries see one state of the data
+        answers = counts.update(connection)
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
-        sessions = [_session(row, counted.get(row["session"]), study, now) for row in rows]
-        of_groups = connection.execute(
+        sessions = [_summarize_session(row, answers, study, now) for row in rows]
+        group_rows = connection.execute(
             "SELECT group_number AS 'group', count(*) AS assignments, count(session) AS taken"
             " FROM assignments GROUP BY group_number ORDER BY group_number"
         ).fetchall()
         page_counts = dict(connection.execute("SELECT name, n FROM counts").fetchall())
-        closed = find_closing_reason(connection)
-        last = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
-    complete = Counter(session["group"] for session in sessions if session["state"] == "complete")
-    groups = [{**dict(row), "complete": complete[row["group"]]} for row in of_groups]
+        closing_reason = find_closing_reason(connection)
+        last_time = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
+    n_complete = Counter(session["group"] for session in sessions if session["state"] == "complete")
+    groups = [{**dict(row), "complete": n_complete[row["group"]]} for row in group_rows]
     return {
         "study": study.study.name,
-        "closed": closed,
+        "closed": closing_reason,
         "assignments": sum(group["assignments"] for group in groups),
         "free": sum(group["assignments"] - group["taken"] for group in groups),
         "declined": page_counts.get("declined", 0),
         "failed_checks": sum(session["checks"][0] < session["checks"][1] for session in sessions),
-        "last_answer": None if last is None else round(max(0.0, now - last) / 60, 1),
+        "last_answer": None if last_time is None else round(max(0.0, now - last_time) / 60, 1),
         "disk_mb": shutil.disk_usage(path.parent).free // 2**20,
         "funnel": {
             "opened": page_counts.get("opened", 0),
             "consent": len(sessions),
-            "practice": sum(session["session"] in counted for session in sessions),
+            "practice": sum(session["session"] in answers for session in sessions),
             "trials": sum(session["answered"] > 0 for session in sessions),
             "end": sum(session["ended"] for session in sessions),
         },
@@ -121,56 +149,54 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     }
 
 
-def _session(
-    row: sqlite3.Row, counted: _Counted | None, study: Study, now: float
+def _summarize_session(
+    row: sqlite3.Row, answers_by_session: Mapping[str, _SessionAnswers], study: Study, now: float
 ) -> dict[str, Any]:
-    trials = study.design.trials.get(row["assignment"], ())  # none yet while it is being extended
-    counted = counted or _Counted()
-    right: dict[str, list[bool]] = {"choice": [], "attention": []}
+    """Return the summary of a session, see `read_summary`."""
+    answers = answers_by_session.get(row["session"], _SessionAnswers())
+    # An assignment is not yet in the design while the study is being extended.
+    trials = study.design.trials.get(row["assignment"], ())
+    is_correct: dict[str, list[bool]] = {"choice": [], "attention": []}
     for trial in trials:
-        if trial.expected is not None and trial.id in counted.choices:
-            choice = counted.choices[trial.id]
-            right[trial.kind].append(study.presentation.is_correct(choice, trial.expected))
+        if trial.expected is not None and trial.id in answers.choices:
+            choice = answers.choices[trial.id]
+            is_correct[trial.kind].append(study.presentation.is_correct(choice, trial.expected))
+
+    if row["outcome"] is not None:
+        # A session that was screened out is released with its outcome as the reason.
+        is_excluded = row["released_why"] not in (None, "abandoned", row["outcome"])
+        state = "excluded" if is_excluded else row["outcome"]
+    elif row["released_at"] is not None:
+        state = "released"
+    else:
+        state = "idle" if now - row["last_at"] > IDLE_SECONDS else "active"
     return {
         "session": row["session"],
         "code": session_code(row["session"]),
         "assignment": row["assignment"],
         "group": row["group_number"],
-        "state": _state(row, now),
+        "state": state,
         "ended": row["outcome"] is not None,
-        "answered": len(counted.choices),
+        "answered": len(answers.choices),
         "trials": len(trials),
         "minutes": round(max(0.0, row["last_at"] - row["started_at"]) / 60, 1),
         "silent": round(max(0.0, now - row["last_at"]) / 60, 1),
-        "catch": [sum(right["choice"]), len(right["choice"])],
-        "checks": [sum(right["attention"]), len(right["attention"])],
-        "conflicts": counted.conflicts,
-        "median_rt_ms": median_high(counted.times) if counted.times else None,
+        "catch": [sum(is_correct["choice"]), len(is_correct["choice"])],
+        "checks": [sum(is_correct["attention"]), len(is_correct["attention"])],
+        "conflicts": answers.n_conflicts,
+        "median_rt_ms": median_high(answers.times) if answers.times else None,
     }
 
 
-def _state(row: sqlite3.Row, now: float) -> str:
-    if row["outcome"] is not None:
-        # A session that is screened out is released by its own outcome.
-        excluded = row["released_why"] not in (None, "abandoned", row["outcome"])
-        return "excluded" if excluded else str(row["outcome"])
-    if row["released_at"] is not None:
-        return "released"
-    return "idle" if now - row["last_at"] > IDLE_SECONDS else "active"
-
-
-_LEAST_DISK_MB = 500
-
-
 def render_dashboard(summary: Mapping[str, Any]) -> str:
-    """Return the page, which loads itself again.
+    """Return the dashboard as an HTML page, which reloads itself.
 
     Parameters
     ----------
     summary
-        What `read_summary` returns.
+        State of the study, from `Store.summary`.
     """
-    numbers = {
+    counts = {
         "assignments": summary["assignments"],
         "free": summary["free"],
         **summary["outcomes"],
@@ -178,41 +204,50 @@ def render_dashboard(summary: Mapping[str, Any]) -> str:
         "with failed checks": summary["failed_checks"],
     }
     sessions = [
-        {**one, "progress": f"{one['answered']} of {one['trials']}"} for one in summary["sessions"]
+        {**session, "progress": f"{session['answered']} of {session['trials']}"}
+        for session in summary["sessions"]
     ]
-    return _PAGES.get_template("dashboard.html").render(
+    return _TEMPLATES.get_template("dashboard.html").render(
         study=summary["study"],
         version=page_version(),
         summary={**summary, "sessions": sessions},
-        news=_news(summary),
-        numbers=numbers,
+        status=_describe_status(summary),
+        counts=counts,
     )
 
 
-def _news(summary: Mapping[str, Any]) -> str:
-    minutes, last = summary["last_answer"], "No answer yet"
-    if minutes is not None:
-        last = f"Last answer {f'{minutes:.0f} minutes' if minutes >= 2 else 'a moment'} ago"
-    few = ", which is little" if summary["disk_mb"] < _LEAST_DISK_MB else ""
-    news = f"{last}. Free space for the data: {summary['disk_mb']} MB{few}."
+def _describe_status(summary: Mapping[str, Any]) -> str:
+    """Describe the last answer, the disk space and unusual states of a study in sentences."""
+    sentences = []
     if summary["closed"] is not None:
-        news = (
-            f"The study is closed ({summary['closed']}): nobody new is let in, who has begun may "
-            f"finish, and `contstim experiment reopen` opens it again. {news}"
+        sentences.append(
+            f"The study is closed ({summary['closed']}): new participants are not admitted, open "
+            "sessions can be finished, and `contstim experiment reopen` opens it again."
         )
+    minutes = summary["last_answer"]
+    if minutes is None:
+        sentences.append("No answer yet.")
+    elif minutes < 2:
+        sentences.append("Last answer a moment ago.")
+    else:
+        sentences.append(f"Last answer {minutes:.0f} minutes ago.")
+    warning = ", which is little" if summary["disk_mb"] < _MIN_DISK_MB else ""
+    sentences.append(f"Free space for the data: {summary['disk_mb']} MB{warning}.")
     if summary["orphaned_sessions"]:
-        news += (
-            " Browsers with answers to sessions that are not in these data, as after a copy was "
-            f"put back: {summary['orphaned_sessions']}; the answers come when those data are back."
+        sentences.append(
+            "Browsers with answers to sessions that are not in these data, e.g. after a backup was "
+            f"restored: {summary['orphaned_sessions']}; the answers are sent when the sessions are "
+            "back."
         )
-    return news
+    return " ".join(sentences)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
+def _format_cell(value: Any) -> str:
+    """Format a table cell; a pair of numbers becomes ``3 of 4``, missing values become ``-``."""
+    if value is None or value == [0, 0]:
         return "-"
-    if isinstance(value, list):  # right of shown
-        return f"{value[0]} of {value[1]}" if value[1] else "-"
+    if isinstance(value, list):
+        return f"{value[0]} of {value[1]}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and abs(value) < 100 and value != round(value, 1):
@@ -220,10 +255,10 @@ def _cell(value: Any) -> str:
     return f"{value:.0f}" if isinstance(value, float) and value >= 100 else str(value)
 
 
-_PAGES = jinja2.Environment(
+_TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
     autoescape=True,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_PAGES.filters["cell"] = _cell
+_TEMPLATES.filters["cell"] = _format_cell

@@ -1,4 +1,4 @@
-"""New studies: the folder, written around a table of trials or sentences."""
+"""Creation of new study folders from a table of trials or sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -14,12 +14,7 @@ from contstim.errors import InputError, require_known
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study, read_text_source
-from contstim.experiment.trials import (
-    read_design,
-    read_row,
-    read_rows,
-    write_trials,
-)
+from contstim.experiment.trials import read_design, read_row, read_rows, write_trials
 from contstim.files import (
     check_empty_folder,
     metadata_path,
@@ -47,35 +42,28 @@ Questions: [[name and address]]. Approval: [[board and number]].
 """
 
 
-def example_study(folder: Path) -> Study:
-    """Write a study folder around the trials that come with contstim, and return the study.
-
-    They are for three groups of four participants: natural pairs on which the bundled models
-    disagree, and sentences written for bigram and trigram model.
-
-    Raises
-    ------
-    InputError, OutputError
-        As `new_study`.
-    """
-    with as_file(files("contstim.experiment") / "example") as example:
-        new_study(folder, example / "trials.csv")
-        write_atomically(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
-    return read_study(folder)
-
-
 @dataclass(frozen=True)
 class _StudyPreset:
-    """How a published experiment showed pairs: lines of ``study.toml`` and ``texts.toml``."""
+    """Settings with which a published experiment is replicated.
 
-    catch: int
-    settings: Mapping[str, str]
-    texts: Mapping[str, str]
+    Attributes
+    ----------
+    catch
+        Number of catch trials per participant.
+    settings
+        Values in ``study.toml`` by their keys, as TOML.
+    texts
+        English texts in ``texts.toml`` by their keys.
+    """
+
+    catch: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence 5, 952-964,
-#: https://doi.org/10.1038/s42256-023-00718-1, Methods: question, levels, limit of time, and a bar
-#: of progress at the foot.
+#: Settings of published experiments. ``golan2023``: question, levels of confidence, time limit and
+#: progress bar of Golan, Siegelman, Kriegeskorte & Baldassano (2023), Nature Machine Intelligence
+#: 5, 952-964, https://doi.org/10.1038/s42256-023-00718-1, Methods.
 STUDY_PRESETS = {
     "golan2023": _StudyPreset(
         catch=12,
@@ -96,8 +84,133 @@ STUDY_PRESETS = {
 }
 
 
-def _changed(source: str, values: Mapping[str, str]) -> str:
-    """Return a TOML file with other values of keys that stand on one line; comments stay."""
+def create_example_study(folder: Path) -> Study:
+    """Create a study folder with the bundled example trials.
+
+    The trials are for three groups of four participants: natural sentence pairs on which the
+    bundled models disagree, and sentences synthesized for the bigram and the trigram model.
+
+    Parameters
+    ----------
+    folder
+        Folder to write, which must not exist or be empty.
+
+    Returns
+    -------
+    Study
+        New study.
+
+    Raises
+    ------
+    InputError, OutputError
+        As `create_study`.
+    """
+    with as_file(files("contstim.experiment") / "example") as example:
+        create_study(folder, example / "trials.csv")
+        write_atomically(folder / "consent.md", (example / "consent.md").read_text("utf-8"))
+    return read_study(folder)
+
+
+def create_study(
+    folder: str | Path,
+    trials: str | Path,
+    preset: str | None = None,
+    language: str = "en",
+    presentation: str = "choice",
+    settings: str = "",
+    copies: Mapping[str, Path] | None = None,
+) -> Study:
+    """Create a study folder from a table of trials.
+
+    Parameters
+    ----------
+    folder
+        Folder to write, which must not exist or be empty. Its name becomes the study's name.
+    trials
+        Table from ``contstim design trials`` or, for presentations of single sentences, from
+        `write_sentence_trials`; copied with its metadata file.
+    preset
+        Name of a published experiment in `STUDY_PRESETS` to replicate, in English.
+    language
+        Language of the page's texts, one of `PAGE_LANGUAGES`. The title, the consent form and the
+        practice trials are English and have to be translated.
+    presentation
+        Name of the presentation in `PRESENTATIONS`.
+    settings
+        TOML tables to append to ``study.toml``.
+    copies
+        Further files to copy, by their names in the folder.
+
+    Returns
+    -------
+    Study
+        New study.
+
+    Raises
+    ------
+    InputError
+        If the folder is not empty, the table is invalid, or a name is unknown.
+    OutputError
+        If the folder cannot be written.
+    """
+    require_known("language", language, PAGE_LANGUAGES)
+    require_known("presentation", presentation, PRESENTATIONS)
+    options = _StudyPreset()
+    if preset is not None:
+        require_known("preset", preset, STUDY_PRESETS)
+        options = STUDY_PRESETS[preset]
+        if language != "en":
+            raise InputError(
+                f"the wording of {preset} is English; leave out the language or the preset"
+            )
+        if presentation != "choice":
+            raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
+    folder, trials = Path(folder), Path(trials)
+    template = make_presentation(TrialOptions(presentation))
+    check_empty_folder(folder)
+    read_design(trials, presentation=template)  # reports errors before anything is written
+
+    # `Path.resolve` fails on circular links, which `os.path.realpath` leaves as they are.
+    name = os.path.basename(os.path.realpath(folder))
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
+    study_toml = (files("contstim.experiment") / "template.toml").read_text("utf-8")
+    study_toml = _replace_values(
+        study_toml,
+        {
+            "language": f'"{language}"',
+            "direction": f'"{get_language(language).direction}"',
+            "presentation": f'"{presentation}"',
+            **options.settings,
+        },
+    )
+    study_toml = study_toml.replace("{practice}", template.practice, 1)
+    study_toml = study_toml.replace("{title}", template.title, 1)
+    study_toml = study_toml.replace("{name}", json.dumps(name), 1)
+
+    preset_texts = {key: _quote(text) for key, text in options.texts.items()}
+    texts_toml = _replace_values(read_text_source(language), preset_texts)
+    for key, text in template.translated_texts(language).items():
+        texts_toml += f"{key} = {_quote(text)}\n"
+
+    contents = {
+        "trials.csv": "".join(f"{line}\n" for _, line in read_lines(trials)).encode(),
+        "consent.md": _CONSENT.format(task=template.task).encode(),
+        "texts.toml": texts_toml.encode(),
+        "study.toml": (study_toml + settings).encode(),
+    }
+    metadata = metadata_path(trials)
+    if metadata.is_file():
+        contents[metadata_path(folder / "trials.csv").name] = metadata.read_bytes()
+    contents |= {target: source.read_bytes() for target, source in (copies or {}).items()}
+    write_folder(folder, contents)
+    return read_study(folder)
+
+
+def _replace_values(source: str, values: Mapping[str, str]) -> str:
+    """Replace the values of keys in a TOML file, keeping comments.
+
+    Every key must be in the file, with its value on one line.
+    """
     for key, value in values.items():
         pattern = rf'^{key} = ("[^"]*"|[^\s#]+)'
         before, after = re.split(pattern, source, maxsplit=1, flags=re.M)[::2]
@@ -105,89 +218,9 @@ def _changed(source: str, values: Mapping[str, str]) -> str:
     return source
 
 
-def new_study(
-    folder: str | Path,
-    trials: str | Path,
-    preset: str | None = None,
-    language: str = "en",
-    presentation: str = "choice",
-    tables: str = "",
-    more: Mapping[str, Path] | None = None,
-) -> Study:
-    """Write a study folder around a table of trials and return the study.
-
-    Parameters
-    ----------
-    folder
-        Where; it must not exist or be empty. Its name becomes the study's.
-    trials
-        What ``contstim design trials`` wrote, or of other presentations `write_sentence_trials`; it
-        is copied, with the record beside it of how it was made.
-    preset
-        A published experiment to run it like, of `STUDY_PRESETS`; its wording is English.
-    language
-        One of `PAGE_LANGUAGES`, in which the page's texts are written. Title, consent form and
-        practice stay English, to be translated.
-    presentation
-        One of `PRESENTATIONS`.
-    tables
-        What ``study.toml`` says besides.
-    more
-        Further files to copy, by their names in the folder.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something, the table cannot be used, or there is no such preset.
-    OutputError
-        If the place cannot be written to.
-    """
-    for what, name, offered in (
-        ("preset", preset, STUDY_PRESETS),
-        ("language", language, PAGE_LANGUAGES),
-        ("presentation", presentation, PRESENTATIONS),
-    ):
-        if name is not None:
-            require_known(what, name, offered)
-    if preset is not None and language != "en":
-        raise InputError(
-            f"the wording of {preset} is English; leave out the language or the preset"
-        )
-    like = _StudyPreset(0, {}, {}) if preset is None else STUDY_PRESETS[preset]
-    if preset is not None and presentation != "choice":
-        raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
-    folder, trials = Path(folder), Path(trials)
-    shown = make_presentation(TrialOptions(presentation))
-    check_empty_folder(folder)
-    # Says what is wrong before anything is written.
-    read_design(trials, presentation=shown)
-    name = os.path.basename(os.path.realpath(folder))  # a loop of links has no Path.resolve()
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
-    template = (files("contstim.experiment") / "template.toml").read_text("utf-8")
-    table = "".join(f"{line}\n" for _, line in read_lines(trials))
-    record = metadata_path(trials)
-    texts = {key: json.dumps(text, ensure_ascii=False) for key, text in like.texts.items()}
-    settings = {
-        "language": f'"{language}"',
-        "direction": f'"{get_language(language).direction}"',
-        "presentation": f'"{presentation}"',
-        **like.settings,
-    }
-    template = _changed(template, settings).replace("{practice}", shown.practice, 1)
-    template = template.replace("{title}", shown.title, 1).replace("{name}", json.dumps(name), 1)
-    contents = {"trials.csv": table.encode()}
-    if record.is_file():
-        contents[metadata_path(folder / "trials.csv").name] = record.read_bytes()
-    contents["consent.md"] = _CONSENT.format(task=shown.task).encode()
-    own_texts = "".join(
-        f"{key} = {json.dumps(text, ensure_ascii=False)}\n"
-        for key, text in shown.translated_texts(language).items()
-    )
-    contents["texts.toml"] = (_changed(read_text_source(language), texts) + own_texts).encode()
-    contents |= {target: source.read_bytes() for target, source in (more or {}).items()}
-    contents["study.toml"] = (template + tables).encode()
-    write_folder(folder, contents)
-    return read_study(folder)
+def _quote(text: str) -> str:
+    """Return a text as a TOML string."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def write_sentence_trials(
@@ -198,48 +231,54 @@ def write_sentence_trials(
     presentation: Presentation | None = None,
     factors: Sequence[str] = (),
 ) -> Path:
-    """Lay out a table of sentences by `latin_square`, write it with a record, return its place.
+    """Lay out a table of sentences by `latin_square` and write the table of trials.
 
     Parameters
     ----------
     path
-        A CSV file as `latin_square` has it, of sentences, with further columns such as
+        CSV file of sentences in the format of `latin_square`; it may have further columns, e.g.
         ``question`` and ``expected``.
     folder
-        Where the table is written, as ``trials.csv``.
+        Folder in which ``trials.csv`` and its metadata file are written. The metadata include
+        notes on imbalance.
     participants, seed, factors
-        As of `latin_square`; what is not balanced is part of the record.
+        As for `latin_square`.
     presentation
-        How they are shown, which the sentences must fit, if given.
+        Presentation that the sentences must fit, if given.
+
+    Returns
+    -------
+    Path
+        Table of trials.
 
     Raises
     ------
     InputError
-        As `latin_square`, and naming the row that cannot be shown.
+        As `latin_square`; also if a row does not fit the presentation.
     OutputError
-        If the place cannot be written to.
+        If the folder cannot be written.
     """
     rows, columns = read_rows(path)
     if "sentence" not in columns or not rows:
-        raise InputError(f"{path} has no sentences in a column 'sentence'; give one a row")
+        raise InputError(f"{path} has no sentences in a column 'sentence'; give one per row")
     for number, row in enumerate(rows, start=1):
         try:
             if presentation is not None:
                 read_row({**row, "condition": row.get("condition") or "any"}, presentation)
         except InputError as error:
             raise InputError(f"{path}, row {number}: {error}") from None
-    import pandas as pd  # which a server does without
+    import pandas as pd  # a server starts faster without it
 
     from contstim.design.latin import latin_square
 
     try:
-        laid_out = latin_square(pd.DataFrame(rows), participants, factors, seed=seed)
+        table = latin_square(pd.DataFrame(rows), participants, factors, seed=seed)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     trials = folder / "trials.csv"
-    columns = tuple(map(str, laid_out.columns))
-    cells = laid_out.astype("str").to_numpy().tolist()
+    columns = tuple(map(str, table.columns))
+    cells = table.astype("str").to_numpy().tolist()
     write_trials(trials, (dict(zip(columns, row, strict=True)) for row in cells), columns)
     options = {"participants": participants, "factors": list(factors), "seed": seed}
-    write_metadata(trials, {**options, "notes": laid_out.attrs["notes"]})
+    write_metadata(trials, {**options, "notes": table.attrs["notes"]})
     return trials

@@ -21,7 +21,7 @@ from contstim.benchmarks.publishing import DataSetDescription, publish
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.exporting import check_psychds
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.store import Store
 from contstim.files import file_digest
 
@@ -177,7 +177,7 @@ def test_an_id_in_another_case_is_refused(tmp_path: Path) -> None:
 
 def test_a_study_is_published_when_someone_has_finished(tmp_path: Path, capsys) -> None:
     make_trials(participants=4).to_csv(tmp_path / "trials.csv", index=False)
-    study = add(new_study(tmp_path / "study", tmp_path / "trials.csv"), RECRUITER)
+    study = add(create_study(tmp_path / "study", tmp_path / "trials.csv"), RECRUITER)
     command = ["publish", str(study.folder), "--title", "Walks", "--author", "Ada Example"]
     command += ["--licence", "CC0-1.0", "--out", str(tmp_path / "out")]
     with Store(study) as store:

@@ -11,7 +11,7 @@ from hosts import ARGUMENTS, FileHost, Server, chromium
 from playing import open_context
 from studies import edit, make_trials
 
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.study import Study
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def make_study(tmp_path: Path) -> Callable[..., Study]:
     ) -> Study:
         trials = tmp_path / "trials.csv"
         make_trials(groups=1, participants=participants, pairs=pairs).to_csv(trials, index=False)
-        study = new_study(tmp_path / "study", trials)
+        study = create_study(tmp_path / "study", trials)
         (study.folder / "consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
         study = edit(study, "minimum_rt_ms = 200", f"minimum_rt_ms = {minimum_rt_ms}")
         return edit(study, "break_every = 55", f"break_every = {break_every}")

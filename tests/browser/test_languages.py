@@ -19,7 +19,7 @@ from test_session import rows, wait_for_rows
 
 from contstim import design_trials
 from contstim.design.trials import Layout
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.study import Study, read_study
 from contstim.text.languages import get_language
 
@@ -82,7 +82,7 @@ def study_of(tmp_path: Path) -> Callable[[str], Study]:
             tmp_path / "trials.csv", index=False
         )
         folder = tmp_path / code
-        new_study(folder, tmp_path / "trials.csv", language=code)
+        create_study(folder, tmp_path / "trials.csv", language=code)
         (folder / "consent.md").write_text("# …\n\n…\n", "utf-8")
         path = folder / "study.toml"
         path.write_text(

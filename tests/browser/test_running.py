@@ -17,7 +17,7 @@ from test_screens import look
 from test_session import rows, wait_for_rows
 
 from contstim.cli import main
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study
 from contstim.experiment.study_data import read_study_data
@@ -188,7 +188,7 @@ def test_the_page_speaks_other_languages(
     language: str, context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     make_trials(groups=1, participants=2, pairs=2).to_csv(tmp_path / "t.csv", index=False)
-    study = new_study(tmp_path / "study", tmp_path / "t.csv", language=language)
+    study = create_study(tmp_path / "study", tmp_path / "t.csv", language=language)
     page = context.new_page()
     page.goto(serve(study).url)
     player = Player(page)

@@ -15,7 +15,7 @@ from contstim.design import Layout, design_trials
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.schema import open_data
 from contstim.models.recurrent import NetworkConfig
 from contstim.training.options import TrainingOptions
@@ -60,7 +60,7 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
 def _study(place: Path) -> None:
     trials = ["design", "trials", "--groups", "1", "--participants", "1", "--catch", "2"]
     assert main([*trials, "--out", str(place / "trials.csv")]) == 0
-    new_study(place / "study", place / "trials.csv")
+    create_study(place / "study", place / "trials.csv")
 
 
 def test_a_field_beyond_the_limit_of_csv(fail) -> None:

@@ -11,7 +11,7 @@ from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link
 from contstim.evaluation.stopping import Stopping
-from contstim.experiment.adaptive import new_adaptive_study
+from contstim.experiment.adaptive import create_adaptive_study
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
@@ -39,7 +39,7 @@ def write_tables(folder: Path, n: int = 60) -> tuple[Path, Path]:
 def make_adaptive(folder: Path, plan: AdaptivePlan = PLAN, n: int = 60, catch: int = 2) -> Study:
     """Write an adaptive study: of each participant's 12 trials 8 are chosen, in blocks of three."""
     pool, scores = write_tables(folder, n)
-    return new_adaptive_study(folder / "adaptive", pool, scores, plan, catch)
+    return create_adaptive_study(folder / "adaptive", pool, scores, plan, catch)
 
 
 def begin(store: Store, name: str) -> tuple[str, dict[str, Any]]:

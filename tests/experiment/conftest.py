@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from studies import make_trials
 
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.study import Study, read_study
 
 
@@ -21,7 +21,7 @@ def template(trials: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> 
     """Written once: every file is synchronised to the disk, which takes its time."""
     folder = tmp_path_factory.mktemp("template")
     trials.to_csv(folder / "trials.csv", index=False)
-    return new_study(folder / "study", folder / "trials.csv").folder
+    return create_study(folder / "study", folder / "trials.csv").folder
 
 
 @pytest.fixture

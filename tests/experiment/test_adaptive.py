@@ -20,7 +20,7 @@ from talking import answer, answers_to, consent, opening
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
 from contstim.evaluation.stopping import Stopping
-from contstim.experiment.adaptive import BlockIssuer, new_adaptive_study, read_pool
+from contstim.experiment.adaptive import BlockIssuer, create_adaptive_study, read_pool
 from contstim.experiment.exporting import describe_columns, write_export
 from contstim.experiment.maintenance import delete_participant, extend_study
 from contstim.experiment.messages import RequestError
@@ -90,7 +90,7 @@ def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(stu
 
 def answered(tmp_path, pool, scores):
     """Make a study of a pool, have Ada take part, and return it with her choices."""
-    study = new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+    study = create_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
     with Store(study) as store:
         take_part(store, "Ada")
     return study, read_study_data(study).choices
@@ -166,7 +166,7 @@ def test_pairs_that_nobody_can_choose_from_are_refused(tmp_path, one, two, messa
     more = pd.DataFrame({"sentence": [*{one, two}], "a": -1.0, "b": -2.0, "c": -3.0})
     pd.concat([pd.read_csv(scores), more]).to_csv(scores, index=False)
     with pytest.raises(InputError) as caught:
-        new_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
+        create_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
     assert str(caught.value) == f"{pool}, row 4: {message}"
     assert not (tmp_path / "adaptive").exists()
 
@@ -330,7 +330,7 @@ def test_another_pool_or_plan_is_refused(study):
         Store(study)
     lines = text.splitlines(keepends=True)
     pool.write_text("".join([lines[0], *reversed(lines[1:])]))
-    with pytest.raises(InputError, match=r"pool.csv or the scores changed since .* put back"):
+    with pytest.raises(InputError, match=r"pool.csv or the scores changed since .* restore it"):
         Store(study)
 
 
@@ -417,7 +417,7 @@ def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
             "--pairs are of two sentences; leave out --presentation",
         ),
         ([*given, "--participants", "3"], "the plan has stopping.participants"),
-        (given, "has 20 pairs, and one participant is asked 64; give more, or plan fewer"),
+        (given, "has 20 pairs, but each participant sees 64; give more, or plan fewer"),
     ):
         assert main([*new, *args]) == 2
         assert told in capsys.readouterr().err
@@ -535,7 +535,7 @@ def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
         with pytest.raises(RequestError, match="the study is over"):
             begin(store, "Cy")
         page = client.get("/dashboard", headers=token).text
-        assert "The study is closed (by its rule): nobody new is let in" in page
+        assert "The study is closed (by its rule): new participants are not admitted" in page
         assert main(command) == 0
         begin(store, "Cy")
         assert client.get("/api/dashboard", headers=token).json()["closed"] is None

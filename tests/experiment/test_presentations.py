@@ -21,7 +21,7 @@ from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
 from contstim.experiment.messages import fnv1a, make_bundle, make_page_checks
 from contstim.experiment.pages import study_files
-from contstim.experiment.scaffold import new_study, write_sentence_trials
+from contstim.experiment.scaffold import create_study, write_sentence_trials
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.study_data import read_study_data
@@ -556,6 +556,6 @@ def test_boxes_of_consent_are_asked_and_named_apart_from_questions(study: Study)
 
 def test_a_study_can_be_made_of_sentences_that_are_laid_out_already(tmp_path: Path) -> None:
     study = lay_out(tmp_path, "rating", RATED)
-    again = new_study(tmp_path / "b", study.folder / "trials.csv", presentation="rating")
+    again = create_study(tmp_path / "b", study.folder / "trials.csv", presentation="rating")
     assert again.design.trials == study.design.trials
     shutil.rmtree(again.folder)

@@ -22,7 +22,7 @@ from contstim.evaluation.ratings import SCALES, rescale
 from contstim.experiment.messages import make_bundle, make_outcome_link, make_study_info
 from contstim.experiment.options import Codes, Recruiter, TrialOptions
 from contstim.experiment.presentations import make_presentation
-from contstim.experiment.scaffold import new_study
+from contstim.experiment.scaffold import create_study
 from contstim.experiment.study import (
     PAGE_LANGUAGES,
     Study,
@@ -310,7 +310,7 @@ def test_nothing_is_written_around_trials_that_cannot_be_used(tmp_path: Path) ->
     path = tmp_path / "t.csv"
     path.write_text("a\n1\n", "utf-8")
     with pytest.raises(InputError, match="has no column 'participant'"):
-        new_study(tmp_path / "study", path)
+        create_study(tmp_path / "study", path)
     assert not (tmp_path / "study").exists()
 
 
@@ -327,12 +327,12 @@ def test_a_study_is_there_whole_or_not_at_all(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", write)
         with pytest.raises(OutputError) as error:
-            new_study(tmp_path / "study", tmp_path / "t.csv")
+            create_study(tmp_path / "study", tmp_path / "t.csv")
     assert str(error.value) == f"cannot write {tmp_path / 'study'}: No space left on device"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     (tmp_path / "study").mkdir()
     monkeypatch.chdir(tmp_path / "study")
-    assert new_study(".", tmp_path / "t.csv").study.name == "study"  # who is there stays there
+    assert create_study(".", tmp_path / "t.csv").study.name == "study"  # who is there stays there
     assert Path.cwd().samefile(tmp_path / "study")
 
 
@@ -351,11 +351,11 @@ def test_the_preset_of_golan_2023(
     levels = [study.texts[f"confidence_{level}"] for level in (1, 2, 3)]
     assert levels == ["somewhat confident", "confident", "very confident"]
     # Nothing else differs from any other new study.
-    plain = new_study(tmp_path / "plain", tmp_path / "t.csv")
+    plain = create_study(tmp_path / "plain", tmp_path / "t.csv")
     changed = {key for key in study.texts if study.texts[key] != plain.texts[key]}
     assert changed == {"trial_prompt", "confidence_1", "confidence_2", "confidence_3"}
     with pytest.raises(UnknownNameError, match="unknown preset 'golan'"):
-        new_study(tmp_path / "other", tmp_path / "t.csv", "golan")
+        create_study(tmp_path / "other", tmp_path / "t.csv", "golan")
 
 
 def test_where_participants_return_to() -> None:

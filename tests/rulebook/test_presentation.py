@@ -13,7 +13,7 @@ from studies import make_trials
 from talking import answer, consent, opening
 
 from contstim.errors import InputError
-from contstim.experiment.adaptive import new_adaptive_study
+from contstim.experiment.adaptive import create_adaptive_study
 from contstim.experiment.pages import study_files
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
@@ -94,7 +94,7 @@ def test_pages_without_a_server_ship_its_module_and_its_words(coins: Study) -> N
 
 def test_its_pairs_are_chosen_by_the_answers(coins: Study, tmp_path: Path) -> None:
     pool, scores = write_tables(tmp_path)
-    study = new_adaptive_study(tmp_path / "duel", pool, scores, PLAN, 2, presentation="coins")
+    study = create_adaptive_study(tmp_path / "duel", pool, scores, PLAN, 2, presentation="coins")
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
         trials, last = bundle["practice"], 0

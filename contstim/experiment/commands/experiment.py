@@ -42,8 +42,8 @@ from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
 from contstim.experiment.scaffold import (
     STUDY_PRESETS,
-    example_study,
-    new_study,
+    create_example_study,
+    create_study,
     write_sentence_trials,
 )
 from contstim.experiment.study import Study, read_study
@@ -186,14 +186,14 @@ def new(
                 shown,
                 factors,
             )
-            made = new_study(study, table, preset, language, presentation)
+            made = create_study(study, table, preset, language, presentation)
     else:
         if participants is not None:
             raise InputError("--participants belongs to --stimuli; --trials has its own")
         if seed is not None:
             raise InputError("--seed belongs to --stimuli or --pairs; --trials has its order")
         assert trials is not None
-        made = new_study(study, trials, preset, language, presentation)
+        made = create_study(study, trials, preset, language, presentation)
     _describe(made)
     if preset is not None:
         n_catch = [
@@ -222,10 +222,10 @@ def _new_adaptive(
         raise InputError("--pairs needs the models' scores of its sentences; give --scores")
     from contstim.adaptive import AdaptivePlan
     from contstim.adaptive.preregistration import read_adaptive_plan
-    from contstim.experiment.adaptive import new_adaptive_study
+    from contstim.experiment.adaptive import create_adaptive_study
 
     planned = AdaptivePlan() if plan is None else read_adaptive_plan(plan)
-    return new_adaptive_study(
+    return create_adaptive_study(
         Path(study),
         Path(pairs),
         Path(scores),
@@ -312,7 +312,7 @@ def serve_study(
 
 def serve_example(folder: Path, port: int) -> None:
     """Serve the study that comes with contstim from `folder`, written on the first use."""
-    study = read_study(folder) if folder.exists() else example_study(folder)
+    study = read_study(folder) if folder.exists() else create_example_study(folder)
     serve_study(study, port=port)
 
 

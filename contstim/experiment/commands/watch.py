@@ -112,7 +112,7 @@ def _read(
 
     plan = None
     if path.is_dir():
-        from contstim.experiment.adaptive import scores_path
+        from contstim.experiment.adaptive import find_scores
         from contstim.experiment.schema import PILOT_FILE
         from contstim.experiment.study import read_study
         from contstim.experiment.study_data import read_study_data
@@ -120,7 +120,7 @@ def _read(
         study = read_study(path)
         plan = study.adaptive
         if scores is None and plan is not None:
-            scores = read_scores(scores_path(study))
+            scores = read_scores(find_scores(study))
         collected = read_study_data(study, path / PILOT_FILE if pilot else None)
         choices = _tidy(collected.choices)
     elif pilot:
