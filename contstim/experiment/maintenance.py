@@ -1,35 +1,23 @@
-"""A study while it runs: whom to replace, who is deleted, more assignments."""
+"""Maintenance of a running study: deleting, replacing and releasing participants, and extension.
+
+All functions can be used while a server is running.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from contstim.errors import InputError, OutputError
-from contstim.experiment.schema import (
-    check_encodable,
-    data_path,
-    open_data,
-    session_code,
-    unlocked_raw_log,
-    write_transaction,
-)
-from contstim.experiment.sessions import (
-    IDLE_SECONDS,
-    find_closing_reason,
-    find_session,
-    record_closure,
-    release_assignment,
-    release_inactive,
-)
+from contstim.experiment import schema, sessions
 from contstim.experiment.study import Study, check_positions, read_study
 from contstim.experiment.study_data import StudyData
 from contstim.experiment.trials import get_number_column, read_design, read_rows, write_trials
@@ -37,328 +25,352 @@ from contstim.files import digest, replace_atomically
 
 _Row = Mapping[str, str]
 
-#: What makes two trials the same, besides what else is shown.
-_PAIR = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
+# Columns that determine the content of a trial, in addition to the fields of the presentation.
+_CONTENT_COLUMNS = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
 
 
-def delete_participant(study: Study, who: str, why: str, data: Path | None = None) -> str:
-    """Delete everything that is known of a participant; a server may be running.
+def delete_participant(study: Study, identifier: str, reason: str, data: Path | None = None) -> str:
+    """Delete all data of a participant and release the assignment.
 
-    What stays says that there was a session, on which assignment, and when and why it was deleted;
-    the assignment is free again. Copies and exports that were made before are not touched.
+    An entry remains that states the assignment of the session, the time of the deletion and the
+    reason. Earlier copies and exports are not changed.
 
     Parameters
     ----------
     study
-        The study.
-    who
-        The code that the last screen showed, the session's id, or the recruiter's id.
-    why
-        The reason, such as ``asked by mail``.
+        Study of the participant.
+    identifier
+        Code on the last screen, session id, or participant id assigned by the recruiter.
+    reason
+        Reason for the deletion, e.g. ``asked by mail``.
     data
-        The data file; by default in the study's folder.
+        Data file; by default the one in the study's folder.
 
     Returns
     -------
     str
-        The session's code.
+        Code of the deleted session.
 
     Raises
     ------
     InputError
-        If nobody or more than one person is meant, the reason is not text, or there are no data.
+        If there are no data, or the identifier does not match exactly one session.
     OutputError
         If the data cannot be written.
     """
-    path = data_path(study, data)
-    for words in (who, why):
-        check_encodable(words)
-    with write_transaction(path) as connection:
-        session = _meant(connection, who)
-        code = session_code(session)
-        release_assignment(connection, session, "deleted", time.time())
-        row = find_session(connection, session)
+    path = schema.data_path(study, data)
+    schema.check_encodable(identifier)
+    schema.check_encodable(reason)
+    with schema.write_transaction(path) as connection:
+        session = _find_session_id(connection, identifier)
+        code, now = schema.session_code(session), time.time()
+        sessions.release_assignment(connection, session, "deleted", now)
+        row = sessions.find_session(connection, session)
         connection.execute(
             "INSERT INTO forgotten VALUES"
             " (?, ?, ?, ?, (SELECT count(*) FROM answers WHERE session = ?), ?, ?)",
-            (digest(session), code, row["assignment"], row["outcome"], session, time.time(), why),
+            (digest(session), code, row["assignment"], row["outcome"], session, now, reason),
         )
-        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is written over
-        with unlocked_raw_log(connection):
+        connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted content
+        with schema.unlocked_raw_log(connection):
             for table in ("answers", "responses", "events", "tokens", "sessions"):
-                connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - tables of ours
-            # Which pairs were asked already stays known; of whom does not.
+                connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - constant names
+            # Blocks remain without the session, since their pairs must not be issued again.
             connection.execute("UPDATE blocks SET session = '' WHERE session = ?", (session,))
         connection.execute("DELETE FROM participants WHERE participant = ?", (row["participant"],))
         connection.execute("UPDATE allocations SET session = '' WHERE session = ?", (session,))
-    with closing(open_data(path)) as connection:
-        # Older pages may still be in the log of changes.
+    with closing(schema.open_data(path)) as connection:
+        # Remove deleted content from the write-ahead log too.
         if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise OutputError(
-                f"{code} is deleted, but {path}-wal still holds older pages; "
+                f"{code} is deleted, but {path}-wal still contains older pages; "
                 "restart the server to remove them"
             )
     return code
 
 
-def _meant(connection: sqlite3.Connection, who: str) -> str:
+def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
+    """Return the id of the session with a code, session id or recruiter's id."""
+    code = identifier.strip().replace("-", "").upper()
     rows = connection.execute(
         "SELECT session, recruiter_id, claimed FROM sessions JOIN participants USING (participant)"
     ).fetchall()
-    meant = {
+    matches = [
         row["session"]
         for row in rows
-        if who in (row["session"], row["recruiter_id"], row["claimed"])
-        or who.strip().replace("-", "").upper() == session_code(row["session"])
-    }
-    if not meant:
+        if identifier in (row["session"], row["recruiter_id"], row["claimed"])
+        or code == schema.session_code(row["session"])
+    ]
+    if not matches:
         raise InputError(
-            f"nobody in the data is {who!r}; give the code of the last screen, the session's id or "
-            "the recruiter's id"
+            f"nobody in the data is {identifier!r}; give the code of the last screen, the "
+            "session's id or the recruiter's id"
         )
-    if len(meant) > 1:
-        raise InputError(f"{who!r} is {len(meant)} sessions; give the id of one: {sorted(meant)}")
-    return str(meant.pop())
+    if len(matches) > 1:
+        raise InputError(
+            f"{identifier!r} is {len(matches)} sessions; give the id of one: {sorted(matches)}"
+        )
+    return str(matches[0])
 
 
 def replacement_table(
     collected: StudyData, excluded: pd.DataFrame, now: float | None = None
 ) -> pd.DataFrame:
-    """Return which assignments another participant should take, and why.
+    """List the assignments that another participant should take.
 
     Parameters
     ----------
     collected
-        The data.
-    excluded
-        Participants that the analysis leaves out altogether: ``participant``, ``rule``, ``detail``,
-        as the evaluation's rules report them.
+        Data of the study.
+    excluded : DataFrame
+        Participants that the analysis excludes, with the columns ``participant, rule, detail`` as
+        reported by the exclusion rules of the evaluation.
     now
-        Seconds since 1970: sessions that are answering, unfinished with a sign of life in the last
-        five minutes, are left out; None: they are not.
+        Current time in seconds since 1970, to omit active sessions; by default they are listed.
 
     Returns
     -------
-    pandas.DataFrame
-        ``participant, session, group, assignment, released, reason``, for sessions that are
-        excluded or not whole; ``released`` says why the assignment is free already, if it is.
+    DataFrame
+        ``participant, session, group, assignment, released, reason``, one row for each session that
+        is excluded or incomplete. ``released`` is the reason for which the assignment was
+        released, if it was.
     """
-    reasons = {
-        str(who): "; ".join(f"{row.rule}: {row.detail}" for row in rules.itertuples())
-        for who, rules in excluded.groupby("participant", sort=False)
+    exclusion_reasons = {
+        str(participant): "; ".join(f"{row.rule}: {row.detail}" for row in rules.itertuples())
+        for participant, rules in excluded.groupby("participant", sort=False)
     }
     rows = []
     for session in collected.sessions.to_dict("records"):
-        reason = reasons.get(session["participant"])
-        if reason is None and session["n_answered"] != session["n_trials"]:
-            if now is not None and session["outcome"] == "unfinished" and not _idle(session, now):
+        reason = exclusion_reasons.get(session["participant"])
+        if reason is None:
+            n_answered, n_trials = session["n_answered"], session["n_trials"]
+            if n_answered == n_trials:
                 continue
-            done = f"{session['n_answered']} of {session['n_trials']} trials answered"
-            reason = f"{session['outcome']}: {done}"
-        if reason is not None:
-            rows.append({**session, "reason": reason})
+            if now is not None and session["outcome"] == "unfinished":
+                started_at = datetime.fromisoformat(session["started_at"]).timestamp()
+                if now - started_at - 60 * session["minutes"] <= sessions.IDLE_SECONDS:
+                    continue
+            reason = f"{session['outcome']}: {n_answered} of {n_trials} trials answered"
+        rows.append({**session, "reason": reason})
     columns = ["participant", "session", "group", "assignment", "released", "reason"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _idle(session: Mapping[Hashable, Any], now: float) -> bool:
-    """Return whether an unfinished session has sent nothing for long."""
-    started = datetime.fromisoformat(session["started_at"]).timestamp()
-    return bool(now - started - 60 * session["minutes"] > IDLE_SECONDS)
-
-
 def release_sessions(
     study: Study,
-    sessions: Mapping[str, str],
+    reasons: Mapping[str, str],
     idle_minutes: float | None = None,
     data: Path | None = None,
 ) -> list[str]:
-    """Give assignments to whoever comes next; the data of the sessions stay.
-
-    A server may be running.
+    """Release the assignments of sessions to new participants; the data are kept.
 
     Parameters
     ----------
     study
-        The study.
-    sessions
-        Sessions and why, e.g. ``excluded``.
+        Study of the sessions.
+    reasons
+        Reasons for the release, e.g. ``excluded``, by session id.
     idle_minutes
-        Also those that are unfinished and have sent nothing for so long.
+        If given, unfinished sessions that have been silent this long are released too.
     data
-        The data file; by default in the study's folder.
+        Data file; by default the one in the study's folder.
 
     Returns
     -------
     list of str
-        The sessions whose assignments were released; others had none.
+        Ids of the sessions that had an assignment to release.
 
     Raises
     ------
     InputError
-        If there is no such session, or no data, or a reason is not text.
+        If there are no data or a session does not exist.
     OutputError
         If the data cannot be written.
     """
-    now, done = time.time(), []
-    for words in (*sessions, *sessions.values()):
-        check_encodable(words)
-    with write_transaction(data_path(study, data)) as connection:
-        for session, why in sessions.items():
-            if find_session(connection, session) is None:
+    now = time.time()
+    released = []
+    for text in (*reasons, *reasons.values()):
+        schema.check_encodable(text)
+    with schema.write_transaction(schema.data_path(study, data)) as connection:
+        for session, reason in reasons.items():
+            if sessions.find_session(connection, session) is None:
                 raise InputError(
                     f"there is no session {session!r}; `contstim experiment export` lists them"
                 )
-            if release_assignment(connection, session, why, now):
-                done.append(session)
+            if sessions.release_assignment(connection, session, reason, now):
+                released.append(session)
         if idle_minutes is not None:
-            done += release_inactive(connection, now - idle_minutes * 60, now)
-    return done
+            released += sessions.release_inactive(connection, now - idle_minutes * 60, now)
+    return released
 
 
-def close_study(study: Study, why: str, data: Path | None = None, closed: bool = True) -> None:
-    """Let nobody new into a study, or let people in again; a server may be running.
+def close_study(study: Study, reason: str, data: Path | None = None, closed: bool = True) -> None:
+    """Close a study to new participants, or reopen it; open sessions can be finished.
 
-    Whoever has begun may finish either way. What its own rule has closed
-    (`AdaptivePlan.auto_close`) and was reopened is not closed by the rule again.
+    A study that its stopping rule has closed (`AdaptivePlan.auto_close`) is not closed by the rule
+    again after it was reopened.
 
     Parameters
     ----------
     study
-        The study.
-    why
-        The reason, which is kept.
+        Study to close.
+    reason
+        Reason, which is stored.
     data
-        The data file; by default in the study's folder.
+        Data file; by default the one in the study's folder.
     closed
-        False to reopen it.
+        False to reopen the study.
 
     Raises
     ------
     InputError
-        If the study is closed, or open, already, the reason is not text, or there are no data.
+        If there are no data, or the study is closed or open already.
     OutputError
         If the data cannot be written.
     """
-    check_encodable(why)
-    with write_transaction(data_path(study, data)) as connection:
-        if closed == (find_closing_reason(connection) is not None):
+    schema.check_encodable(reason)
+    with schema.write_transaction(schema.data_path(study, data)) as connection:
+        if closed == (sessions.find_closing_reason(connection) is not None):
             raise InputError(f"{study.folder} is {'closed' if closed else 'open'} already")
-        record_closure(connection, closed, why, time.time())
+        sessions.record_closure(connection, closed, reason, time.time())
 
 
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
-    """Add the assignments of a table that the study has not; a server may be running.
+    """Add the assignments of a table that the study does not have.
 
-    Assignments of the study keep their numbers, new ones follow. A group of the table whose pairs
-    of sentences are those of a group of the study is that group; others are new, numbered on. Items
-    that share no pair with one of the study are new as well, whatever they are called.
+    Assignments of the study keep their numbers, and new ones follow. A group of the table is a
+    group of the study if it has the same trials, and otherwise a new group. An item of the table is
+    an item of the study if they share a trial, and otherwise a new item, even if the names are
+    equal.
 
     Parameters
     ----------
     study
-        The study.
+        Study to extend.
     trials
-        What ``contstim design trials`` wrote: further participants or groups, or trials of another
-        wave; lists that the study has already are passed over.
+        Table from ``contstim design trials`` with further participants or groups, or with other
+        trials. Lists of trials that the study already has are skipped.
     data
-        The data file; by default in the study's folder.
+        Data file; by default the one in the study's folder.
 
     Returns
     -------
     list of int
-        The numbers of the new assignments.
+        Numbers of the new assignments.
 
     Raises
     ------
     InputError
-        If the table cannot be used, or holds no assignment that the study lacks.
+        If the table is invalid, or has no assignment that the study lacks.
     OutputError
-        If study or data cannot be written.
+        If the study or the data cannot be written.
     """
-    path, collected = study.folder / "trials.csv", data_path(study, data)
-    shown = study.presentation
-    read_design(trials, presentation=shown)  # says what is wrong with it
+    path, data = study.folder / "trials.csv", schema.data_path(study, data)
+    presentation = study.presentation
+    read_design(trials, presentation=presentation)  # checks the table
     old, columns = read_rows(path)
-    new, given = read_rows(trials)
-    if set(given) != set(columns):
-        odd = ", ".join(sorted(set(given) ^ set(columns)))
-        raise InputError(f"{trials} and {path} do not have the same columns ({odd}); make them so")
-    if collected.exists():
-        open_data(collected, study).close()  # the study is still that of its data
-    rows = _added(old, new, (*_PAIR, *shown.required_fields, *shown.optional_fields))
+    new, new_columns = read_rows(trials)
+    if set(new_columns) != set(columns):
+        differing = ", ".join(sorted(set(new_columns) ^ set(columns)))
+        raise InputError(
+            f"{trials} and {path} do not have the same columns ({differing}); make them so"
+        )
+    if data.exists():
+        schema.open_data(data, study).close()  # checks that the data belong to the study
+    fields = (*_CONTENT_COLUMNS, *presentation.required_fields, *presentation.optional_fields)
+    rows = _select_new_rows(old, new, fields)
     if not rows:
-        raise InputError(f"{trials} holds no assignment that {study.folder} lacks; nothing to do")
+        raise InputError(f"{trials} has no assignment that {study.folder} lacks; nothing to do")
     with replace_atomically(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
-        check_positions(study, read_design(temporary, study.attention, shown))
-    if collected.exists():
-        # Opening the data adds the new assignments.
-        open_data(collected, read_study(study.folder)).close()
+        check_positions(study, read_design(temporary, study.attention, presentation))
+    if data.exists():
+        schema.open_data(data, read_study(study.folder)).close()  # adds the new assignments
     return sorted({int(row["participant"]) for row in rows})
 
 
-def _added(old: Sequence[_Row], new: Sequence[_Row], names: Sequence[str]) -> list[dict[str, str]]:
-    """Return the rows of `new` whose lists `old` lacks, with groups, numbers and items of `old`.
+def _select_new_rows(
+    old: Sequence[_Row], new: Sequence[_Row], fields: Sequence[str]
+) -> list[dict[str, str]]:
+    """Return the rows of the lists in `new` that `old` lacks, numbered consistently with `old`.
 
-    Columns of `names` make a trial what it is.
+    Trials with equal values of `fields` have the same content.
     """
 
-    def of_row(row: _Row) -> tuple[str, ...]:
-        return tuple(row.get(name, "") for name in names)
+    def get_content(row: _Row) -> tuple[str, ...]:
+        return tuple(row.get(name, "") for name in fields)
 
-    def of_group(rows: Sequence[_Row]) -> frozenset[tuple[str, ...]]:
-        return frozenset(map(of_row, rows))
+    def get_group_content(rows: Sequence[_Row]) -> frozenset[tuple[str, ...]]:
+        return frozenset(map(get_content, rows))
 
-    def of_list(rows: Sequence[_Row]) -> tuple[tuple[str, ...], ...]:
+    def get_list_content(rows: Sequence[_Row]) -> tuple[tuple[str, ...], ...]:
         ordered = sorted(rows, key=lambda row: int(row["trial"]))
-        return tuple((*of_row(row), row.get("side_1", "")) for row in ordered)
+        return tuple((*get_content(row), row.get("side_1", "")) for row in ordered)
 
-    lists = Counter(of_list(rows_of_one) for rows_of_one in _by(old, "participant").values())
-    groups = {of_group(rows_of_one): number for number, rows_of_one in _by(old, "group").items()}
-    name = get_number_column(old[0])
-    items = {of_row(row): row.get(name, "") for row in old}
-    kin = {of_row(row): row.get("item", "") for row in old}
-    # What `old` calls the items of `new`, by a pair of theirs that both have; no other item may be
-    # called as one of `old` is.
-    called = {
-        row["item"]: kin[of_row(row)] for row in new if row.get("item") and kin.get(of_row(row))
-    }
-    taken, wanted = set(kin.values()) - {""}, dict.fromkeys(row.get("item", "") for row in new)
-    last_name = max((int(text) for text in {*taken, *wanted} if text.isdecimal()), default=0)
-    for item in wanted:
-        if item in taken and item not in called:
-            last_name += 1
-            called[item] = str(last_name)
-    last = max(int(row["participant"]) for row in old)
-    last_item = max((int(item) for item in items.values() if item), default=0)
-    group_of = {number: of_group(rows_of_one) for number, rows_of_one in _by(new, "group").items()}
-    last_group = max(int(row["group"]) for row in old)
+    n_lists = Counter(map(get_list_content, _group_rows(old, "participant").values()))
+    groups = {get_group_content(rows): group for group, rows in _group_rows(old, "group").items()}
+    new_groups = _group_rows(new, "group")
+    number_column = get_number_column(old[0])
+    numbers = {get_content(row): row.get(number_column, "") for row in old}
+    items = {get_content(row): row.get("item", "") for row in old}
+    next_participant = count(1 + max(int(row["participant"]) for row in old))
+    next_group = count(1 + max(int(row["group"]) for row in old))
+    next_number = count(1 + max((int(number) for number in numbers.values() if number), default=0))
+    new_items = _match_items(items, [(row.get("item", ""), get_content(row)) for row in new])
+
     added = []
-    for rows_of_one in _by(new, "participant").values():
-        if lists[of_list(rows_of_one)]:
-            lists[of_list(rows_of_one)] -= 1
+    for rows in _group_rows(new, "participant").values():
+        list_content = get_list_content(rows)
+        if n_lists[list_content]:
+            n_lists[list_content] -= 1
             continue
-        last += 1
-        pairs = group_of[rows_of_one[0]["group"]]
-        if pairs not in groups:
-            last_group += 1
-            groups[pairs] = str(last_group)
-        for row in rows_of_one:
-            if of_row(row) not in items:
-                last_item += 1
-                items[of_row(row)] = str(last_item) if row.get(name) else ""
-            renamed = {"participant": str(last), "group": groups[pairs]}
-            if name in row:
-                renamed[name] = items[of_row(row)]
-            if name != "item" and "item" in row:
-                renamed["item"] = kin.get(of_row(row), called.get(row["item"], row["item"]))
-            added.append({**row, **renamed})
+        participant = str(next(next_participant))
+        group_content = get_group_content(new_groups[rows[0]["group"]])
+        if group_content not in groups:
+            groups[group_content] = str(next(next_group))
+        for row in rows:
+            content = get_content(row)
+            if content not in numbers:
+                number = str(next(next_number))
+                numbers[content] = number if row.get(number_column) else ""
+            renumbered = {"participant": participant, "group": groups[group_content]}
+            if number_column in row:
+                renumbered[number_column] = numbers[content]
+            if number_column != "item" and "item" in row:
+                renumbered["item"] = items.get(content, new_items.get(row["item"], row["item"]))
+            added.append({**row, **renumbered})
     return added
 
 
-def _by(rows: Sequence[_Row], column: str) -> dict[str, list[_Row]]:
-    rows_by = defaultdict(list)
+def _match_items(
+    items: Mapping[tuple[str, ...], str], new: Sequence[tuple[str, tuple[str, ...]]]
+) -> dict[str, str]:
+    """Map items of new trials to items of a study.
+
+    An item that shares a trial with an item of the study is mapped to it. Another item gets a new
+    number if the study has an item of the same name, and is not mapped otherwise.
+
+    Parameters
+    ----------
+    items
+        Items of the study by the contents of their trials.
+    new
+        Item and content of each new trial.
+    """
+    matched = {item: items[content] for item, content in new if item and items.get(content)}
+    old_names = set(items.values()) - {""}
+    new_names = dict.fromkeys(item for item, _ in new)
+    numeric_names = [int(name) for name in {*old_names, *new_names} if name.isdecimal()]
+    next_name = count(1 + max(numeric_names, default=0))
+    for name in new_names:
+        if name in old_names and name not in matched:
+            matched[name] = str(next(next_name))
+    return matched
+
+
+def _group_rows(rows: Sequence[_Row], column: str) -> dict[str, list[_Row]]:
+    """Group rows by the value of a column."""
+    groups: dict[str, list[_Row]] = {}
     for row in rows:
-        rows_by[row[column]].append(row)
-    return rows_by
+        groups.setdefault(row[column], []).append(row)
+    return groups

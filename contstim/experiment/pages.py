@@ -14,13 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contstim.errors import InputError
-from contstim.experiment.messages import (
-    get_module_path,
-    make_bundle,
-    make_outcome_link,
-    make_page_checks,
-    make_study_info,
-)
+from contstim.experiment import messages
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, page_files, page_version
 from contstim.files import check_empty_folder, json_digest, write_atomically, write_folder
@@ -41,14 +35,9 @@ _ARCHIVE_TIME = (2000, 1, 1, 0, 0, 0)
 
 #: Worker types of a JATOS batch.
 WORKER_TYPES = (
-    "Jatos",
-    "PersonalSingle",
-    "PersonalMultiple",
-    "GeneralSingle",
-    "GeneralMultiple",
-    "MT",
-    "MTSandbox",
-)
+    "Jatos", "PersonalSingle", "PersonalMultiple", "GeneralSingle", "GeneralMultiple",
+    "MT", "MTSandbox",
+)  # fmt: skip
 
 _JATOS_FORMAT = "3"  # version of JATOS study archives
 
@@ -123,17 +112,17 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
     ranks = {a: study.design.list_assignments(group).index(a) for a, group in groups.items()}
     order = sorted(groups, key=lambda assignment: (ranks[assignment], groups[assignment]))
 
-    info = make_study_info(study)
+    info = messages.make_study_info(study)
     info["assignments"] = [{"assignment": a, "group": groups[a]} for a in order]
-    info["links"] = {outcome: make_outcome_link(study, outcome) for outcome in _OUTCOMES}
+    info["links"] = {outcome: messages.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _to_json(info)}
     files |= {path: source.read_bytes() for path, source in page_files().items()}
     if study.module is not None:
-        files[f"static/{page_version()}/{get_module_path(study)}"] = study.module.encode()
+        files[f"static/{page_version()}/{messages.get_module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
-        bundle = make_bundle(study, assignment)
-        bundle["settings"]["checks"] = make_page_checks(study, assignment)
+        bundle = messages.make_bundle(study, assignment)
+        bundle["settings"]["checks"] = messages.make_page_checks(study, assignment)
         content = {key: bundle[key] for key in _ASSIGNMENT_KEYS}
         files[f"bundles/{assignment}.json"] = _to_json(content)
     return files

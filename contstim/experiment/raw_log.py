@@ -13,13 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.messages import (
-    PageEvent,
-    find_id,
-    read_answer,
-    read_event,
-    read_responses,
-)
+from contstim.experiment.messages import PageEvent, find_id, read_answer, read_event, read_responses
 from contstim.experiment.presentations import Presentation
 from contstim.experiment.schema import MAX_RESPONSES, insert_row
 from contstim.experiment.sessions import find_session

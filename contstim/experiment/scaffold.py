@@ -25,22 +25,6 @@ from contstim.files import (
 from contstim.text.languages import get_language
 from contstim.text_files import read_lines
 
-_CONSENT = """\
-You are invited to take part in a study on language by [[the researchers and their institution]].
-
-{task} This takes about [[number]] minutes. [[What participants receive.]]
-
-We store your answers, how long they took, whether the page was left meanwhile, whether you used \
-keyboard, mouse or touch, and the kind of your browser, the size of its window and its time zone. \
-Your participant id is kept apart from your answers and is not published. [[Where data are stored, \
-for how long, and what is published.]]
-
-Taking part is voluntary. You can stop at any time by closing the page, without giving a reason. \
-[[How to have data deleted.]]
-
-Questions: [[name and address]]. Approval: [[board and number]].
-"""
-
 
 @dataclass(frozen=True)
 class _StudyPreset:
@@ -173,7 +157,9 @@ def create_study(
     # `Path.resolve` fails on circular links, which `os.path.realpath` leaves as they are.
     name = os.path.basename(os.path.realpath(folder))
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64] or "study"
-    study_toml = (files("contstim.experiment") / "template.toml").read_text("utf-8")
+    package = files("contstim.experiment")
+    consent = (package / "template_consent.md").read_text("utf-8")
+    study_toml = (package / "template.toml").read_text("utf-8")
     study_toml = _replace_values(
         study_toml,
         {
@@ -194,7 +180,7 @@ def create_study(
 
     contents = {
         "trials.csv": "".join(f"{line}\n" for _, line in read_lines(trials)).encode(),
-        "consent.md": _CONSENT.format(task=template.task).encode(),
+        "consent.md": consent.format(task=template.task).encode(),
         "texts.toml": texts_toml.encode(),
         "study.toml": (study_toml + settings).encode(),
     }

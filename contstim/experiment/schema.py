@@ -7,6 +7,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -24,125 +25,6 @@ PILOT_FILE = "pilot.sqlite3"
 MAX_RESPONSES = 5
 
 _FORMAT = "4"
-
-# Meaning of the tables and columns:
-# - answers, responses, events and blocks are the raw log. Triggers refuse to change or delete rows.
-# - responses.response is JSON.
-# - participants contains personal data: recruiters' ids and URL query parameters. `claimed` is an
-#   id that another participant already had.
-# - sessions.browsers is the number of browsers that opened the session.
-# - tokens.own is 1 for tokens of the first browser of a session.
-# - allocations has assignment 0 for entries on the whole study (closed, reopened).
-# - blocks.trials is a JSON list of [pair, sentence 1, sentence 2, propensity, swapped sides]. An
-#   empty list means that the session gets no further trials.
-_TABLES = """
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE counts (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
-CREATE TABLE consents (
-    sha256 TEXT NOT NULL, version TEXT NOT NULL, text TEXT NOT NULL,
-    PRIMARY KEY (sha256, version)
-) STRICT;
-CREATE TABLE materials (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT;
-CREATE TABLE participants (
-    participant INTEGER PRIMARY KEY,
-    recruiter_id TEXT UNIQUE,
-    parameters TEXT NOT NULL,
-    claimed TEXT
-) STRICT;
-CREATE TABLE sessions (
-    session TEXT PRIMARY KEY,
-    participant INTEGER NOT NULL UNIQUE REFERENCES participants,
-    request TEXT UNIQUE,
-    source TEXT NOT NULL,
-    assignment INTEGER NOT NULL,
-    group_number INTEGER NOT NULL,
-    consent_version TEXT NOT NULL,
-    consent_sha256 TEXT NOT NULL,
-    started_at REAL NOT NULL,
-    last_at REAL NOT NULL,
-    finished_at REAL,
-    outcome TEXT,
-    released_at REAL,
-    released_why TEXT,
-    materials TEXT,
-    browsers INTEGER NOT NULL DEFAULT 1,
-    finished_by TEXT
-) STRICT;
-CREATE TABLE tokens (
-    sha256 TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions, made_at REAL NOT NULL,
-    own INTEGER NOT NULL DEFAULT 1
-) STRICT;
-CREATE TABLE assignments (
-    assignment INTEGER PRIMARY KEY,
-    group_number INTEGER NOT NULL,
-    session TEXT UNIQUE REFERENCES sessions DEFERRABLE INITIALLY DEFERRED,
-    digest TEXT NOT NULL
-) STRICT;
-CREATE TABLE allocations (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    at REAL NOT NULL, action TEXT NOT NULL, assignment INTEGER NOT NULL, session TEXT NOT NULL,
-    why TEXT NOT NULL
-) STRICT;
-CREATE TABLE answers (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    session TEXT NOT NULL REFERENCES sessions,
-    answer TEXT NOT NULL,
-    trial TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    choice INTEGER NOT NULL,
-    rt_ms REAL NOT NULL,
-    answered_at TEXT NOT NULL,
-    input TEXT NOT NULL,
-    focus_losses INTEGER NOT NULL,
-    hidden_ms REAL NOT NULL,
-    shown INTEGER NOT NULL,
-    received_at REAL NOT NULL,
-    late INTEGER NOT NULL,
-    conflict INTEGER NOT NULL,
-    detail TEXT NOT NULL DEFAULT '',
-    UNIQUE (session, answer)
-) STRICT;
-CREATE UNIQUE INDEX one_answer ON answers (session, trial) WHERE conflict = 0;
-CREATE TABLE events (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    session TEXT NOT NULL REFERENCES sessions,
-    event TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    at TEXT NOT NULL,
-    detail TEXT NOT NULL,
-    received_at REAL NOT NULL,
-    UNIQUE (session, event)
-) STRICT;
-CREATE TABLE responses (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    session TEXT NOT NULL REFERENCES sessions,
-    event TEXT NOT NULL,
-    question TEXT NOT NULL,
-    response TEXT NOT NULL,
-    rt_ms REAL,
-    at TEXT NOT NULL,
-    received_at REAL NOT NULL,
-    UNIQUE (session, event, question)
-) STRICT;
-CREATE TABLE forgotten (
-    session_sha256 TEXT PRIMARY KEY, code TEXT NOT NULL, assignment INTEGER NOT NULL,
-    outcome TEXT, n_answers INTEGER NOT NULL, at REAL NOT NULL, why TEXT NOT NULL
-) STRICT;
-CREATE TABLE blocks (
-    number INTEGER PRIMARY KEY,
-    session TEXT NOT NULL,
-    issued_at REAL NOT NULL,
-    trials TEXT NOT NULL,
-    available INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    skipped_blocks TEXT NOT NULL,
-    pool TEXT NOT NULL,
-    pairs INTEGER NOT NULL,
-    plan TEXT NOT NULL,
-    seed INTEGER NOT NULL
-) STRICT;
-CREATE INDEX own_blocks ON blocks (session);
-"""
 
 _RAW_LOG_TRIGGERS = [
     (table, statement)
@@ -420,7 +302,8 @@ def _migrate(connection: sqlite3.Connection, study: Study) -> None:
     connection.execute("BEGIN IMMEDIATE")
     n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if not n_tables:
-        for statement in _TABLES.split(";\n"):
+        script = (files("contstim.experiment") / "schema.sql").read_text("utf-8")
+        for statement in script.split(";\n"):
             connection.execute(statement)
         rows = {
             "format": _FORMAT,

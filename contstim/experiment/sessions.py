@@ -22,6 +22,10 @@ IDLE_SECONDS = 300.0
 #: Start of the closing reason if the study's stopping rule closed it; the conclusion follows.
 CLOSED_BY_RULE = "by its rule"
 
+_LOG_ALLOCATION = (
+    "INSERT INTO allocations (at, action, assignment, session, why) VALUES (?, ?, ?, ?, ?)"
+)
+
 # Assignment number in the table `allocations` for entries about the whole study.
 _WHOLE_STUDY = 0
 
@@ -184,7 +188,7 @@ def take_assignment(
     connection.execute(
         "UPDATE assignments SET session = ? WHERE assignment = ?", (session, row["assignment"])
     )
-    _log_allocation(connection, now, "taken", row["assignment"], session)
+    connection.execute(_LOG_ALLOCATION, (now, "taken", row["assignment"], session, ""))
     return row["assignment"], row["group_number"]
 
 
@@ -238,7 +242,7 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
     if connection.execute(query, (session, assignment)).rowcount:
         query = "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?"
         connection.execute(query, (session,))
-        _log_allocation(connection, now, "returned", assignment, session)
+        connection.execute(_LOG_ALLOCATION, (now, "returned", assignment, session, ""))
 
 
 def release_inactive(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
@@ -265,7 +269,7 @@ def release_assignment(
     connection.execute(query, (row["assignment"],))
     query = "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?"
     connection.execute(query, (now, reason, session))
-    _log_allocation(connection, now, "released", row["assignment"], session, reason)
+    connection.execute(_LOG_ALLOCATION, (now, "released", row["assignment"], session, reason))
     return True
 
 
@@ -274,7 +278,7 @@ def record_closure(
 ) -> None:
     """Close a study to new participants, or reopen it; open sessions can continue either way."""
     action = "closed" if is_closed else "reopened"
-    _log_allocation(connection, now, action, _WHOLE_STUDY, "", reason)
+    connection.execute(_LOG_ALLOCATION, (now, action, _WHOLE_STUDY, "", reason))
 
 
 def find_closing_reason(connection: sqlite3.Connection) -> str | None:
@@ -297,16 +301,3 @@ def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -
         return False
     record_closure(connection, True, f"{CLOSED_BY_RULE}: {conclusion}", now)
     return True
-
-
-def _log_allocation(
-    connection: sqlite3.Connection,
-    now: float,
-    action: str,
-    assignment: int,
-    session: str,
-    reason: str = "",
-) -> None:
-    """Add an entry on an assignment, or on the whole study, to the log of allocations."""
-    row = {"at": now, "action": action, "assignment": assignment, "session": session}
-    insert_row(connection, "allocations", {**row, "why": reason})

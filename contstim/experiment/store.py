@@ -18,16 +18,9 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.errors import ContstimError
-from contstim.experiment import raw_log, sessions
+from contstim.experiment import messages, raw_log, sessions
 from contstim.experiment.dashboard import AnswerCounts, read_summary
-from contstim.experiment.messages import (
-    RequestError,
-    SessionRequest,
-    list_trials_after,
-    make_bundle,
-    make_outcome_link,
-    store_materials,
-)
+from contstim.experiment.messages import RequestError, SessionRequest
 from contstim.experiment.schema import data_path, insert_row, open_data
 from contstim.experiment.sessions import CLOSED_BY_RULE
 from contstim.experiment.study import Study
@@ -264,14 +257,14 @@ class Store:
         """
         now = self._clock()
         row = self._find_session(connection, token, now)
-        message = list_trials_after(self._read_trials(connection, row), after)
+        message = messages.list_trials_after(self._read_trials(connection, row), after)
         if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
             return message
         query = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
         has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
         if has_answered or not self.study.practice:
             self._issuer.issue(connection, row["session"], now)
-        return list_trials_after(self._read_trials(connection, row), after)
+        return messages.list_trials_after(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
         """End a session; a study with a stopping rule is then analysed.
@@ -357,7 +350,7 @@ class Store:
         answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
         elapsed = round(max(0.0, now - row["started_at"]), 3)
         responses = raw_log.read_first_responses(connection, session)
-        bundle = make_bundle(
+        bundle = messages.make_bundle(
             self.study, row["assignment"], session, answered, elapsed, responses, trials
         )
         return {**bundle, "finished": row["outcome"]}
@@ -369,12 +362,14 @@ class Store:
     def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
         """Add a session with a free assignment, and return its id."""
         if sessions.find_closing_reason(connection) is not None:
-            link = make_outcome_link(self.study, "full")
+            link = messages.make_outcome_link(self.study, "full")
             raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
         allocation = sessions.take_assignment(connection, session, now, self.study.allocation)
         if allocation is None:
-            raise RequestError(503, "no place is free", **make_outcome_link(self.study, "full"))
+            raise RequestError(
+                503, "no place is free", **messages.make_outcome_link(self.study, "full")
+            )
         assignment, group = allocation
         if assignment not in self.study.design.trials:
             # `contstim experiment extend` has added assignments.
@@ -391,7 +386,7 @@ class Store:
             "consent_sha256": request.consent.sha256,
             "started_at": now,
             "last_at": now,
-            "materials": store_materials(connection, self.study),
+            "materials": messages.store_materials(connection, self.study),
         }
         sessions.add_session(connection, self.study, row, request.participant, request.parameters)
         return session
@@ -400,7 +395,7 @@ class Store:
         """Return the completion code and URL of an outcome, or Nones if not permitted."""
         if not is_permitted:
             return {"code": None, "redirect": None}
-        return make_outcome_link(self.study, outcome)
+        return messages.make_outcome_link(self.study, outcome)
 
     def _request_analysis(self) -> None:
         """Submit an interim analysis to the reader's thread if the study can close itself."""

@@ -66,7 +66,7 @@ def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path:
     assert shown == new["sentence_1"].tolist()
     collected = read_study_data(after)
     assert len(collected.choices) == 6
-    with pytest.raises(InputError, match="holds no assignment that"):
+    with pytest.raises(InputError, match="has no assignment that"):
         extend_study(after, tmp_path / "more.csv")
 
 

@@ -141,7 +141,7 @@ def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("text\nA b.\n", "has no sentences in a column 'sentence'; give one a row"),
+        ("text\nA b.\n", "has no sentences in a column 'sentence'; give one per row"),
         ("sentence,item\nA b.,1\nA c.,1\n", "item 1 has 2 versions without a condition; tell"),
         (
             "sentence,item,condition\nA.,1,x\nB.,1,y\nC.,1,z\nD.,2,x\nE.,2,y\n",
