@@ -1,10 +1,10 @@
-"""Raw logs of static pages, JATOS and participants' own files, added to the study's data."""
+"""Import of raw logs (from static pages, JATOS, or participants' files) into a study's data."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,24 +18,25 @@ from contstim.experiment.study import Study
 from contstim.files import decode_json, digest
 from contstim.text_files import read_lines
 
-_SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
+_SESSION_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_TEXT = 200  # characters of an id, a parameter or a version
 
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What an import found.
+    """Summary of an import.
 
     Attributes
     ----------
     sessions
-        Sessions in the files.
+        Number of sessions in the files.
     added
-        Answers that were not in the data before.
+        Number of answers that were not in the data before.
     conflicts
-        Of these, second answers to a trial.
+        Number of added answers that differ from an earlier answer to the same trial.
     notes
-        One sentence on each line or answer that was left out, and on sessions that do not say of
-        which trials they are.
+        One sentence per line or answer that was left out.
     """
 
     sessions: int
@@ -45,8 +46,8 @@ class ImportResult:
 
 
 @dataclass
-class _Log:
-    """The lines of one session."""
+class _SessionLog:
+    """All log lines of one session."""
 
     assignment: int
     consent: Mapping[str, Any] = field(default_factory=dict)
@@ -57,222 +58,220 @@ class _Log:
 def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> ImportResult:
     """Add raw logs to the data of a study, as if its server had received them.
 
-    What is there already is passed over, so the same files can be imported again. A fault costs
-    the line or answer that has it, and is noted.
+    Rows that the data already contain are skipped, which makes the import repeatable. An invalid
+    line or answer is left out and noted; the rest is imported.
 
     Parameters
     ----------
     study
-        The study that the pages were made of.
+        Study from which the pages were made.
     paths
-        Files of JSON lines, files of one JSON array, as DataPipe keeps them, or folders of such
-        files (``.jsonl``, ``.json``, ``.txt``): objects with ``session``, ``assignment``,
-        ``group``, ``digest`` and ``consent``, ``answers`` or ``events``.
+        Files of JSON lines, files with one JSON array (as DataPipe writes them), or folders with
+        ``.jsonl``, ``.json`` or ``.txt`` files. Each entry is an object with ``session``,
+        ``assignment``, ``group``, ``digest`` and one of ``consent``, ``answers``, ``events``.
     data
-        The data file, made where there is none; by default in the study's folder.
+        Data file, created if it does not exist; by default the one in the study's folder.
+
+    Returns
+    -------
+    ImportResult
+        Numbers of sessions and answers, and notes.
 
     Raises
     ------
     InputError
-        If a file cannot be read, a file or folder of `paths` holds no log of the study, or the
-        data are of other trials; nothing is added then.
+        If a file cannot be read, a file or folder has no log of the study, or the data have other
+        trials. Nothing is imported then.
     OutputError
-        If the data cannot be written; nothing is added then either.
+        If the data file cannot be written. Nothing is imported then.
     """
     notes: list[str] = []
-    logs: dict[str, _Log] = {}
+    logs: dict[str, _SessionLog] = {}
     for path in paths:
-        notes += _read(logs, study, path)
-    count = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
+        notes += _read_logs(logs, study, path)
+
+    query = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
     with write_transaction(data_path(study, data), study) as connection:
-        before = connection.execute(count).fetchone()
+        n_before, n_conflicts_before = connection.execute(query).fetchone()
         for session, log in logs.items():
-            faults = _store(connection, study, session, log)
-            notes += [f"session {session}: {why}" for why in faults]
-        added, conflicts = (
-            now - then
-            for now, then in zip(connection.execute(count).fetchone(), before, strict=True)
-        )
-    return ImportResult(len(logs), added, conflicts, tuple(notes))
+            faults = _store_session(connection, study, session, log)
+            notes += [f"session {session}: {fault}" for fault in faults]
+        n_after, n_conflicts_after = connection.execute(query).fetchone()
+    n_added, n_conflicts = n_after - n_before, n_conflicts_after - n_conflicts_before
+    return ImportResult(len(logs), n_added, n_conflicts, tuple(notes))
 
 
-def _read(logs: dict[str, _Log], study: Study, path: Path) -> list[str]:
-    """Add the lines of a file, or of a folder's files, to `logs`; return notes on the others."""
-    faults: list[tuple[str, str]] = []
-    n_lines = 0
+def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[str]:
+    """Add the entries of a file or folder to `logs`; return notes on entries left out."""
     files = [path]
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix in (".jsonl", ".json", ".txt"))
+        suffixes = (".jsonl", ".json", ".txt")
+        files = sorted(file for file in path.rglob("*") if file.suffix in suffixes)
         if not files:
             raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
+
+    faults: list[tuple[str, str]] = []
+    n_entries = 0
     for file in files:
-        for at, entry in _entries(file):
-            n_lines += 1
+        for position, entry in _list_entries(file):
+            n_entries += 1
             try:
                 value = parse_json(entry) if isinstance(entry, str) else entry
                 if value.get("trial_type") != "contstim-check":
-                    _add(logs, study, value)
+                    _add_entry(logs, study, value)
             except InputError as error:
-                faults.append((at if file == path else f"{file}, {at}", str(error)))
-    if len(faults) == n_lines:
-        why = ": ".join(faults[0]) if faults else "it is empty"
+                faults.append((position if file == path else f"{file}, {position}", str(error)))
+    if len(faults) == n_entries:
+        reason = ": ".join(faults[0]) if faults else "it is empty"
         raise InputError(
-            f"{path} holds no log of this study ({why}); give the files of JSON lines that the "
+            f"{path} holds no log of this study ({reason}); give the files of JSON lines that the "
             "study's pages wrote"
         )
     prefix = "" if path.is_dir() else f"{path}, "
-    return [f"{prefix}{at} is left out: {why}" for at, why in faults]
+    return [f"{prefix}{position} is left out: {fault}" for position, fault in faults]
 
 
-def _entries(file: Path) -> Iterable[tuple[str, Any]]:
-    """Yield where each entry stands and what it is: lines, or the objects of one JSON array."""
+def _list_entries(file: Path) -> Iterator[tuple[str, Any]]:
+    """Yield position and content of each entry: the lines, or the objects of one JSON array."""
     lines = [(number, line) for number, line in read_lines(file) if line.strip()]
+    array = None
     if lines and lines[0][1].lstrip().startswith("["):
         try:
             array = decode_json("\n".join(line for _, line in lines))
         except ValueError:
             array = None
-        if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):
-            yield from ((f"entry {number}", entry) for number, entry in enumerate(array, start=1))
-            return
-    yield from ((f"line {number}", line) for number, line in lines)
+    if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):
+        yield from ((f"entry {number}", entry) for number, entry in enumerate(array, start=1))
+    else:
+        yield from ((f"line {number}", line) for number, line in lines)
 
 
-def _add(logs: dict[str, _Log], study: Study, line: Mapping[str, Any]) -> None:
-    session, assignment = line.get("session"), line.get("assignment")
-    if not isinstance(session, str) or not _SESSION.fullmatch(session):
+def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, Any]) -> None:
+    """Check an entry and add it to the log of its session."""
+    session, assignment = entry.get("session"), entry.get("assignment")
+    if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
         raise InputError("it has no session")
     if type(assignment) is not int or assignment not in study.design.trials:
         raise InputError(f"its assignment is {assignment!r}, which is not in the design")
-    if line.get("group") != study.design.groups[assignment]:
+    if entry.get("group") != study.design.groups[assignment]:
         raise InputError(
-            f"its group is {line.get('group')!r}, which is not that of assignment {assignment}"
+            f"its group is {entry.get('group')!r}, which is not that of assignment {assignment}"
         )
-    if line.get("study", study.study.name) != study.study.name:
-        raise InputError(f"it is of the study {line['study']!r}")
-    log = logs.get(session, _Log(assignment))
+    if entry.get("study", study.study.name) != study.study.name:
+        raise InputError(f"it is of the study {entry['study']!r}")
+    log = logs.get(session, _SessionLog(assignment))
     if log.assignment != assignment:
         raise InputError(
             f"its assignment is {assignment}, but earlier lines of the session have "
             f"{log.assignment}"
         )
-    if line.get("digest") != study.trials_digests[assignment]:
+    if entry.get("digest") != study.trials_digests[assignment]:
         raise InputError(
-            f"its digest is {line.get('digest')!r}: it comes from a page with other trials; import "
-            "it into the study that the page was made of"
+            f"its digest is {entry.get('digest')!r}: it comes from a page with other trials; "
+            "import it into the study that the page was made of"
         )
     for name in ("answers", "events"):
-        if not isinstance(line.get(name, []), list):
+        if not isinstance(entry.get(name, []), list):
             raise InputError(f"its {name} are no list")
     logs[session] = log
-    if isinstance(line.get("consent"), dict):
-        log.consent = line["consent"]
-    log.answers += line.get("answers", [])
-    log.events += line.get("events", [])
+    if isinstance(entry.get("consent"), dict):
+        log.consent = entry["consent"]
+    log.answers += entry.get("answers", [])
+    log.events += entry.get("events", [])
 
 
-def _store(connection: sqlite3.Connection, study: Study, session: str, log: _Log) -> Iterator[str]:
-    """Store the lines of one session; yield what is wrong with those that are left out."""
-    forgotten = "SELECT why FROM forgotten WHERE session_sha256 = ?"
-    gone = connection.execute(forgotten, (digest(session),)).fetchone()
-    if gone is not None:
-        yield f"its data were deleted ({gone['why']})"
+def _store_session(
+    connection: sqlite3.Connection, study: Study, session: str, log: _SessionLog
+) -> Iterator[str]:
+    """Store the log of one session; yield the reasons for rows left out."""
+    query = "SELECT why FROM forgotten WHERE session_sha256 = ?"
+    deletion = connection.execute(query, (digest(session),)).fetchone()
+    if deletion is not None:
+        yield f"its data were deleted ({deletion['why']})"
         return
-    times = [at for value in (log.consent, *log.answers, *log.events) if (at := _at(value))]
-    latest = max(times, default=0.0)
     row = sessions.find_session(connection, session)
     if row is not None and row["assignment"] != log.assignment:
         yield f"the data have it on assignment {row['assignment']}"
         return
+    times = [_parse_time(value) for value in (log.consent, *log.answers, *log.events)]
+    times = [seconds for seconds in times if seconds]
+    latest = max(times, default=0.0)
+
+    # Create the session, or complete it with details from another file.
     if row is None or row["source"] == "import":
-        given = log.consent.get("recruiter")
-        given = given if isinstance(given, Mapping) else {}
-        who = str(given.get("participant") or "")[:200] or None
-        if who and study.recruiter and not study.recruiter.is_valid_id(who):
-            yield f"the recruiter's id {who!r} is left out, which holds other signs than ids may"
-            who = None
-        begun = _beginning(connection, study, log, times)
+        recruitment = log.consent.get("recruiter")
+        recruitment = recruitment if isinstance(recruitment, Mapping) else {}
+        recruiter_id = str(recruitment.get("participant") or "")[:_MAX_TEXT] or None
+        if recruiter_id and study.recruiter and not study.recruiter.is_valid_id(recruiter_id):
+            yield (
+                f"the recruiter's id {recruiter_id!r} is left out, because it has characters that "
+                "ids cannot have"
+            )
+            recruiter_id = None
         names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
-        parameters = {name: str(given[name])[:200] for name in names if name in given}
+        parameters = {
+            name: str(recruitment[name])[:_MAX_TEXT] for name in names if name in recruitment
+        }
+        materials = log.consent.get("materials")
+        if not isinstance(materials, str) or not _SHA256.fullmatch(materials):
+            materials = None
+        elif materials == materials_digest(study):
+            store_materials(connection, study)
+        start = {
+            "consent_version": str(log.consent.get("version", ""))[:_MAX_TEXT],
+            "consent_sha256": str(log.consent.get("sha256", ""))[:_MAX_TEXT],
+            "started_at": min(times, default=0.0),
+            "materials": materials,
+        }
         if row is None:
-            _create(connection, study, session, log, begun, latest, who, parameters)
+            new_row = {
+                "session": session,
+                "source": "import",
+                "assignment": log.assignment,
+                "group_number": study.design.groups[log.assignment],
+                "last_at": latest,
+                **start,
+            }
+            sessions.add_session(connection, study, new_row, recruiter_id, parameters)
+            connection.execute(
+                "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
+                (session, log.assignment),
+            )
         else:
-            # Another file may hold how it began.
-            sessions.update_imported_session(connection, study, row, begun, who, parameters)
+            sessions.update_imported_session(
+                connection, study, row, start, recruiter_id, parameters
+            )
         row = sessions.find_session(connection, session)
+
+    # Store answers, in time and late, and events.
     trials = raw_log.map_trials_by_id(study, study.design.trials[log.assignment])
-    started, last = row["started_at"], max(row["last_at"], latest)
-    refused = []
-    for late in (False, True):
+    started_at, last_at = row["started_at"], max(row["last_at"], latest)
+    grace = raw_log.GRACE_SECONDS
+    rejected = []
+    for is_late in (False, True):
         answers = [
             answer
             for answer in log.answers
-            if raw_log.is_past_time_limit(study, started, _at(answer), raw_log.GRACE_SECONDS)
-            == late
+            if raw_log.is_past_time_limit(study, started_at, _parse_time(answer), grace) == is_late
         ]
-        shown = study.presentation
-        refused += raw_log.record_answers(
-            connection, session, trials, answers, last, late, shown
+        rejected += raw_log.record_answers(
+            connection, session, trials, answers, last_at, is_late, study.presentation
         ).refused
-    refused += raw_log.record_events(connection, study, session, trials, log.events, last).refused
-    outcome, _ = raw_log.determine_outcome(connection, study, session, last)
+    receipt = raw_log.record_events(connection, study, session, trials, log.events, last_at)
+    rejected += receipt.refused
+
+    # Set the outcome, unless the server has set it.
+    outcome, _ = raw_log.determine_outcome(connection, study, session, last_at)
     connection.execute(
-        # A later file may hold what was missing; a server's own word stands.
         "UPDATE sessions SET finished_at = ?, outcome = ?, last_at = ? WHERE session = ?"
         " AND (outcome IS NULL OR source = 'import')",
-        (last if outcome else None, outcome, last, session),
+        (last_at if outcome else None, outcome, last_at, session),
     )
-    yield from (why for _, why in refused)
+    yield from (reason for _, reason in rejected)
 
 
-def _beginning(
-    connection: sqlite3.Connection, study: Study, log: _Log, times: Sequence[float]
-) -> dict[str, Any]:
-    """Return what a log says of how its session began; keep the study's materials if it had them.
-
-    What it does not say is empty, 0 or None.
-    """
-    shown = log.consent.get("materials")
-    if not isinstance(shown, str) or not re.fullmatch("[0-9a-f]{64}", shown):
-        shown = None
-    elif shown == materials_digest(study):
-        store_materials(connection, study)
-    return {
-        "consent_version": str(log.consent.get("version", ""))[:200],
-        "consent_sha256": str(log.consent.get("sha256", ""))[:200],
-        "started_at": min(times, default=0.0),
-        "materials": shown,
-    }
-
-
-def _create(
-    connection: sqlite3.Connection,
-    study: Study,
-    session: str,
-    log: _Log,
-    begun: Mapping[str, Any],
-    latest: float,
-    who: str | None,
-    parameters: Mapping[str, str],
-) -> None:
-    """Add a session that has `begun` so, of a person with a recruiter's id and parameters."""
-    row = {
-        "session": session,
-        "source": "import",
-        "assignment": log.assignment,
-        "group_number": study.design.groups[log.assignment],
-        "last_at": latest,
-        **begun,
-    }
-    sessions.add_session(connection, study, row, who, parameters)
-    connection.execute(
-        "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
-        (session, log.assignment),
-    )
-
-
-def _at(value: object) -> float:
-    """Return when a row was made, in seconds since 1970, 0 if it does not say."""
+def _parse_time(value: object) -> float:
+    """Return the time of a row in seconds since 1970; 0 if it has none."""
     if not isinstance(value, Mapping):
         return 0.0
     try:

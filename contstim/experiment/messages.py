@@ -452,7 +452,7 @@ def make_bundle(
     responded
         Names of answered questions.
     trials
-        Trials of the session (see `session_trials`); by default the trials of the assignment.
+        Trials of the session (see `read_session_trials`); by default the trials of the assignment.
 
     Returns
     -------

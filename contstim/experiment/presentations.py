@@ -166,6 +166,20 @@ sentence = "The postman barked dog the at."
         """Return whether a choice is the expected answer."""
         return choice == int(expected)
 
+    def check_fields(self, shown: Mapping[str, str]) -> None:
+        """Check that the fields of a trial can be shown; by default any text can.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+
+        Raises
+        ------
+        InputError
+            If a field cannot be shown; the message names the field.
+        """
+
     def check_expected(self, shown: Mapping[str, str], expected: str) -> None:
         """Check that the expected answer of a trial is possible.
 
@@ -335,6 +349,27 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
 """
     answer_description = "1 for yes, 2 for no; 0 without a question"
     time_columns = ("question_rt_ms",)
+
+    def check_fields(self, shown: Mapping[str, str]) -> None:
+        """Check that bars are attached to words, as in "The old man| the boats", to divide regions.
+
+        Parameters
+        ----------
+        shown
+            Fields of the trial.
+
+        Raises
+        ------
+        InputError
+            If a bar has a space on both sides, like a bar that belongs to the text.
+        """
+        sentence = shown["sentence"]
+        if any(set(word) == {"|"} for word in sentence.split()):
+            raise InputError(
+                f"sentence {sentence[:40]!r} has a bar between spaces; attach a bar that divides "
+                "regions to a word ('The old man| the boats.'), and rephrase a sentence with a bar "
+                "in its text, which cannot be shown"
+            )
 
     def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
         """Return yes and no as numbers, or 0 without a question."""

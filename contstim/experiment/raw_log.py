@@ -18,7 +18,7 @@ from contstim.experiment.presentations import Presentation
 from contstim.experiment.schema import MAX_RESPONSES, insert_row
 from contstim.experiment.sessions import find_session
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, list_issued, session_trials
+from contstim.experiment.trials import Trial, list_issued, read_session_trials
 
 #: Seconds after the time limit within which an answer still arrives in time.
 GRACE_SECONDS = 60.0
@@ -268,7 +268,7 @@ def determine_outcome(
         "SELECT trial, choice, late FROM answers WHERE session = ? AND conflict = 0", (session,)
     ).fetchall()
     choices = {answer["trial"]: answer["choice"] for answer in answers}
-    trials = session_trials(connection, study.design, session, row["assignment"])
+    trials = read_session_trials(connection, study.design, session, row["assignment"])
     missing = {
         "missing": [trial.page_id for trial in trials if trial.id not in choices],
         "questions": [q.name for q in study.questions if q.admit and q.name not in responses],

@@ -24,7 +24,7 @@ from contstim.experiment.messages import RequestError, SessionRequest
 from contstim.experiment.schema import data_path, insert_row, open_data
 from contstim.experiment.sessions import CLOSED_BY_RULE
 from contstim.experiment.study import Study
-from contstim.experiment.trials import Trial, read_design, session_trials
+from contstim.experiment.trials import Trial, read_design, read_session_trials
 from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
@@ -357,7 +357,7 @@ class Store:
 
     def _read_trials(self, connection: Connection, row: Any) -> tuple[Trial, ...]:
         design = self.study.design
-        return session_trials(connection, design, row["session"], row["assignment"])
+        return read_session_trials(connection, design, row["session"], row["assignment"])
 
     def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
         """Add a session with a free assignment, and return its id."""

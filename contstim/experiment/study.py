@@ -272,11 +272,12 @@ def _check_fields(
     for name in trial.content:
         if name not in (*presentation.required_fields, *presentation.optional_fields):
             raise InputError(f"{where} has {name!r}, which this presentation does not show")
-    if trial.expected is not None:
-        try:
+    try:
+        presentation.check_fields(trial.content)
+        if trial.expected is not None:
             presentation.check_expected(trial.content, trial.expected)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _read_consent(folder: Path, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What was collected, as tables: one row per answer, a session, an event; ids as salted hashes."""
+"""Collected data of a study as tables, with hashed participant ids."""
 
 from __future__ import annotations
 
@@ -22,83 +22,83 @@ from contstim.files import digest
 from contstim.tables import CHOICES, read_table
 from contstim.trial_kinds import TRIAL_KINDS, infer_kind
 
-#: What a trial has beside its own columns, and what its answer has, in every table of trials.
-_PLACE = ("kind", "assignment", "item")
-_ANSWER = (
-    "choice",
-    "rt_ms",
-    "input",
-    "focus_losses",
-    "hidden_ms",
-    "shown",
-    "answered_at",
-    "received_at",
-    "late",
-)
-_MOST_DETAILS = 50  # columns that answers' details add
-
-#: Columns of the choices table after those of `CHOICES`.
-_EXTRA = ("expected", *_PLACE, "side_1", *(one for one in _ANSWER if one not in CHOICES))
-_OF_ANSWERS = ("participant", "group", "trial", "condition", *_PLACE, "expected", "right", *_ANSWER)
-_OF_SESSIONS = (
-    "participant", "session", "code", "group", "assignment", "outcome", "released", "source",
-    "started_at", "finished_at", "minutes", "n_trials", "n_answered",
-    "catch_right", "catch_shown", "checks_right", "checks_shown",
-    "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
-    "page_version", "browsers",
+_TRIAL_COLUMNS = ("kind", "assignment", "item")
+_ANSWER_COLUMNS = (
+    "choice", "rt_ms", "input", "focus_losses", "hidden_ms",
+    "shown", "answered_at", "received_at", "late",
 )  # fmt: skip
-#: The columns of the other tables.
+_MAX_DETAIL_COLUMNS = 50  # columns from the details of answers
+
+#: Columns of the main table: choices between two sentences, or answers to other trials.
+_CHOICE_TABLE = (
+    *CHOICES, "expected", *_TRIAL_COLUMNS, "side_1",
+    *(name for name in _ANSWER_COLUMNS if name not in CHOICES),
+)  # fmt: skip
+_ANSWER_TABLE = (
+    "participant", "group", "trial", "condition", *_TRIAL_COLUMNS,
+    "expected", "right", *_ANSWER_COLUMNS,
+)  # fmt: skip
+#: Columns of the other tables.
 _COLUMNS = {
-    "words": ("participant", "group", "trial", "condition", *_PLACE, "position", "word", "rt_ms"),
+    "words": (
+        "participant", "group", "trial", "condition", *_TRIAL_COLUMNS, "position", "word", "rt_ms"
+    ),
     "practice": ("participant", "trial", "expected", "choice", "right", "rt_ms", "received_at"),
     "checks": ("participant", "group", "trial", "expected", "choice", "right", "rt_ms"),
-    "sessions": _OF_SESSIONS,
-    "allocations": ("at", "action", "assignment", "participant", "why"),
+    "sessions": (
+        "participant", "session", "code", "group", "assignment", "outcome", "released", "source",
+        "started_at", "finished_at", "minutes", "n_trials", "n_answered",
+        "catch_right", "catch_shown", "checks_right", "checks_shown",
+        "consent_version", "consent_sha256", "materials_sha256", "contstim_version",
+        "page_version", "browsers",
+    ),
+    "allocations": ("at", "action", "assignment", "participant", "reason"),
     "conflicts": ("participant", "trial", "choice", "rt_ms", "answered_at", "received_at"),
     "events": ("participant", "kind", "at", "detail", "received_at"),
     "responses": ("participant", "question", "response", "rt_ms", "at"),
-}
+}  # fmt: skip
 
 
 @displayable
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """The data of a study as tables, without recruiters' ids.
+    """Tables of the data of a study, without the participant ids of the recruitment platform.
 
     Attributes
     ----------
     choices
-        One row per pair of sentences and participant, the columns of `CHOICES` and others:
-        ``expected`` (the right sentence where one is, 1 in catch trials), ``assignment``,
-        ``item``, ``side_1``, ``choice`` (by side, -3 to 3), ``input``, ``focus_losses``,
-        ``hidden_ms``, ``shown`` (how often the trial was), ``answered_at`` (the participant's
-        clock), ``received_at`` (the server's), ``late``, and further columns of the design.
+        One row per pair of sentences and participant, in studies of pairs. Columns of `CHOICES`,
+        and ``expected`` (number of the expected sentence, 1 in catch trials), ``kind``,
+        ``assignment``, ``item``, ``side_1``, ``choice`` (from -levels, surely left, to levels,
+        surely right), ``input``, ``focus_losses``, ``hidden_ms``, ``shown`` (number of times the
+        trial was shown), ``answered_at`` (clock of the participant), ``received_at`` (clock of the
+        server), ``late``, and further columns of the design.
     answers
-        The same of studies that show something else: what was shown, ``choice``, and ``right``
-        where something was expected.
+        One row per trial and participant, in other studies. Columns as in `choices`, with the
+        fields that were shown, and ``right``, whether the answer was the expected one.
     words
-        Of self-paced reading, one row per word: ``position`` from 1, ``word``, ``rt_ms``, and the
+        One row per word of self-paced reading: ``position`` from 1, ``word``, ``rt_ms``, and the
         columns of the design that are not shown.
     practice
-        One row a practice trial: ``participant, trial, expected, choice, right, rt_ms,
-        received_at``.
+        One row per practice trial.
     checks
-        One row an attention check: ``participant, group, trial, expected, choice, right, rt_ms``.
+        One row per attention check.
     sessions
-        One row a session; ``n_trials`` of the design, ``n_answered`` of them,
-        catch trials and checks ``right`` and shown, versions of what was shown.
+        One row per session: number of trials in the design (``n_trials``) and of answers
+        (``n_answered``), catch trials and attention checks shown and passed, and versions of the
+        materials.
     allocations
-        What became of assignments: ``at, action, assignment, participant, why``.
+        One row per change of an assignment: ``at, action, assignment, participant, reason``.
     conflicts
-        Second, different answers to a trial: ``participant, trial, choice, rt_ms, answered_at,
-        received_at``.
+        Later answers to a trial that differ from the first one.
     events
-        ``participant, kind, at, detail, received_at``.
+        Events on the page, such as the end of the session: ``participant, kind, at, detail,
+        received_at``.
     responses
-        Answers to the study's questions: ``participant, question, response, rt_ms, at``; a response
-        of several options is a JSON list, and the time is that of the whole screen.
+        Responses to the questions of the study: ``participant, question, response, rt_ms, at``. A
+        response of several options is a JSON list. The time is the time of the whole screen.
     materials
-        What was shown besides the trials, JSON texts by their SHA-256.
+        Settings, texts and versions that were shown, as JSON, by their SHA-256.
     """
 
     choices: pd.DataFrame
@@ -115,295 +115,315 @@ class StudyData:
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """All tables by name; of `choices` and `answers` the one that the study has."""
-        left_out = ("materials", "answers" if self.answers.columns.empty else "choices")
-        names = [item.name for item in fields(self) if item.name not in left_out]
+        """All tables by name, with either `choices` or `answers`."""
+        omitted = ("materials", "answers" if self.answers.columns.empty else "choices")
+        names = [item.name for item in fields(self) if item.name not in omitted]
         return {name: getattr(self, name) for name in names}
 
     @property
     def complete_participants(self) -> list[str]:
-        """The participants who answered every trial."""
+        """Participants who answered every trial."""
         is_complete = self.sessions["n_answered"] == self.sessions["n_trials"]
         return self.sessions.loc[is_complete, "participant"].tolist()
 
 
 def hash_participant(salt: str, session: str, recruiter_id: str | None) -> str:
-    """Return 16 hexadecimal digits that stand for a participant.
+    """Return the pseudonym of a participant, a salted hash of 16 hexadecimal digits.
 
-    They cannot be turned back, nor be compared between studies: each data file has a salt of its
-    own, which no table holds.
+    The salt is random, different in each data file, and not part of any table, which prevents
+    recovering the id and linking participants between studies.
+
+    Parameters
+    ----------
+    salt
+        Salt of the data file.
+    session
+        Id of the session, hashed if the participant has no other id.
+    recruiter_id
+        Participant id assigned by the recruitment platform, if any.
     """
     identity = f"session:{session}" if recruiter_id is None else f"id:{recruiter_id}"
     return digest(f"{salt}:{identity}")[:16]
 
 
 def read_study_data(study: Study, data: Path | None = None) -> StudyData:
-    """Read the data of a study; the data file is not changed.
+    """Read the data of a study, also while a server writes them.
 
     Parameters
     ----------
     study
-        The study.
+        Study.
     data
-        The data file; by default in the study's folder.
+        Data file, by default the one in the study's folder.
+
+    Returns
+    -------
+    StudyData
+        Tables.
 
     Raises
     ------
     InputError
-        If there are no data, or they are of another study.
+        If the data file does not exist or belongs to another study.
     """
     with closing(open_data(data_path(study, data))) as connection:
-        # One snapshot, although a server may go on writing.
+        # A transaction, to read one snapshot.
         connection.execute("BEGIN")
         salt = read_salt(connection)
         sessions = connection.execute(
             "SELECT *, (SELECT content FROM materials WHERE sha256 = sessions.materials) AS content"
             " FROM sessions JOIN participants USING (participant) ORDER BY started_at, session"
         ).fetchall()
-        answers, blocks, events, responses, moves = (
-            connection.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - tables of ours
+        stored = {
+            table: [
+                dict(row)
+                for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid")  # noqa: S608 - names of our tables
+            ]
             for table in ("answers", "blocks", "events", "responses", "allocations")
-        )
+        }
     names = {
         row["session"]: hash_participant(salt, row["session"], row["recruiter_id"])
         for row in sessions
     }
-    issued: dict[str, list[sqlite3.Row]] = defaultdict(list)
-    for block in blocks:
-        issued[block["session"]].append(block)
-    rows = _of_sessions(study, sessions, answers, names, issued)
-    rows["allocations"] = [
-        # Of who was deleted on request there is no name.
-        {**row, "at": _iso(row["at"]), "participant": names.get(row["session"], "")}
-        for row in map(dict, moves)
-    ]
-    rows["events"] = [
-        {**row, "participant": names[row["session"]], "received_at": _iso(row["received_at"])}
-        for row in map(dict, events)
-    ]
-    rows["responses"] = [
-        {
-            **row,
-            "participant": names[row["session"]],
-            # Several options stay a JSON list.
-            "response": value if isinstance(value, str) else row["response"],
-        }
-        for row in map(dict, responses)
-        for value in [json.loads(row["response"])]
-    ]
-    # Of what a row holds besides, nothing is shown.
-    columns = _COLUMNS | _of_trials(study, rows.pop("details"))
-    tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
-    shown = {row["materials"]: row["content"] for row in sessions if row["content"]}
-    return StudyData(**tables, materials=shown)
+    blocks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for block in stored["blocks"]:
+        blocks[block["session"]].append(block)
 
-
-def _of_sessions(
-    study: Study,
-    sessions: Iterable[sqlite3.Row],
-    answers: Iterable[sqlite3.Row],
-    names: Mapping[str, str],
-    blocks: Mapping[str, list[sqlite3.Row]],
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the tables that are made of sessions and answers."""
-    shown = study.presentation
-    of_pool = _of_pool(study)
-    # The numbers of catch trials are none of the items that a pool names.
-    no_pair = {"item": None} if "item" in of_pool.get(1, {}) else {}
-    first: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     rows: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("choices", "answers", "details", *_COLUMNS)
     }
-    for row in answers:
-        answer = {**dict(row), "received_at": _iso(row["received_at"])}
+    first_answers: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for answer in stored["answers"]:
+        answer["received_at"] = _format_time(answer["received_at"])
         if answer["conflict"]:
             rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
         else:
-            first[answer["session"]][answer["trial"]] = answer
+            first_answers[answer["session"]][answer["trial"]] = answer
+    pool = _read_pool(study)
     for session in sessions:
-        first_answers = first[session["session"]]
-        person = {"participant": names[session["session"]], "group": session["group_number"]}
-        trials = fill_blanks(
-            study.design.trials[session["assignment"]], blocks.get(session["session"], [])
+        name = session["session"]
+        trials = fill_blanks(study.design.trials[session["assignment"]], blocks[name])
+        _add_session(rows, study, pool, session, names[name], trials, first_answers[name])
+
+    for move in stored["allocations"]:
+        # Sessions of deleted participants have no name.
+        participant = names.get(move["session"], "")
+        times = {"at": _format_time(move["at"])}
+        rows["allocations"].append(
+            {**move, **times, "participant": participant, "reason": move["why"]}
         )
-        answered, tests = [], []
-        catch: list[bool] = []
-        for trial in (*study.practice_trials, *trials):
-            if trial.id not in first_answers:
-                continue
-            answer = first_answers[trial.id]
-            choice, expected = answer["choice"], trial.expected
-            right = None if expected is None else shown.is_correct(choice, expected)
-            tested = {**answer, **person, "expected": expected, "right": right}
-            if trial.kind == "practice":
-                rows["practice"].append(tested)
-                continue
-            if trial.kind == "attention":
-                tests.append(tested)
-                continue
-            if right is not None:
-                catch.append(right)
-            details = shown.detail_columns(answer["detail"])
-            place = _place(person, session, trial, answer)
-            rows["details"] += [{**person, "name": name} for name in details]
-            of_pair = of_pool.get(int(trial.id[1:]), no_pair)
-            line = {**details, **of_pair, **trial.row, **trial.shown, **place}
-            # Of what a pool says these alone take the place of what the study numbered itself.
-            line |= {name: of_pair[name] for name in ("item", "stimulus") if name in of_pair}
-            line |= _pair(trial) if shown.is_pair else {"expected": expected, "right": right}
-            if shown.is_pair:
-                line["rating"] = shown.rating(choice, str(trial.side_1))
-            answered.append(line)
-            rows["words"] += [
-                {**line, "position": number, "word": word, "rt_ms": rt}
-                for number, (word, rt) in enumerate(shown.word_times(answer["detail"]), start=1)
-            ]
-        rows["choices" if shown.is_pair else "answers"] += answered
-        rows["checks"] += tests
-        rows["sessions"].append(_session(trials, person, session, len(answered), catch, tests))
-    return rows
+    for event in stored["events"]:
+        times = {"received_at": _format_time(event["received_at"])}
+        rows["events"].append({**event, **times, "participant": names[event["session"]]})
+    for response in stored["responses"]:
+        # Text as it is; a list of options stays in JSON.
+        value = json.loads(response["response"])
+        text = value if isinstance(value, str) else response["response"]
+        participant = names[response["session"]]
+        rows["responses"].append({**response, "participant": participant, "response": text})
+
+    columns = _list_columns(study, pool, rows.pop("details"))
+    tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
+    materials = {row["materials"]: row["content"] for row in sessions if row["content"]}
+    return StudyData(**tables, materials=materials)
 
 
-def _of_pool(study: Study) -> dict[int, dict[str, Any]]:
-    """Return what the pool of an adaptive study says of its pairs besides their sentences.
+def _add_session(
+    rows: dict[str, list[dict[str, Any]]],
+    study: Study,
+    pool: Mapping[int, Mapping[str, Any]],
+    session: sqlite3.Row,
+    name: str,
+    trials: Iterable[Trial],
+    answers: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Add the rows of one session, with the answers by trial, to the rows of all tables."""
+    presentation = study.presentation
+    participant = {"participant": name, "group": session["group_number"]}
+    # A pool with items of its own has none for catch trials.
+    no_pair = {"item": None} if "item" in pool.get(1, {}) else {}
+    n_answered = 0
+    passed: dict[str, list[bool]] = {"attention": [], "choice": []}
+    for trial in (*study.practice_trials, *trials):
+        answer = answers.get(trial.id)
+        if answer is None:
+            continue
+        choice, expected = answer["choice"], trial.expected
+        is_correct = None if expected is None else presentation.is_correct(choice, expected)
+        if trial.kind in ("practice", "attention"):
+            table = "practice" if trial.kind == "practice" else "checks"
+            result = {"expected": expected, "right": is_correct}
+            rows[table].append({**answer, **participant, **result})
+        if trial.kind == "practice":
+            continue
+        if is_correct is not None:
+            passed[trial.kind].append(is_correct)
+        if trial.kind == "attention":
+            continue
 
-    By their numbers; ``item`` is the pool's own then, and ``stimulus`` the number.
+        n_answered += 1
+        number = int(trial.id[1:])
+        details = presentation.detail_columns(answer["detail"])
+        rows["details"] += [{**participant, "name": name} for name in details]
+        pair = pool.get(number, no_pair)
+        kind = trial.row.get("kind", "")
+        row = {
+            **details,
+            **pair,
+            **trial.row,
+            **trial.shown,
+            **participant,
+            "trial": int(trial.row["trial"]),
+            "condition": trial.condition,
+            "kind": kind if kind in TRIAL_KINDS else infer_kind(trial.condition),
+            "assignment": session["assignment"],
+            "item": trial.row.get("item") or None,
+            get_number_column(trial.row): number,
+            **{column: answer[column] for column in _ANSWER_COLUMNS},
+            # Items and stimuli of the pool replace the numbers of the study.
+            **{column: pair[column] for column in ("item", "stimulus") if column in pair},
+        }
+        if presentation.is_pair:
+            side_2 = "right" if trial.side_1 == "left" else "left"
+            row |= {
+                "sentence_1": trial.shown[str(trial.side_1)],
+                "sentence_2": trial.shown[side_2],
+                "model_1": trial.row.get("model_1") or None,
+                "model_2": trial.row.get("model_2") or None,
+                "expected": expected and (1 if expected == trial.side_1 else 2),
+                "side_1": trial.side_1,
+                "rating": presentation.rating(choice, str(trial.side_1)),
+            }
+        else:
+            row |= {"expected": expected, "right": is_correct}
+        rows["choices" if presentation.is_pair else "answers"].append(row)
+        rows["words"] += [
+            {**row, "position": position, "word": word, "rt_ms": rt_ms}
+            for position, (word, rt_ms) in enumerate(
+                presentation.word_times(answer["detail"]), start=1
+            )
+        ]
+
+    versions = {} if session["content"] is None else json.loads(session["content"])
+    last_at = session["finished_at"] or session["last_at"]
+    rows["sessions"].append(
+        {
+            **dict(session),
+            **participant,
+            "code": session_code(session["session"]),
+            "outcome": session["outcome"] or "unfinished",
+            "released": session["released_why"] or "",
+            "started_at": _format_time(session["started_at"]),
+            "finished_at": _format_time(session["finished_at"]),
+            "minutes": round(max(0.0, last_at - session["started_at"]) / 60, 2),
+            "n_trials": sum(trial.kind == "choice" for trial in trials),
+            "n_answered": n_answered,
+            "catch_right": sum(passed["choice"]),
+            "catch_shown": len(passed["choice"]),
+            "checks_right": sum(passed["attention"]),
+            "checks_shown": len(passed["attention"]),
+            "materials_sha256": session["materials"],
+            "contstim_version": versions.get("contstim"),
+            "page_version": versions.get("page"),
+        }
+    )
+
+
+def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
+    """Read further columns of the pool of an adaptive study, by the number of the pair.
+
+    If the pool has a column ``item``, the number of the pair becomes the column ``stimulus``.
     """
     path = study.folder / "pool.csv"
     if study.adaptive is None or not path.is_file():
         return {}
     pool = read_table(path, cells="text")
-    made = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"} - {"item"}
-    table = pool[[name for name in pool if name not in made]].fillna("")
+    known = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"} - {"item"}
+    table = pool[[name for name in pool if name not in known]].fillna("")
     if "item" in table:
         table["item"] = table["item"].replace("", None)
         table["stimulus"] = range(1, len(table) + 1)
     names = list(map(str, table.columns))
     rows = enumerate(table.to_numpy().tolist(), start=1)
-    return {k: dict(zip(names, cells, strict=True)) for k, cells in rows}
+    return {number: dict(zip(names, cells, strict=True)) for number, cells in rows}
 
 
-def _of_trials(study: Study, details: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of choices and answers, of which a study has one, and of words."""
-    pair = study.presentation.is_pair
-    usual = (*CHOICES, *_EXTRA) if pair else _OF_ANSWERS
-    unlisted = {*usual} if pair else {*usual, "participant"}
-    of_design = (*study.design.columns, *(() if study.adaptive is None else SELECTION_COLUMNS))
-    of_design += tuple(_of_pool(study).get(1, {}))
-    others = [column for column in dict.fromkeys(of_design) if column not in unlisted]
-    listed = (*usual, *others)
-    givers: dict[str, set[str]] = defaultdict(set)
+def _list_columns(
+    study: Study, pool: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
+) -> dict[str, tuple[str, ...]]:
+    """List the columns of all tables, given the names and participants of answers' details."""
+    presentation = study.presentation
+    is_pair = presentation.is_pair
+    main = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
+    selection = () if study.adaptive is None else SELECTION_COLUMNS
+    design = dict.fromkeys((*study.design.columns, *selection, *pool.get(1, {})))
+    further = [name for name in design if name not in main]
+    listed = (*main, *further)
+
+    # A page can send details under any name: list the names that most participants have.
+    participants: dict[str, set[str]] = defaultdict(set)
     for detail in details:
         if detail["name"] not in listed:
-            givers[detail["name"]].add(detail["participant"])
-    # Of the answers' details, which a page can name as it likes, those that most people gave.
-    names = sorted(givers, key=lambda name: (-len(givers[name]), name))[:_MOST_DETAILS]
-    shown = {*study.presentation.required_fields, *study.presentation.optional_fields}
-    of_words = (*_COLUMNS["words"], *(n for n in others if n not in shown and not pair))
-    main: dict[str, tuple[str, ...]] = {"choices": (), "answers": ()}
-    return main | {"choices" if pair else "answers": (*listed, *names), "words": of_words}
-
-
-def _place(
-    person: Mapping[str, Any], session: sqlite3.Row, trial: Trial, answer: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what every table of trials says of whose and which a trial is, and of its answer."""
+            participants[detail["name"]].add(detail["participant"])
+    names = sorted(participants, key=lambda name: (-len(participants[name]), name))
+    shown = {*presentation.required_fields, *presentation.optional_fields}
     return {
-        **person,
-        "trial": int(trial.row["trial"]),
-        "condition": trial.condition,
-        "kind": _kind(trial),
-        "assignment": session["assignment"],
-        "item": trial.row.get("item") or None,
-        get_number_column(trial.row): int(trial.id[1:]),
-        **{key: answer[key] for key in _ANSWER},
+        **_COLUMNS,
+        "choices": (),
+        "answers": (),
+        "choices" if is_pair else "answers": (*listed, *names[:_MAX_DETAIL_COLUMNS]),
+        "words": (
+            *_COLUMNS["words"],
+            *(name for name in further if name not in shown and not is_pair),
+        ),
     }
 
 
-def _kind(trial: Trial) -> str:
-    """Return the kind of a trial, as its row or its condition states it."""
-    stated = trial.row.get("kind", "")
-    return stated if stated in TRIAL_KINDS else infer_kind(trial.condition)
-
-
-def _iso(seconds: float | None) -> str | None:
-    """Return a time of the server, ISO 8601 in UTC."""
+def _format_time(seconds: float | None) -> str | None:
+    """Return a time in seconds since 1970 in ISO 8601, UTC."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def _pair(trial: Trial) -> dict[str, Any]:
-    """Return what the table of choices says of the pair that a trial showed."""
-    left = trial.side_1 == "left"
-    return {
-        "sentence_1": trial.shown["left" if left else "right"],
-        "sentence_2": trial.shown["right" if left else "left"],
-        "model_1": trial.row.get("model_1") or None,
-        "model_2": trial.row.get("model_2") or None,
-        "expected": trial.expected and (1 if trial.expected == trial.side_1 else 2),
-        "side_1": trial.side_1,
-    }
-
-
-def _session(
-    trials: Iterable[Trial],
-    person: Mapping[str, Any],
-    session: sqlite3.Row,
-    n_answered: int,
-    catch: list[bool],
-    checks: list[dict[str, Any]],
-) -> dict[str, Any]:
-    versions = {} if session["content"] is None else json.loads(session["content"])
-    last = session["finished_at"] or session["last_at"]
-    return {
-        **dict(session),
-        **person,
-        "code": session_code(session["session"]),
-        "outcome": session["outcome"] or "unfinished",
-        "released": session["released_why"] or "",
-        "started_at": _iso(session["started_at"]),
-        "finished_at": _iso(session["finished_at"]),
-        "minutes": round(max(0.0, last - session["started_at"]) / 60, 2),
-        "n_trials": sum(trial.kind == "choice" for trial in trials),
-        "n_answered": n_answered,
-        "catch_right": sum(catch),
-        "catch_shown": len(catch),
-        "checks_right": sum(row["right"] for row in checks),
-        "checks_shown": len(checks),
-        "materials_sha256": session["materials"],
-        "contstim_version": versions.get("contstim"),
-        "page_version": versions.get("page"),
-    }
-
-
 def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
-    """Return who is who: ``participant`` (the hash), ``recruiter_id`` and the kept parameters.
+    """Read the ids of participants on the recruitment platform, which are personal data.
 
-    Of two imported sessions that give one recruiter's id each is a participant. Personal data;
-    only pay and replacement need them.
+    Parameters
+    ----------
+    study
+        Study.
+    data
+        Data file, by default the one in the study's folder.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``participant`` (hash), ``recruiter_id`` and the stored URL query parameters. Two
+        imported sessions with the same id are two participants.
 
     Raises
     ------
     InputError
-        As `read_study_data`.
+        If the data file does not exist or belongs to another study.
     """
     with closing(open_data(data_path(study, data))) as connection:
         salt = read_salt(connection)
-        rows = connection.execute(
+        sessions = connection.execute(
             "SELECT session, recruiter_id, claimed, parameters FROM sessions JOIN participants"
             " USING (participant)"
         ).fetchall()
     names = [] if study.recruiter is None else [*study.recruiter.parameters]
-    parameters_of = [json.loads(row["parameters"]) for row in rows]
-    # A study's run in JATOS is known by the id of its result.
-    names += ["jatos_result"] if any("jatos_result" in one for one in parameters_of) else []
-    people = [
+    parameters_by_session = [json.loads(row["parameters"]) for row in sessions]
+    # JATOS identifies a run of the study by the id of its result.
+    if any("jatos_result" in parameters for parameters in parameters_by_session):
+        names.append("jatos_result")
+    rows = [
         {
             "participant": hash_participant(salt, row["session"], row["recruiter_id"]),
             "recruiter_id": row["recruiter_id"] or row["claimed"],
             **{name: parameters.get(name) for name in names},
         }
-        for row, parameters in zip(rows, parameters_of, strict=True)
+        for row, parameters in zip(sessions, parameters_by_session, strict=True)
     ]
-    return pd.DataFrame(people, columns=["participant", "recruiter_id", *names])
+    return pd.DataFrame(rows, columns=["participant", "recruiter_id", *names])

@@ -1,4 +1,4 @@
-"""The design's trials as participants see them: one list an assignment, all resolved."""
+"""Trials as participants see them, read from the table of a design."""
 
 from __future__ import annotations
 
@@ -18,25 +18,22 @@ from contstim.text.normalise import normalise_sentence
 from contstim.text_files import format_csv_rows, read_csv_rows, read_lines
 from contstim.trial_kinds import CATCH, infer_kind
 
-_LAYOUT = ("participant", "group", "trial", "condition")
-_PAIR = ("sentence_1", "sentence_2", "side_1")
+_REQUIRED_COLUMNS = ("participant", "group", "trial", "condition")
+_PAIR_COLUMNS = ("sentence_1", "sentence_2", "side_1")
 _SIDES = ("left", "right")
-_MODELS = ("model_1", "model_2")
-_LONGEST = 2000  # characters of a sentence or a name
-_MOST = 5000  # trials of one participant
-_SOURCE = {  # of the table, by whether it is of pairs
-    True: "give what `contstim design trials` writes",
-    False: "lay trials out with `contstim experiment new --stimuli`, or add it",
-}
+_MAX_LENGTH = 2000  # characters of a sentence or a condition
+_MAX_TRIALS = 5000  # trials of one participant
 
-#: The condition of trials that are chosen while the study runs.
+#: Condition of trials that are selected while the study runs.
 ADAPTIVE = "adaptive"
-#: The condition of pairs of its pool that everybody is asked, and that are never chosen.
+#: Condition of pairs that all participants see in an adaptive study.
 ANCHOR = "anchor"
-#: What each chosen trial's row says of its choice: number of its block (the order of issue), how
-#: probable it was, the pairs that could be chosen then, and at first: the pool without anchors.
+#: Columns that describe how an adaptive trial was selected: number of its block in the order of
+#: issue, probability of the selection, number of pairs that were available, and number of pairs in
+#: the pool without anchors.
 SELECTION_COLUMNS = ("block", "propensity", "available", "pool")
-_CHOICE = make_presentation(TrialOptions())
+
+_PAIRS = make_presentation(TrialOptions())
 
 _Block = Mapping[str, Any] | sqlite3.Row
 
@@ -48,24 +45,24 @@ class Trial:
     Attributes
     ----------
     id
-        Its id: ``t`` and the number of what is shown, the same for all of a group who see the same
-        sentences; ``a1`` ... for attention checks, ``p1`` ... for practice.
+        ``t`` and the number of the stimulus for trials of the design; ``a1``, ``a2``, ... for
+        attention checks; ``p1``, ``p2``, ... for practice.
     number
-        Its place in the session, from 1; practice is counted apart.
+        Position in the session, from 1. Practice trials are counted separately.
     kind
-        ``choice`` (of the design, whatever its presentation), ``attention`` or ``practice``.
+        ``choice`` for trials of the design, whatever their presentation, ``attention`` or
+        ``practice``.
     condition
-        As in the design; for the others the kind.
+        Condition in the design; for attention checks and practice, their kind.
     shown
-        What the page shows of it, by the names of the presentation.
+        Fields that the page shows, by the names of the presentation.
     side_1
-        Where sentence 1 of a pair stands, ``left`` or ``right``.
+        Side of sentence 1 of a pair, ``left`` or ``right``.
     expected
-        What is right, if anything is (see `Presentation.is_correct`): of an attention check; in a
-        catch trial the side of sentence 1; else as the design's column ``expected`` says, of a
-        pair the side of the sentence that it numbers.
+        Expected answer, if any (see `Presentation.is_correct`). In a pair, the side of the expected
+        sentence, which in a catch trial is sentence 1.
     row
-        The design's row, for the tables that are made in the end.
+        Row of the design's table.
     """
 
     id: str
@@ -79,12 +76,12 @@ class Trial:
 
     @property
     def page_id(self) -> str:
-        """By what the page knows it: nothing that tells a catch trial or a check from others."""
+        """Id of the trial on the page, which does not reveal catch trials and attention checks."""
         return self.id if self.kind == "practice" else f"n{self.number}"
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is still to be chosen."""
+        """Whether the sentences of the trial are still to be selected."""
         return not self.shown
 
 
@@ -92,18 +89,19 @@ class Trial:
 class Design:
     """All assignments of an experiment.
 
-    An assignment is one participant of the design's table: a group, an order and sides. People
-    take assignments as they come; whoever replaces an excluded participant takes the same one.
+    An assignment is one participant of the design's table: a group, an order of trials, and sides.
+    Participants receive assignments in the order of their arrival. The replacement of an excluded
+    participant receives the same assignment.
 
     Attributes
     ----------
     groups
-        The group of each assignment, by the assignment's number, in order.
+        Group by number of the assignment, in order.
     trials
-        The trials of each assignment, in the order of presentation; in an adaptive design those
-        that are chosen while the study runs are blank.
+        Trials in the order of presentation, by number of the assignment. In an adaptive design,
+        trials that are selected while the study runs are blank.
     columns
-        The columns of the design's table, for exports.
+        Columns of the design's table.
     """
 
     groups: Mapping[int, int]
@@ -112,22 +110,39 @@ class Design:
 
     @property
     def n_trials(self) -> int:
-        """The most trials of any assignment, attention checks counted."""
-        return max(len(own) for own in self.trials.values())
+        """Maximum number of trials of an assignment, including attention checks."""
+        return max(len(trials) for trials in self.trials.values())
 
     def count_blank(self, assignment: int) -> int:
-        """Return how many trials of an assignment are still to be chosen."""
+        """Return the number of trials of an assignment that are still to be selected."""
         return sum(trial.is_blank for trial in self.trials[assignment])
 
     def list_assignments(self, group: int) -> list[int]:
         """Return the assignments of a group, in order; empty if there is no such group."""
-        return [assignment for assignment, own in self.groups.items() if own == group]
+        return [assignment for assignment, other in self.groups.items() if other == group]
 
 
-def session_trials(
+def read_session_trials(
     connection: sqlite3.Connection, design: Design, session: str, assignment: int
 ) -> tuple[Trial, ...]:
-    """Return the trials of a session, in order; those that are still to be chosen are blank."""
+    """Read the trials of a session from the data, in the order of presentation.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data file.
+    design
+        Design of the study.
+    session
+        Id of the session.
+    assignment
+        Assignment of the session.
+
+    Returns
+    -------
+    tuple of Trial
+        Trials of the assignment; trials that are still to be selected are blank.
+    """
     trials = design.trials[assignment]
     if not design.count_blank(assignment):
         return trials
@@ -138,141 +153,190 @@ def session_trials(
 
 
 def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
-    """Return an assignment's trials with those that blocks of one session brought.
+    """Replace blank trials with the trials that were selected for a session.
 
-    A fixed design has one block, its own; in an adaptive one blocks are chosen while the study
-    runs, and stand in the data file with all that the choice was made by. Blank trials that are
-    left stay, or go if a block says that there are no more.
+    Parameters
+    ----------
+    trials
+        Trials of the assignment.
+    blocks
+        Blocks of selected trials, as stored in the data file, in the order of issue.
+
+    Returns
+    -------
+    tuple of Trial
+        Trials of the session. Blank trials without a selection are omitted if the last block is
+        empty, which marks the end of the selection; otherwise they remain.
     """
-    chosen = [(block, one) for block in blocks for one in json.loads(block["trials"])]
-    anchors = sum(trial.condition == ANCHOR for trial in trials)
-    ended = bool(blocks) and blocks[-1]["trials"] == "[]"
-    whole: list[Trial] = []
+    selected = [(block, pair) for block in blocks for pair in json.loads(block["trials"])]
+    n_anchors = sum(trial.condition == ANCHOR for trial in trials)
+    is_finished = bool(blocks) and blocks[-1]["trials"] == "[]"
+    filled: list[Trial] = []
     for trial in trials:
-        if trial.is_blank and chosen:
-            whole.append(_chosen(trial, *chosen.pop(0), anchors))
-        elif not trial.is_blank or not ended:
-            whole.append(trial)
-    return tuple(whole)
+        if not trial.is_blank:
+            filled.append(trial)
+        elif selected:
+            block, (pair, sentence_1, sentence_2, propensity, is_swapped) = selected.pop(0)
+            selection = {
+                "block": block["number"],
+                "propensity": propensity,
+                "available": block["available"],
+                "pool": block["pairs"] - n_anchors,
+            }
+            filled.append(
+                replace(
+                    trial,
+                    id=f"t{pair + 1}",
+                    condition=ADAPTIVE,
+                    shown={
+                        "left": sentence_2 if is_swapped else sentence_1,
+                        "right": sentence_1 if is_swapped else sentence_2,
+                    },
+                    side_1="right" if is_swapped else "left",
+                    row={**trial.row, "item": str(pair + 1), **selection},
+                )
+            )
+        elif not is_finished:
+            filled.append(trial)
+    return tuple(filled)
 
 
 def list_issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the trials that a page may have: those before the first that is still blank."""
+    """Return the trials before the first blank trial, which are the ones a page may receive."""
     return tuple(takewhile(lambda trial: not trial.is_blank, trials))
 
 
-def _chosen(blank: Trial, block: _Block, choice: Sequence[Any], anchors: int) -> Trial:
-    pair, *sentences, propensity, swapped = choice
-    left, right = reversed(sentences) if swapped else sentences
-    made = (block["number"], propensity, block["available"], block["pairs"] - anchors)
-    row = {**blank.row, "item": str(pair + 1), **dict(zip(SELECTION_COLUMNS, made, strict=True))}
-    return replace(
-        blank,
-        id=f"t{pair + 1}",
-        condition=ADAPTIVE,
-        shown={"left": left, "right": right},
-        side_1="right" if swapped else "left",
-        row=row,
-    )
-
-
 def read_design(
-    path: Path, checks: Sequence[AttentionCheck] = (), presentation: Presentation = _CHOICE
+    path: Path, checks: Sequence[AttentionCheck] = (), presentation: Presentation = _PAIRS
 ) -> Design:
-    """Read the table that ``contstim design trials`` wrote.
+    """Read the table of a design, for example from ``contstim design trials``.
 
     Parameters
     ----------
     path
-        A CSV file with a row per participant and trial: ``participant, group, trial, condition``,
-        what is shown (of pairs ``sentence_1, sentence_2, side_1``), mostly ``model_1, model_2``,
-        and others; `get_number_column` says which rows show the same, failing which equal rows do.
-        A row of the condition `ADAPTIVE` without sentences is a place for a trial chosen later.
+        CSV file with one row per participant and trial. Columns: ``participant``, ``group``,
+        ``trial``, ``condition``, the fields of the presentation (``sentence_1``, ``sentence_2`` and
+        ``side_1`` for pairs) and any others. Rows with the same number in `get_number_column`, or
+        without a number the same content, show the same stimulus. A row of the condition
+        `ADAPTIVE` without sentences is filled while the study runs.
     checks
-        Attention checks to put between.
+        Attention checks to insert between the trials.
     presentation
-        How trials are shown.
+        Presentation of the trials.
+
+    Returns
+    -------
+    Design
+        Assignments with their trials.
 
     Raises
     ------
     InputError
-        Naming the file and, of a fault in a row, its number (1: the first after the header).
+        If a column is missing or a row cannot be used. The message names the file and the number of
+        the row, from 1 for the first row after the header.
     """
     rows, columns = read_rows(path)
-    pair = presentation.is_pair
-    needed = [name for name in presentation.required_fields if not (pair and name in _SIDES)]
-    for column in (*_LAYOUT, *(_PAIR if pair else ()), *needed):
+    is_pair = presentation.is_pair
+    fields = [name for name in presentation.required_fields if not (is_pair and name in _SIDES)]
+    for column in (*_REQUIRED_COLUMNS, *(_PAIR_COLUMNS if is_pair else ()), *fields):
         if column not in columns:
-            raise InputError(f"{path} has no column {column!r}; {_SOURCE[pair]}")
-    assignments = _Assignments(presentation)
+            source = (
+                "give what `contstim design trials` writes"
+                if is_pair
+                else "lay trials out with `contstim experiment new --stimuli`, or add it"
+            )
+            raise InputError(f"{path} has no column {column!r}; {source}")
+
+    reader = _DesignReader(presentation)
     for number, row in enumerate(rows, start=1):
         try:
-            assignments.add(row)
+            reader.add_row(row)
         except InputError as error:
             raise InputError(f"{path}, row {number}: {error}") from None
-    if not assignments.trials:
+    if not reader.trials:
         raise InputError(f"{path} has no rows; lay out trials with `contstim design trials`")
-    for assignment, places in assignments.trials.items():
-        if sorted(places) != list(range(1, len(places) + 1)) or len(places) > _MOST:
+    for assignment, by_position in reader.trials.items():
+        n = len(by_position)
+        if sorted(by_position) != list(range(1, n + 1)) or n > _MAX_TRIALS:
             raise InputError(
-                f"{path}: the {len(places)} trials of participant {assignment} are not numbered "
-                f"1 to {min(len(places), _MOST)}"
+                f"{path}: the {n} trials of participant {assignment} are not numbered 1 to "
+                f"{min(n, _MAX_TRIALS)}"
             )
-    trials = {a: _with_checks(places, checks) for a, places in sorted(assignments.trials.items())}
-    return Design(dict(sorted(assignments.groups.items())), trials, columns)
+
+    # Insert attention checks from the last to the first, to keep the positions before them, and
+    # number all trials.
+    trials: dict[int, tuple[Trial, ...]] = {}
+    for assignment, by_position in sorted(reader.trials.items()):
+        sequence = [by_position[position] for position in sorted(by_position)]
+        for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
+            trial = Trial(
+                f"a{k}", 0, "attention", "attention", check.content, expected=check.expected
+            )
+            sequence.insert(check.after, trial)
+        trials[assignment] = tuple(
+            trial if trial.number == number else replace(trial, number=number)
+            for number, trial in enumerate(sequence, start=1)
+        )
+    return Design(dict(sorted(reader.groups.items())), trials, columns)
 
 
-class _Assignments:
-    """The assignments of a table, filled row by row."""
+class _DesignReader:
+    """Assignments of a design, collected row by row."""
 
     def __init__(self, presentation: Presentation) -> None:
         self._presentation = presentation
-        self.trials: dict[int, dict[int, Trial]] = {}  # by assignment and place
+        self.trials: dict[int, dict[int, Trial]] = {}  # by assignment and position
         self.groups: dict[int, int] = {}
-        self._seen: set[tuple[int, str]] = set()
-        self._items: dict[tuple[str, ...], str] = {}
-        self._contents: dict[str, tuple[str, ...]] = {}
+        self._ids: set[tuple[int, str]] = set()
+        self._number_by_content: dict[tuple[str, ...], str] = {}
+        self._content_by_number: dict[str, tuple[str, ...]] = {}
 
-    def add(self, row: Mapping[str, str]) -> None:
-        assignment, group, place = (_whole(row, name) for name in ("participant", "group", "trial"))
-        pair = self._presentation.is_pair
-        if pair and row["condition"] == ADAPTIVE and not row["sentence_1"] + row["sentence_2"]:
-            trial = Trial("", place, "choice", ADAPTIVE, {}, row=row)
+    def add_row(self, row: Mapping[str, str]) -> None:
+        """Check a row and add its trial."""
+        assignment = _parse_number(row, "participant")
+        group = _parse_number(row, "group")
+        position = _parse_number(row, "trial")
+        is_pair = self._presentation.is_pair
+        if is_pair and row["condition"] == ADAPTIVE and not row["sentence_1"] + row["sentence_2"]:
+            trial = Trial("", position, "choice", ADAPTIVE, {}, row=row)
         else:
-            shown, identity, expected = read_row(row, self._presentation)
-            content = (*identity, row["condition"], *(row.get(name, "") for name in _MODELS))
+            shown, content, expected = read_row(row, self._presentation)
+            models = (row.get("model_1", ""), row.get("model_2", ""))
             trial = Trial(
-                id=f"t{self._item(row, content)}",
-                number=place,
+                id=f"t{self._number_stimulus(row, (*content, row['condition'], *models))}",
+                number=position,
                 kind="choice",
                 condition=row["condition"],
                 shown=shown,
-                side_1=row["side_1"] if pair else None,
+                side_1=row["side_1"] if is_pair else None,
                 expected=expected,
                 row=row,
             )
-        places = self.trials.setdefault(assignment, {})
+
+        by_position = self.trials.setdefault(assignment, {})
         if self.groups.setdefault(assignment, group) != group:
             raise InputError(
                 f"participant {assignment} is in groups {self.groups[assignment]} and {group}"
             )
-        if place in places:
-            raise InputError(f"participant {assignment} has trial {place} twice")
-        if (assignment, trial.id) in self._seen:
+        if position in by_position:
+            raise InputError(f"participant {assignment} has trial {position} twice")
+        if (assignment, trial.id) in self._ids:
             raise InputError(
                 f"participant {assignment} has {get_number_column(row)} {trial.id[1:]} twice"
             )
         if not trial.is_blank:
-            self._seen.add((assignment, trial.id))
-        places[place] = trial
+            self._ids.add((assignment, trial.id))
+        by_position[position] = trial
 
-    def _item(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
+    def _number_stimulus(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
+        """Return the number of the stimulus in a row, the next one for new unnumbered content."""
         name = get_number_column(row)
         if not row.get(name):
-            return self._items.setdefault(content, str(len(self._items) + 1))
-        number = str(_whole(row, name))
-        # The same number must be the same sentences, or answers could not be told apart.
-        if self._contents.setdefault(number, content) != content:
+            next_number = str(len(self._number_by_content) + 1)
+            return self._number_by_content.setdefault(content, next_number)
+        number = str(_parse_number(row, name))
+        # Answers refer to the number, so it must identify the content.
+        if self._content_by_number.setdefault(number, content) != content:
             hint = "" if name == "stimulus" else "; number what is shown in a column 'stimulus'"
             raise InputError(
                 f"{name} {number} has other sentences, condition or models before{hint}"
@@ -283,43 +347,90 @@ class _Assignments:
 def read_row(
     row: Mapping[str, str], presentation: Presentation
 ) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """Return what a row of a design shows, what makes it that trial, and what is expected, if any.
+    """Read the content of a trial from a row of a design.
+
+    Parameters
+    ----------
+    row
+        Cells by column.
+    presentation
+        Presentation of the trial.
+
+    Returns
+    -------
+    shown : dict
+        Fields that the page shows.
+    content : tuple of str
+        Texts that identify the stimulus, independent of the sides of a pair.
+    expected : str or None
+        Expected answer: for a pair, the side of the expected sentence, which in catch trials is
+        sentence 1 by default.
 
     Raises
     ------
     InputError
-        Naming the cell.
+        If a cell cannot be used. The message names the column.
     """
-    _check_text("condition", row["condition"])
-    shown, identity = _pair(row) if presentation.is_pair else ({}, ())
+    _check_length("condition", row["condition"])
+    shown: dict[str, str] = {}
+    content: tuple[str, ...] = ()
+    if presentation.is_pair:
+        content = normalise_pair(row["sentence_1"], row["sentence_2"])
+        side = row["side_1"]
+        if side not in _SIDES:
+            raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
+        left, right = content if side == "left" else reversed(content)
+        shown = {"left": left, "right": right}
     for name in (*presentation.required_fields, *presentation.optional_fields):
         text = normalise_sentence(row.get(name, ""))
-        if name in shown or not (text or name in presentation.required_fields):
+        is_optional = name not in presentation.required_fields
+        if name in shown or (is_optional and not text):
             continue
-        _check_text(name, text)
-        shown, identity = {**shown, name: text}, (*identity, text)
-    if presentation.is_pair:
-        return shown, identity, _side_expected(row)
-    if row.get("expected"):
-        presentation.check_expected(shown, row["expected"])
-    return shown, identity, row.get("expected") or None
+        _check_length(name, text)
+        shown[name] = text
+        content = (*content, text)
+    presentation.check_fields(shown)
+
+    expected = row.get("expected") or None
+    if not presentation.is_pair:
+        if expected is not None:
+            presentation.check_expected(shown, expected)
+        return shown, content, expected
+    if expected is None and infer_kind(row["condition"]) == CATCH:
+        expected = "1"
+    if expected not in (None, "1", "2"):
+        raise InputError(f"expected is {expected!r}; give 1 or 2, the right sentence, or nothing")
+    if expected == "2":
+        return shown, content, "right" if row["side_1"] == "left" else "left"
+    return shown, content, expected and row["side_1"]
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
-    """Read the rows of a table of trials and the names of its columns, in order.
+    """Read a table of trials without interpreting it.
+
+    Parameters
+    ----------
+    path
+        CSV file with a header.
+
+    Returns
+    -------
+    rows : list of dict
+        Cells by column.
+    columns : tuple of str
+        Names of the columns, in order.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or has two columns of one name, one without a name, or one
-        that Psych-DS reserves.
+        If the file cannot be read, two columns have the same name, or a column has no name or the
+        name ``row_id``, which Psych-DS reserves.
     """
     rows = read_csv_rows((line for _, line in read_lines(path)), str(path))
     _, header = next(rows, (0, []))
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise InputError(f"{path} has two columns {twice!r}; keep one")
     for number, name in enumerate(header, start=1):
+        if header.count(name) > 1:
+            raise InputError(f"{path} has two columns {name!r}; keep one")
         if not name.strip():
             raise InputError(f"{path} has a column without a name, number {number}; name it")
         if name == "row_id":
@@ -328,43 +439,43 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
 
 
 def normalise_pair(sentence_1: str, sentence_2: str) -> tuple[str, str]:
-    """Return two sentences, single-spaced, as people can choose between them.
+    """Return two sentences in canonical form, checked as alternatives of one choice.
 
     Raises
     ------
     InputError
-        If they are one sentence, or one of them is empty or too long.
+        If the sentences are the same, or one of them is empty or too long.
     """
     first, second = normalise_sentence(sentence_1), normalise_sentence(sentence_2)
-    _check_text("sentence_1", first)
-    _check_text("sentence_2", second)
+    _check_length("sentence_1", first)
+    _check_length("sentence_2", second)
     if first == second:
         raise InputError(f"both sentences are {first[:40]!r}")
     return first, second
 
 
 def get_number_column(columns: Container[str]) -> str:
-    """Return the column of a table of trials that numbers what is shown.
+    """Return the name of the column that numbers the stimuli of a table of trials.
 
-    It is ``stimulus`` where items are the researcher's, each in several versions, else ``item``.
+    It is ``stimulus`` if the table has this column, because ``item`` then numbers items with
+    several versions; otherwise it is ``item``.
     """
     return "stimulus" if "stimulus" in columns else "item"
 
 
 def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:
-    """Write a table of trials.
+    """Write a table of trials as CSV; missing cells are empty.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the file cannot be written.
     """
-    write_atomically(
-        path, format_csv_rows(columns, ([row.get(name, "") for name in columns] for row in rows))
-    )
+    cells = ([row.get(name, "") for name in columns] for row in rows)
+    write_atomically(path, format_csv_rows(columns, cells))
 
 
-def _whole(row: Mapping[str, str], name: str) -> int:
+def _parse_number(row: Mapping[str, str], name: str) -> int:
     text = row[name]
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
     if not 1 <= number <= 10**9:
@@ -372,41 +483,6 @@ def _whole(row: Mapping[str, str], name: str) -> int:
     return number
 
 
-def _check_text(name: str, text: str) -> None:
-    if not text.strip() or len(text) > _LONGEST:
-        raise InputError(f"{name} is {text[:40]!r}; give 1 to {_LONGEST} characters")
-
-
-def _pair(row: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return what a pair of sentences shows, and what makes it that pair."""
-    first, second = normalise_pair(row["sentence_1"], row["sentence_2"])
-    side = row["side_1"]
-    if side not in ("left", "right"):
-        raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
-    left, right = (first, second) if side == "left" else (second, first)
-    return {"left": left, "right": right}, (first, second)
-
-
-def _side_expected(row: Mapping[str, str]) -> str | None:
-    """Return the side of the right sentence, if one is: of a catch trial the natural one, 1."""
-    is_catch = infer_kind(row["condition"]) == CATCH
-    given = row.get("expected") or ("1" if is_catch else "")
-    if given not in ("", "1", "2"):
-        raise InputError(f"expected is {given!r}; give 1 or 2, the right sentence, or nothing")
-    sides = row["side_1"], "right" if row["side_1"] == "left" else "left"
-    return sides[int(given) - 1] if given else None
-
-
-def _with_checks(
-    places: Mapping[int, Trial], checks: Sequence[AttentionCheck]
-) -> tuple[Trial, ...]:
-    """Put attention checks between the trials of an assignment and number all of them."""
-    shown = sorted(places.values(), key=lambda trial: trial.number)
-    # From the last to the first, so that those before keep their places.
-    for k, check in sorted(enumerate(checks, start=1), key=lambda pair: -pair[1].after):
-        trial = Trial(f"a{k}", 0, "attention", "attention", check.content, expected=check.expected)
-        shown.insert(check.after, trial)
-    return tuple(
-        trial if trial.number == number else replace(trial, number=number)
-        for number, trial in enumerate(shown, start=1)
-    )
+def _check_length(name: str, text: str) -> None:
+    if not text.strip() or len(text) > _MAX_LENGTH:
+        raise InputError(f"{name} is {text[:40]!r}; give 1 to {_MAX_LENGTH} characters")

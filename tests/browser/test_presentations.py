@@ -28,7 +28,7 @@ pytestmark = pytest.mark.browser
 ITEMS = """sentence,item,condition,question,expected
 The key to the cabinets were on the table.,1,attracted,Was the key on the table?,yes
 The keys to the cabinet was on the table.,1,other,Was the key on the table?,no
-The old man | the boats.,2,filler,,
+The old man| the boats.,2,filler,,
 """
 
 BOXES = """

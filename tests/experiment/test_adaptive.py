@@ -486,7 +486,7 @@ def settle(store):
 
 def moves_of(study):
     table = read_study_data(study).allocations
-    return table.loc[table["assignment"] == 0, ["action", "why"]].to_numpy().tolist()
+    return table.loc[table["assignment"] == 0, ["action", "reason"]].to_numpy().tolist()
 
 
 def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):

@@ -108,13 +108,26 @@ def take_part(study: Study, name: str) -> dict[str, Any]:
 def test_a_bar_in_a_sentence_is_noted(reading: Study, tmp_path: Path) -> None:
     assert not any("contain a bar" in note for note in reading.notes)
     (tmp_path / "bars").mkdir()
-    table = ITEMS.replace("It rained.", "He typed cat log | grep x.")
+    table = ITEMS.replace("It rained.", "The old man| the boats.")
     study = lay_out(tmp_path / "bars", "reading", table)
     (note,) = (note for note in study.notes if "contain a bar" in note)
     assert note == (
         "1 sentences contain a bar, which divides a sentence into the regions that are read one by "
         "one; use bars for nothing else"
     )
+
+
+def test_a_bar_between_spaces_is_refused(
+    reading: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text("sentence\nIt rained.\nHe typed cat log | grep x.\n", "utf-8")
+    new = ["experiment", "new", str(tmp_path / "new"), "--presentation", "reading"]
+    assert main([*new, "--stimuli", str(items)]) == 2
+    fault = "row 2: sentence 'He typed cat log | grep x.' has a bar between spaces; attach a bar"
+    assert fault in capsys.readouterr().err
+    with pytest.raises(InputError, match="practice.* sentence .* has a bar between spaces"):
+        add(reading, '\n[[practice]]\nsentence = "The dog || barked."\n')
 
 
 def test_versions_of_items_are_a_latin_square(reading: Study) -> None:

@@ -478,7 +478,7 @@ def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_
     lines[0]["consent"]["recruiter"] = {"participant": FORMULA, "jatos_result": "7"}
     found = import_logs(study, [write(tmp_path / "x.jsonl", lines)])
     assert found.added == 6
-    assert "is left out, which holds other signs than ids may" in found.notes[0]
+    assert "is left out, because it has characters that" in found.notes[0]
     assert read_recruiter_ids(study)["recruiter_id"].tolist() == [None]
 
 

@@ -83,7 +83,7 @@ def scores_of(folder: Path) -> pd.Series:
 def closing(study: Study) -> list[str]:
     """Return by which verdicts the study was closed."""
     moves = read_study_data(study).allocations
-    return moves.loc[moves["action"] == "closed", "why"].tolist()
+    return moves.loc[moves["action"] == "closed", "reason"].tolist()
 
 
 def play_until_closed(study: Study, take_part: Callable[[], str]) -> str:
