@@ -530,7 +530,7 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
         answers cannot be enumerated.
     """
     checks = [trial for trial in study.design.trials[assignment] if trial.kind == "attention"]
-    limit = study.session.failed_checks_from
+    limit = study.session.failed_checks_limit
     if not checks or not limit:
         return None
     salt = f"{study.study.name}:{assignment}"

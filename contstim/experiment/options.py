@@ -1,4 +1,4 @@
-"""What ``study.toml`` says: small records, each one table of the file."""
+"""Settings of a study, one class per table of ``study.toml``."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from contstim.settings import (
     validate_pattern,
 )
 
-#: How a session can end; each may have a completion code of its own. `unsent` is no end of a
-#: session: its code is shown while answers that were given do not arrive.
+#: Outcomes of a session; each may have its own completion code. `unsent` does not end the session:
+#: its code is shown while answers cannot be sent to the server.
 OUTCOMES = (
     "complete", "declined", "screened_out", "failed_checks", "time_limit", "full", "unsent"
 )  # fmt: skip
 
 
-def _text_of(longest: int) -> AfterValidator:
-    return validate_pattern(rf"(?s)(?=.*\S).{{1,{longest}}}", f"give 1 to {longest} characters")
+def _validate_length(maximum: int) -> AfterValidator:
+    return validate_pattern(rf"(?s)(?=.*\S).{{1,{maximum}}}", f"give 1 to {maximum} characters")
 
 
-_Sentence = Annotated[str, _text_of(2000)]
+_Sentence = Annotated[str, _validate_length(2000)]
 
-#: Characters of what is written in answer to a question; the page's fields hold no more.
+#: Maximum number of characters of a response to a question, also enforced by the page.
 MAX_RESPONSE_LENGTH = 5000
 
 _Name = Annotated[
@@ -44,30 +44,30 @@ _Code = Annotated[
     str, validate_pattern(r"[A-Za-z0-9._-]{1,64}", "use up to 64 letters, digits, '.', '-' and '_'")
 ]
 
-#: The name of a parameter of a web address.
+#: Name of a URL query parameter.
 _Parameter = Annotated[
-    str, validate_pattern(r"[A-Za-z0-9_-]{1,64}", "that is not a name of a parameter of an address")
+    str, validate_pattern(r"[A-Za-z0-9_-]{1,64}", "that is not the name of a URL query parameter")
 ]
 
 
 @settings
 class PageOptions:
-    """``[study]``: what the study is called and the script it is written in.
+    """Table ``[study]``: name, title and language of the study.
 
     Attributes
     ----------
     name
-        Letters, digits, ``-`` and ``_``; names files, and is the experiment's id elsewhere.
+        Name in file names and on other servers: letters, digits, ``-`` and ``_``.
     title
-        What participants see.
+        Title shown to participants.
     language
-        A language tag, ``en`` or ``pt-BR``.
+        Language tag, for example ``en`` or ``pt-BR``.
     direction
-        ``ltr`` or ``rtl``.
+        Direction of the script: ``ltr`` or ``rtl``.
     description
-        One or two sentences for the data set; participants do not see them.
+        Description of the data set, one or two sentences, not shown to participants.
     url
-        The page's address for participants, if it is known: part of what the recruiter is given.
+        URL of the page, if known. Used to print the study URL for the recruitment platform.
     """
 
     name: Annotated[
@@ -76,7 +76,7 @@ class PageOptions:
             r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "use up to 64 letters, digits, '-' and '_'"
         ),
     ]
-    title: Annotated[str, _text_of(255)]
+    title: Annotated[str, _validate_length(255)]
     language: Annotated[
         str, validate_pattern(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "give a tag such as 'en'")
     ] = "en"
@@ -89,16 +89,16 @@ class PageOptions:
 
 @settings
 class ConsentBox:
-    """One ``[[consent.boxes]]``: something to tick below the consent form.
+    """Table ``[[consent.boxes]]``: a checkbox below the consent form.
 
     Attributes
     ----------
     name
-        What the data call it; whether it was ticked is an answer among ``responses.csv``.
+        Name of the checkbox in ``responses.csv``.
     text
-        What stands beside it; ``[words](https://...)`` is a link.
+        Label of the checkbox; ``[words](https://...)`` is a link.
     required
-        Whether nobody takes part who does not tick it.
+        Whether participants must tick the checkbox to take part.
     """
 
     name: _Name
@@ -108,12 +108,18 @@ class ConsentBox:
 
 @settings
 class ConsentOptions:
-    """``[consent]``: the version that is stored with each consent, the file of the text, boxes.
+    """Table ``[consent]``: the consent form.
 
     Attributes
     ----------
+    version
+        Version of the form, stored with each consent.
+    file
+        File of the form in the study's folder.
+    boxes
+        Checkboxes below the form.
     warning
-        A content warning, shown above the text; empty for none. Who declines has seen nothing.
+        Content warning above the form, shown before any sentence; empty for none.
     """
 
     version: Annotated[
@@ -126,25 +132,26 @@ class ConsentOptions:
 
 @settings
 class SessionOptions:
-    """``[session]``: how a session runs.
+    """Table ``[session]``: time limits, breaks, and the effect of failed attention checks.
 
     Attributes
     ----------
     time_limit_minutes
-        From consent to the last answer, measured by the server across reloads; 0 for none.
+        Time from consent to the last answer in minutes, measured by the server; 0 for no limit.
     minimum_rt_ms
-        Answers given sooner after the sentences appear are ignored by the page.
+        Minimum response time in milliseconds; the page ignores faster answers.
     break_every
-        At most so many trials without a break: they are parted evenly; 0 for none.
+        Maximum number of trials without a break; breaks are evenly spaced. 0 for no breaks.
     break_after
-        Breaks after these trials (counted as participants see them), besides.
+        Positions of further breaks: numbers of trials in the order of presentation.
     feedback
-        Whether practice trials say that an answer was taken.
-    failed_checks_from
-        A session with this many failed attention checks (``[[attention]]``; catch trials do not
-        count) ends with the outcome ``failed_checks``; 0 for never.
+        Whether practice trials confirm that an answer was received.
+    failed_checks_limit
+        Number of failed attention checks (without catch trials) from which the outcome of a session
+        is ``failed_checks``; 0 for no limit.
     end_immediately
-        Whether it ends at the check that was one too many, or after the last trial.
+        Whether a session ends when `failed_checks_limit` is reached, rather than after its last
+        trial.
     """
 
     time_limit_minutes: Annotated[float, Field(ge=0, le=100_000)] = 0
@@ -152,56 +159,55 @@ class SessionOptions:
     break_every: Annotated[int, Field(ge=0, le=100_000)] = 0
     break_after: TupleFromList[PositiveInt] = ()
     feedback: bool = False
-    failed_checks_from: Annotated[int, Field(ge=0, le=100_000)] = 2
+    failed_checks_limit: Annotated[int, Field(ge=0, le=100_000)] = 2
     end_immediately: bool = False
 
     def list_breaks(self, n_trials: int) -> list[int]:
-        """Return the numbers of the trials after which there is a break, the last excluded."""
-        parts = -(-n_trials // self.break_every) if self.break_every else 1
-        regular = (round(part * n_trials / parts) for part in range(1, parts))
+        """Return the numbers of the trials that are followed by a break, except the last trial."""
+        n_parts = -(-n_trials // self.break_every) if self.break_every else 1
+        regular = (round(part * n_trials / n_parts) for part in range(1, n_parts))
         return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
 
 
 @settings
 class TrialOptions:
-    """``[trial]``: how a trial is shown and asked about.
+    """Table ``[trial]``: presentation of a trial.
 
     Attributes
     ----------
     presentation
-        ``choice``: which of two sentences; ``rating``: one sentence on a scale; ``reading``:
-        self-paced reading, with a question afterwards where the design has one; or one that an
-        installed package brings (see `PRESENTATIONS`). Or a module of JavaScript in the study's
-        folder, such as ``mine.js``.
+        ``choice`` between two sentences, ``rating`` of one sentence, ``reading`` (self-paced, with
+        an optional question), or a presentation of an installed package (see `PRESENTATIONS`); or
+        a JavaScript module in the study's folder, for example ``mine.js``.
     levels
-        Of a choice, levels of confidence for each sentence: 3 for six buttons, 1 for a forced
+        Number of confidence levels per sentence of a choice: 3 for six buttons, 1 for a forced
         choice.
     points
-        Of a rating, points of the scale.
+        Number of points of a rating scale.
     columns
-        Columns of the design that a module of the study's own is given; without any it is given
-        pairs.
+        Columns of the design that a JavaScript module in the study's folder shows; if empty, the
+        module shows pairs.
     progress
-        Where the page says how far the session is: ``top`` or ``foot``.
+        Position of the progress bar on the page: ``top`` or ``foot``.
     """
 
     presentation: str = "choice"
     levels: Annotated[int, Field(ge=1, le=4)] = 3
     points: Annotated[int, Field(ge=2, le=9)] = 7
-    columns: TupleFromList[Annotated[str, _text_of(64)]] = ()
+    columns: TupleFromList[Annotated[str, _validate_length(64)]] = ()
     progress: Annotated[str, validate_choice(("top", "foot"), "trial.progress")] = "top"
 
 
 @settings
 class DeviceOptions:
-    """``[device]``: who is asked, before consent, to come back with another device.
+    """Table ``[device]``: requirements on the device, checked before consent.
 
     Attributes
     ----------
     minimum_width
-        The least width of the window, in CSS pixels; 0 for any.
+        Minimum width of the window in CSS pixels; 0 for any.
     touch
-        ``allow``, or ``refuse`` devices whose only pointer is a finger.
+        ``allow`` or ``refuse`` devices that have a touch screen only.
     """
 
     minimum_width: Annotated[int, Field(ge=0, le=10_000)] = 0
@@ -210,23 +216,24 @@ class DeviceOptions:
 
 @settings
 class AllocationOptions:
-    """``[allocation]``: when an abandoned session's assignment goes to the next participant.
+    """Table ``[allocation]``: reuse of the assignments of abandoned sessions.
 
-    Who comes back before the assignment is taken gets it back; who comes later goes on all the
-    same, as one more of the group.
+    Participants who return get their assignment back if it is still free. Otherwise they continue
+    as additional participants of their group.
 
     Attributes
     ----------
     release_after_minutes
-        A session without a sign of life for so long is released; 0 for never.
+        Time without activity in minutes after which the assignment of a session is free again; 0
+        for never.
     reassign_after_minutes
-        When no assignment is free, the session that has been silent longest, so long at least,
-        gives its own to a newcomer; 0 for never.
+        Minimum time without activity in minutes after which, if no assignment is free, a new
+        participant receives the assignment of the longest inactive session; 0 for never.
     reassign_unstarted_after_minutes
-        The same for a session that has answered no trial yet.
+        The same time for sessions without any answer.
     sessions_per_client
-        Sessions that one network address may open at once, and as many again every hour; 0 for any
-        number. A school or laboratory may have one address.
+        Maximum number of sessions that one network address may open at once, and again every hour;
+        0 for no limit. A whole school or laboratory may have one address.
     """
 
     release_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 0
@@ -237,7 +244,7 @@ class AllocationOptions:
 
 @settings
 class Codes:
-    """``[recruiter.codes]``: the completion code of each outcome."""
+    """Table ``[recruiter.codes]``: the completion code of each outcome."""
 
     complete: _Code | None = None
     declined: _Code | None = None
@@ -248,7 +255,7 @@ class Codes:
     unsent: _Code | None = None
 
 
-#: What stands for ids in the address that is given to a recruiter, by its name and the parameter.
+#: Placeholders for ids in the study URL, by recruitment platform and URL query parameter.
 _PLACEHOLDERS = {
     "prolific": {name: f"{{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")},
     "sona": {"": "%SURVEY_CODE%"},
@@ -257,24 +264,25 @@ _PLACEHOLDERS = {
 
 @settings
 class Recruiter:
-    """``[recruiter]``: where participants come from and go back to.
+    """Table ``[recruiter]``: the recruitment platform.
 
     Attributes
     ----------
     name
-        ``prolific``, ``sona``, ``mturk`` or any other, as participants are told it.
+        ``prolific``, ``sona``, ``mturk``, or any other name, shown to participants.
     participant
-        The parameter of the page's address that holds the recruiter's id of the participant.
+        URL query parameter with the participant id of the platform.
     required
-        Whether nobody takes part without it.
+        Whether a participant id is required to take part.
     parameters
-        Other parameters that are stored.
+        Further URL query parameters to store.
     redirect
-        Where participants return to: ``{code}`` stands for the completion code, ``{participant}``
-        for the participant's id, and names of `parameters` for what the address held. Without
-        ``{code}`` it is for complete sessions only, since it may be the page that credits them.
+        URL to which participants return. ``{code}`` is replaced by the completion code,
+        ``{participant}`` by the participant id, and names in `parameters` by their values. Without
+        ``{code}``, only participants with complete sessions are redirected, because the URL may
+        credit them.
     codes
-        Completion codes; the table ``[recruiter.codes]``.
+        Completion codes, table ``[recruiter.codes]``.
     """
 
     name: str
@@ -292,44 +300,49 @@ class Recruiter:
         parts = urlsplit(self.redirect)
         if parts.scheme != "https" or not parts.netloc:
             raise InputError(f"recruiter.redirect is {self.redirect!r}; give an https address")
-        filled_in = ["code", *(["participant"] if self.participant else []), *self.parameters]
+        fields = ["code", *(["participant"] if self.participant else []), *self.parameters]
         for name in re.findall(r"\{(\w*)\}", self.redirect):
-            if name not in filled_in:
-                offered = ", ".join(f"{{{key}}}" for key in filled_in)
+            if name not in fields:
+                available = ", ".join(f"{{{key}}}" for key in fields)
                 raise InputError(
-                    f"recruiter.redirect holds {{{name}}}; the page fills in {offered} there"
+                    f"recruiter.redirect holds {{{name}}}; the page fills in {available} there"
                 )
 
     def is_valid_id(self, text: str) -> bool:
-        """Return whether a participant's id is one that this recruiter may give."""
+        """Return whether a text is a valid participant id of the platform."""
         return bool(re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}", text))
 
-    def check_id(self, who: str | None) -> None:
-        """Refuse who comes without a participant's id that is needed, or with one that is none.
+    def check_id(self, recruiter_id: str | None) -> None:
+        """Check a participant id of the platform.
 
         Raises
         ------
         InputError
-            Naming the parameter or the id.
+            If the id is required but missing, or not valid.
         """
-        if self.required and not who:
+        if self.required and not recruiter_id:
             raise InputError(f"the participant's id ({self.participant}) is missing")
-        if who and not self.is_valid_id(who):
+        if recruiter_id and not self.is_valid_id(recruiter_id):
             raise InputError(
-                f"the participant's id is {who!r}, which no recruiter gives; open the study from "
-                "the recruiter's page again"
+                f"the participant's id is {recruiter_id!r}, which no recruiter gives; open the "
+                "study from the recruiter's page again"
             )
 
     @property
     def title(self) -> str:
-        """The name as participants read it."""
+        """Name of the platform as shown to participants."""
         return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
 
     def make_completion_link(self, outcome: str) -> tuple[str | None, str | None]:
-        """Return the completion code of `outcome` and the address to return to.
+        """Return the completion code of an outcome and the URL to which participants return.
 
-        Where failed checks have no code of their own, it is that of a complete session. Names in
-        braces other than ``{code}`` stay: the page fills them in.
+        Without a code for failed checks, the code of complete sessions is used. Names in braces
+        other than ``{code}`` are filled in by the page.
+
+        Parameters
+        ----------
+        outcome
+            One of `OUTCOMES`.
         """
         code: str | None = getattr(self.codes, outcome)
         if code is None and outcome == "failed_checks":
@@ -342,7 +355,13 @@ class Recruiter:
         return code, redirect.replace("{code}", code or "")
 
     def make_study_url(self, page: str) -> str:
-        """Return what to give the recruiter as the study's address, `page` being the page's own."""
+        """Return the study URL for the recruitment platform, with placeholders for ids.
+
+        Parameters
+        ----------
+        page
+            URL of the page without a query.
+        """
         placeholders = _PLACEHOLDERS.get(self.name, {})
         names = [name for name in (self.participant, *self.parameters) if name]
         query = [
@@ -355,30 +374,30 @@ class Recruiter:
 
 @settings
 class Question:
-    """One ``[[questions]]``: something asked before or after the trials.
+    """Table ``[[questions]]``: a question before or after the trials.
 
     Attributes
     ----------
     name
-        What the data call it.
+        Name of the question in the data.
     prompt
-        The question.
+        Text of the question.
     kind
-        ``text``, ``choice`` (one of the options) or ``choices`` (any of them).
+        ``text``, ``choice`` (one of the options) or ``choices`` (any number of the options).
     when
         ``before`` the instructions, after them (``instructions``), or ``after`` the trials.
-        Questions of one kind that follow each other stand on one screen.
+        Consecutive questions with the same value are shown on one screen.
     options
-        What can be chosen.
+        Options of a choice.
     required
-        Whether it must be answered.
+        Whether a response is required.
     rows
-        Lines of the field of a text.
+        Number of lines of a text field.
     admit
-        A screener: who chooses none of these cannot take part, the session ends as
-        ``screened_out`` and its assignment is free again.
+        Options that admit a participant (screening question). Any other response ends the session
+        with the outcome ``screened_out``, and its assignment is free again.
     correct
-        A check of understanding: the screen is shown again until this is the answer.
+        Correct option (comprehension check). The screen is repeated until it is chosen.
     """
 
     name: _Name
@@ -394,23 +413,26 @@ class Question:
     correct: str | None = None
 
     def __post_init__(self) -> None:
-        where = f"the question {self.name!r}"
+        subject = f"the question {self.name!r}"
         if (self.kind == "text") != (not self.options):
-            raise InputError(f"{where} is a {self.kind} with {len(self.options)} options; check it")
-        wanted = [*self.admit, *([] if self.correct is None else [self.correct])]
-        for answer in wanted:
+            raise InputError(
+                f"{subject} is a {self.kind} with {len(self.options)} options; check it"
+            )
+        answers = [*self.admit, *([] if self.correct is None else [self.correct])]
+        for answer in answers:
             if answer not in self.options:
-                raise InputError(f"{where} has no option {answer!r}; write it as among options")
-        if wanted and (self.kind != "choice" or not self.required):
-            raise InputError(f"{where} must be a required choice to screen or check people")
+                raise InputError(f"{subject} has no option {answer!r}; write it as among options")
+        if answers and (self.kind != "choice" or not self.required):
+            raise InputError(f"{subject} must be a required choice to screen or check people")
         if self.admit and self.when == "after":
-            raise InputError(f"{where} comes after the trials; it cannot say who takes part")
+            raise InputError(f"{subject} comes after the trials; it cannot say who takes part")
 
     def accepts(self, response: object) -> bool:
-        """Return whether that can be answered."""
+        """Return whether a response to the question is valid."""
         if self.kind == "choices":
-            chosen = response if isinstance(response, list) else [None]
-            return len(chosen) <= len(self.options) and all(one in self.options for one in chosen)
+            if not isinstance(response, list) or len(response) > len(self.options):
+                return False
+            return all(option in self.options for option in response)
         if response == "":
             return not self.required
         if self.kind == "choice":
@@ -418,22 +440,24 @@ class Question:
         return isinstance(response, str) and len(response) <= MAX_RESPONSE_LENGTH
 
     def screens_out(self, response: object) -> bool:
-        """Return whether who answers so cannot take part."""
+        """Return whether a response excludes the participant from the study."""
         return bool(self.admit) and response not in self.admit
 
 
 @settings
-class _Shown:
-    """What a trial outside the design shows; which of it depends on the presentation.
+class _FixedTrial:
+    """Fields of a trial outside the design; the presentation determines which are used.
 
     Attributes
     ----------
     left, right
-        Two sentences.
-    sentence, question
-        One sentence, and what is asked about it.
+        Sentences of a pair.
+    sentence
+        Single sentence.
+    question
+        Question about the sentence.
     shown
-        What a module of the study's own shows, by the names of its columns.
+        Fields of a JavaScript module in the study's folder, by column.
     """
 
     left: _Sentence | None = None
@@ -444,33 +468,36 @@ class _Shown:
 
     @property
     def content(self) -> dict[str, str]:
-        """What is shown, by its names."""
+        """Fields that have a value, by name."""
         names = ("left", "right", "sentence", "question")
-        own = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return own | self.shown
+        fields = {name: getattr(self, name) for name in names}
+        return {name: text for name, text in fields.items() if text is not None} | self.shown
 
 
 @settings
-class PracticeTrial(_Shown):
-    """One ``[[practice]]``: a trial to try the keys on.
+class PracticeTrial(_FixedTrial):
+    """Table ``[[practice]]``: a practice trial.
 
-    With `expected` (``left`` or ``right``, ``yes`` or ``no``, or a number), it is shown again until
-    that is answered.
+    Attributes
+    ----------
+    expected
+        Expected answer, if any: ``left`` or ``right``, ``yes`` or ``no``, or a number. The trial is
+        repeated until this answer is given.
     """
 
     expected: str | None = None
 
 
 @settings
-class AttentionCheck(_Shown):
-    """One ``[[attention]]``: a trial whose text says what to answer.
+class AttentionCheck(_FixedTrial):
+    """Table ``[[attention]]``: an attention check, a trial that names its answer.
 
     Attributes
     ----------
     after
-        It is shown after this trial of the design (0: before the first).
+        Number of the trial of the design that precedes the check; 0 for the start.
     expected
-        What to answer, as of `PracticeTrial`.
+        Expected answer, as in `PracticeTrial`.
     """
 
     after: NonNegativeInt = field(kw_only=True)
@@ -479,16 +506,16 @@ class AttentionCheck(_Shown):
 
 @settings
 class StudySettings:
-    """All that ``study.toml`` says.
+    """All settings in ``study.toml``.
 
     Attributes
     ----------
     study, consent, trial, device, session, allocation, recruiter, practice, attention, questions
-        Its tables; `recruiter` is None where there is none.
+        Tables of the same names; `recruiter` is None without a recruitment platform.
     adaptive
-        The table ``[adaptive]`` as it stands there, for `AdaptivePlan`.
+        Table ``[adaptive]``, not yet checked, for `AdaptivePlan`.
     format
-        Of the file.
+        Version of the file format.
     """
 
     study: PageOptions
@@ -505,7 +532,8 @@ class StudySettings:
     format: int = 1
 
     def __post_init__(self) -> None:
-        names = [box.name for box in self.consent.boxes] + [one.name for one in self.questions]
+        names = [box.name for box in self.consent.boxes]
+        names += [question.name for question in self.questions]
         for name in names:
             if names.count(name) > 1:
                 raise InputError(f"two questions have the name {name!r}; give each its own")

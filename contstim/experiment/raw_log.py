@@ -277,7 +277,7 @@ def determine_outcome(
     checks = [trial for trial in trials if trial.kind == "attention" and trial.id in choices]
     is_correct = study.presentation.is_correct
     n_failed = sum(not is_correct(choices[trial.id], str(trial.expected)) for trial in checks)
-    limit = study.session.failed_checks_from
+    limit = study.session.failed_checks_limit
     has_failed = bool(limit) and n_failed >= limit
 
     if any(answer["late"] for answer in answers):

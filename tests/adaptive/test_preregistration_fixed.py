@@ -1,6 +1,7 @@
 """The plan of a study with fixed trials in words, and deviations of data from it.
 
-Tests `contstim.experiment.commands.preregister` and `contstim.evaluation.sample`.
+Tests `contstim.experiment.commands.preregister`,
+`contstim.experiment.commands.preregister_document` and `contstim.evaluation.sample`.
 """
 
 from dataclasses import replace

@@ -207,7 +207,7 @@ def test_a_static_page_ends_a_session_at_failed_checks(
     host_files: Callable[[Path], FileHost],
     tmp_path: Path,
 ) -> None:
-    study = edit(make_study(), "failed_checks_from = 2", "failed_checks_from = 1")
+    study = edit(make_study(), "failed_checks_limit = 2", "failed_checks_limit = 1")
     if at_once:
         study = edit(study, "end_immediately = false", "end_immediately = true")
     study = add(study, CHECKS)

@@ -520,19 +520,19 @@ def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
             found, values = described[column], table[column].dropna().tolist()
             # A number of trial stands for design trials, an id for others.
             if column not in ("trial", "expected"):
-                assert all(isinstance(value, types[found.kind]) for value in values), column
-            if found.kind == "datetime":
+                assert all(isinstance(value, types[found.data_type]) for value in values), column
+            if found.data_type == "datetime":
                 assert all(pd.notna(pd.to_datetime(value)) for value in values if value), column
             assert not found.levels or {*values} <= {*found.levels}, (column, values)
-            if found.least is not None:
-                assert min(values, default=found.least) >= found.least, column
+            if found.minimum is not None:
+                assert min(values, default=found.minimum) >= found.minimum, column
             assert (
-                found.kind in ("string", "datetime", "boolean")
+                found.data_type in ("string", "datetime", "boolean")
                 or found.unit
                 or found.levels
                 or (
-                    found.least == 1
-                    or "design's table" in found.description
+                    found.minimum == 1
+                    or "column of the design" in found.description
                     or column in ("assignment", "choice")
                 )
             ), column

@@ -329,7 +329,7 @@ def test_faults_in_raw_logs_cost_what_has_them(
 def test_imported_sessions_end_as_the_server_would_have_ended_them(
     study: Study, tmp_path: Path
 ) -> None:
-    study = edit(add(study, ATTENTION), "failed_checks_from = 2", "failed_checks_from = 1")
+    study = edit(add(study, ATTENTION), "failed_checks_limit = 2", "failed_checks_limit = 1")
     study = edit(study, "time_limit_minutes = 0", "time_limit_minutes = 10")
     failed = log(study, 1, "session-1")  # chooses the left side everywhere
     late = log(study, 2, "session-2")

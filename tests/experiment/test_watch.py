@@ -1,6 +1,6 @@
 """`contstim watch`, and `evaluate --plan` with an adaptive plan.
 
-Tests `contstim.experiment.commands.watch`.
+Tests `contstim.experiment.commands.watch` and `contstim.experiment.commands.watch_loop`.
 """
 
 import numpy as np

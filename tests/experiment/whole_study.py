@@ -25,7 +25,7 @@ auto_close = true
 
 [adaptive.trial_selection]
 policy = "{policy}"
-block = 3
+block_size = 3
 
 [adaptive.stopping]
 analyses = {analyses}

@@ -1,0 +1,108 @@
+"""The task of `contstim preregister`: the preregistration of a study, from its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from contstim import __version__
+from contstim.adaptive.preregistration import (
+    PlannedDesign,
+    describe_study,
+    format_document,
+    read_adaptive_plan,
+)
+from contstim.cli.common import write_output
+from contstim.errors import InputError
+from contstim.evaluation.options import EvaluationOptions, read_plan
+from contstim.files import file_digest
+from contstim.pipeline.running import read_study_plan, stages_of
+from contstim.pipeline.stages.design import DESIGN, DesignOptions
+from contstim.settings import read_toml
+from contstim.tables import read_table
+
+
+def write_preregistration(
+    plans: Sequence[str], trials: str | None, title: str | None, out: str
+) -> None:
+    """Write the preregistration of a study.
+
+    Parameters
+    ----------
+    plans
+        Analysis plan, study plan, or both.
+    trials
+        Table of trials, if any.
+    title
+        Title of the document, or None for the name of the study.
+    out
+        File to write, ``-`` for standard output.
+
+    Raises
+    ------
+    InputError
+        If a plan is neither an analysis plan nor a study plan, two plans are of the same kind, or
+        the title is not valid text.
+    """
+    try:
+        (title or "").encode()
+    except UnicodeEncodeError:
+        raise InputError(f"--title {title!r} is not text; write it anew") from None
+
+    # Sort the plans by kind.
+    analysis_keys = {"adaptive", *(field.name for field in fields(EvaluationOptions))}
+    study_plans: list[str] = []
+    analysis_plans: list[str] = []
+    for path in plans:
+        keys = set(read_toml(Path(path)))
+        if "models" not in keys and keys and not keys & analysis_keys:
+            raise InputError(
+                f"{path} is no analysis plan (with measures, [exclusions], [sample] or [adaptive]) "
+                "and no study plan of `contstim run` (with models); give one of these"
+            )
+        (study_plans if "models" in keys else analysis_plans).append(path)
+    for paths, kind in ((study_plans, "study plans"), (analysis_plans, "analysis plans")):
+        if len(paths) > 1:
+            raise InputError(f"{paths[0]} and {paths[1]} are both {kind}; give one")
+
+    name, design, stimuli, adaptive, options = "Fixed study", None, "", None, EvaluationOptions()
+    if analysis_plans:
+        options = EvaluationOptions(**read_plan(analysis_plans[0]))
+        if "adaptive" in read_toml(Path(analysis_plans[0])):
+            adaptive = read_adaptive_plan(analysis_plans[0])
+            name = f"{adaptive.design.capitalize()} study"
+    if study_plans:
+        name, stimuli, design = _describe_study_plan(study_plans[0])
+    if trials is not None:
+        design = PlannedDesign.from_trials(read_table(trials, cells="inferred"))
+
+    paragraphs = describe_study(options, design, stimuli, adaptive)
+    files = [*plans, *([] if trials is None else [trials])]
+    digests = [f"- {Path(file).name}: SHA-256 {file_digest(Path(file))}" for file in files]
+    paragraphs["Files"] = "\n".join([*digests, f"- contstim {__version__}"])
+    with write_output(out, files) as file:
+        file.write(format_document(title or name, paragraphs))
+
+
+def _describe_study_plan(path: str) -> tuple[str, str, PlannedDesign | None]:
+    """Return the name, the stimuli in words, and the design, if any, of a study plan."""
+    plan = read_study_plan(path)
+    paragraphs = [stage.words(plan) for stage in stages_of(plan) if stage is not DESIGN]
+    stimuli = "\n\n".join(filter(None, paragraphs))
+    options = plan.get(DesignOptions)
+    if options is None:
+        return plan.study.name, stimuli, None
+    layout = options.resolved()
+    n_trials = sum(DESIGN.trials(plan).values())
+    n_pairs = n_trials - layout.catch
+    design = PlannedDesign(
+        participants=layout.groups * layout.participants,
+        groups=layout.groups,
+        pairs=n_pairs,
+        items=n_pairs,
+        trials=n_trials,
+        models=len(plan.models),
+        words=DESIGN.words(plan),
+    )
+    return plan.study.name, stimuli, design

@@ -1,0 +1,125 @@
+"""The task of `contstim watch`: repeated interim analyses of a running study."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.adaptive import AdaptivePlan
+from contstim.adaptive.interim import interim_analysis, max_chosen_trials
+from contstim.adaptive.preregistration import find_deviations, read_adaptive_plan
+from contstim.errors import InputError, NoDataError
+from contstim.evaluation import FORMATS, check_choices, read_choices
+from contstim.evaluation.choices import clean_choices
+from contstim.evaluation.scores import score_table
+from contstim.experiment.adaptive import scores_path
+from contstim.experiment.schema import PILOT_FILE
+from contstim.experiment.study import read_study
+from contstim.experiment.study_data import read_study_data
+from contstim.selection.scores import read_scores
+
+
+def watch_study(
+    source: str,
+    table_format: str,
+    scores_file: str | None,
+    plan_file: str | None,
+    pilot: bool,
+    blinded: bool,
+    interval: float | None,
+) -> None:
+    """Print interim analyses until the study may stop, each result once.
+
+    Parameters
+    ----------
+    source
+        Table of choices, or folder of a study.
+    table_format
+        Format of the table.
+    scores_file
+        Log-probabilities, or None for the ones in the study folder.
+    plan_file
+        Study plan with a table ``[adaptive]``, or None for the one in the study folder or, without
+        one, the default plan.
+    pilot
+        Whether to use the data of a pilot.
+    blinded
+        Whether to print only "stop" or "continue".
+    interval
+        Seconds between analyses, or None for a single analysis.
+
+    Raises
+    ------
+    InputError
+        If a file or option cannot be used.
+    NoDataError
+        If there are no answers and `interval` is None.
+    """
+    # Read scores and plan first: an invalid file is reported before waiting for answers.
+    scores = None if scores_file is None else read_scores(scores_file)
+    stated_plan = None if plan_file is None else read_adaptive_plan(plan_file)
+    previous = None
+    while True:
+        may_stop = False
+        try:
+            choices, log_probs, study_plan = _read_data(Path(source), table_format, scores, pilot)
+            plan = stated_plan or study_plan
+            if plan is None:
+                plan = replace(AdaptivePlan(), trials=max_chosen_trials(choices))
+            result = interim_analysis(choices, log_probs, plan, after_each=not blinded)
+            may_stop = result.stops
+            if blinded:
+                message = "stop" if may_stop else "continue"
+            else:
+                deviations = [] if stated_plan is None else find_deviations(choices, stated_plan)
+                lines = [f"deviation from the plan: {text}" for text in deviations]
+                message = "\n".join([str(result), *lines])
+            stream = sys.stdout
+        except NoDataError as error:
+            if interval is None:
+                raise
+            message = f"no answers yet ({error}); waiting {interval:g} s"
+            stream = sys.stderr
+        if message != previous:
+            print(message, file=stream, flush=True)
+        previous = message
+        if interval is None or may_stop:
+            return
+        time.sleep(interval)
+
+
+def _read_data(
+    path: Path, table_format: str, scores: pd.DataFrame | None, pilot: bool
+) -> tuple[pd.DataFrame, pd.DataFrame, AdaptivePlan | None]:
+    """Read choices, scores, and the plan of the study, if it has one."""
+    plan = None
+    if path.is_dir():
+        study = read_study(path)
+        plan = study.adaptive
+        if scores is None and plan is not None:
+            scores = read_scores(scores_path(study))
+        collected = read_study_data(study, path / PILOT_FILE if pilot else None)
+        choices = _check_tidy_choices(collected.choices)
+    elif pilot:
+        raise InputError(f"--pilot belongs to the folder of a study; {path} is a table")
+    elif table_format == "tidy":
+        choices = _check_tidy_choices(path)
+    else:
+        human = read_choices(path, table_format)
+        choices = human.choices
+        if scores is None and human.scores is not None:
+            sentences = [*choices["sentence_1"], *choices["sentence_2"]]
+            scores = score_table(human.scores, sentences)
+    if scores is None:
+        raise InputError(f"{path} has no scores; give --scores")
+    return choices, scores, plan
+
+
+def _check_tidy_choices(source: Path | pd.DataFrame) -> pd.DataFrame:
+    """Check choices as `contstim evaluate` does, but keep the two sentences of a row in order."""
+    raw = FORMATS["tidy"](source)
+    return check_choices(clean_choices(raw.table, raw.cleaning)[0], raw.scale)
