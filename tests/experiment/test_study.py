@@ -208,7 +208,7 @@ def test_faults_in_study_toml(study: Study, old: str, new: str, message: str) ->
         (RECRUITER.replace("complete =", "whole ="), "unknown key recruiter.codes.whole"),
         (
             RECRUITER.replace("STUDY_ID", "a&b"),
-            "parameters.0. is 'a&b'; that is not a name of a para",
+            "parameters.0. is 'a&b'; that is not the name of a URL",
         ),
         ('[recruiter]\nname = "x"\nrequired = true', "say which parameter"),
         ('recruiter = "prolific"', "recruiter is 'prolific'|unknown key practice.1..recruiter"),
