@@ -16,7 +16,7 @@ from contstim.errors import InputError, NoDataError
 from contstim.evaluation import FORMATS, check_choices, read_choices
 from contstim.evaluation.choices import clean_choices
 from contstim.evaluation.scores import score_table
-from contstim.experiment.adaptive import scores_path
+from contstim.experiment.adaptive import find_scores
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.study import read_study
 from contstim.experiment.study_data import read_study_data
@@ -101,7 +101,7 @@ def _read_data(
         study = read_study(path)
         plan = study.adaptive
         if scores is None and plan is not None:
-            scores = read_scores(scores_path(study))
+            scores = read_scores(find_scores(study))
         collected = read_study_data(study, path / PILOT_FILE if pilot else None)
         choices = _check_tidy_choices(collected.choices)
     elif pilot:
