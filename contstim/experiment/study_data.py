@@ -338,8 +338,8 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
     if study.adaptive is None or not path.is_file():
         return {}
     pool = read_table(path, cells="text")
-    known = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"} - {"item"}
-    table = pool[[name for name in pool if name not in known]].fillna("")
+    reserved_columns = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"} - {"item"}
+    table = pool[[name for name in pool if name not in reserved_columns]].fillna("")
     if "item" in table:
         table["item"] = table["item"].replace("", None)
         table["stimulus"] = range(1, len(table) + 1)
