@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from contstim.pipeline import Executor, InProcess
-from contstim.pipeline.executors import DaskWorkers
-from contstim.pipeline.running import read_study_plan, run_study
+from contstim.pipeline.dask_executor import DaskExecutor
+from contstim.pipeline.engine import Executor, SequentialExecutor
+from contstim.pipeline.study import read_study_plan, run_study
 
 STUDY = """
 models = ["contstim:trigram", "contstim:lstm"]
@@ -45,14 +45,14 @@ def main() -> None:
     print("| workers | seconds | tasks/s | ratio to the first |\n| ---: | ---: | ---: | ---: |")
     first, tables = 0.0, set()
     for n in args.workers:
-        one: Executor = DaskWorkers("local", n) if n else InProcess()
+        one: Executor = DaskExecutor("local", n) if n else SequentialExecutor()
         with tempfile.TemporaryDirectory() as name, one as executor:
             folder = Path(name)
             (folder / "study.toml").write_text(STUDY.format(starts=args.starts), "utf-8")
             began = time.perf_counter()
             report = run_study(read_study_plan(folder / "study.toml"), executor, out=folder / "out")
             seconds = time.perf_counter() - began
-            assert report.complete, report.failed
+            assert report.is_complete, report.failures
             tables.add((folder / "out" / "synthesized.csv").read_bytes())
         first = first or seconds
         print(f"| {n} | {seconds:.0f} | {tasks / seconds:.2f} | {first / seconds:.2f} |")

@@ -10,7 +10,7 @@ import pytest
 import contstim
 from contstim.cli import main
 from contstim.models.registry import FAMILIES, bundled_models
-from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.synthesis import SynthesisReport
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +79,7 @@ def test_the_commands_that_take_minutes_can_be_read(
 
     def write(plan: StudyPlan, *_: object, **__: object) -> SynthesisReport:
         asked.append(str(plan))
-        return SynthesisReport(is_old=True, n_rows=1)
+        return SynthesisReport(is_up_to_date=True, n_rows=1)
 
     monkeypatch.setattr("contstim.pipeline.synthesis.write_synthesis", write)
     commands = [c for c in _commands(*_PAGES) if _takes_minutes(c)]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.options import EvaluationOptions
-from contstim.pipeline.options import SynthesisOptions
+from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.settings import (
     PositiveInt,
     TupleFromList,

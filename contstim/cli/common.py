@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from contstim.models.base import SentenceModel
-    from contstim.pipeline import Executor
-    from contstim.pipeline.work import Task
+    from contstim.pipeline.engine import Executor
+    from contstim.pipeline.tasks import Task
     from contstim.text.language import Language
     from contstim.text.vocabulary import Vocabulary
     from contstim.text.word_options import WordOptions
@@ -176,12 +176,12 @@ def write_table(table: pd.DataFrame, path: str, reading: Iterable[str | None] = 
 def create_executor(where: str | None) -> Executor:
     """Return the executor of ``--executor``; Dask is loaded only if it is needed."""
     if where is None:
-        from contstim.pipeline import InProcess
+        from contstim.pipeline.engine import SequentialExecutor
 
-        return InProcess()
-    from contstim.pipeline.executors import executor_called
+        return SequentialExecutor()
+    from contstim.pipeline.dask_executor import create_executor
 
-    return executor_called(where)
+    return create_executor(where)
 
 
 def report_failed_tasks(failed: Sequence[tuple[Task, str]]) -> None:

@@ -32,7 +32,7 @@ from contstim.cli.parameters import ExecutorName, File, Name, OutputFolder, pars
 from contstim.errors import InputError
 
 if TYPE_CHECKING:
-    from contstim.pipeline.stages import StudyPlan
+    from contstim.pipeline.plan import StudyPlan
 
 app = create_application("run", __doc__)
 
@@ -84,7 +84,7 @@ def run(
     status
         print how far the run is, and stop
     """
-    from contstim.pipeline.running import read_study_plan, run_study
+    from contstim.pipeline.study import read_study_plan, run_study
 
     study = read_study_plan(plan)
     if status:
@@ -92,15 +92,15 @@ def run(
         return 0
     started = time.monotonic()
     with explain_interruption(), create_executor(executor) as workers:
-        report = run_study(study, workers, out=out, scores=cache, stage=stage, shard=shard)
-    for path in report.kept:
+        report = run_study(study, workers, out=out, cache=cache, stage=stage, shard=shard)
+    for path in report.current_tables:
         print_message(f"{_shown(path)}: up to date")
-    for path in report.made:
+    for path in report.written_tables:
         print_message(f"{_shown(path)}: written")
     if report.blocked is not None:
         print_message(f"stopped at {report.blocked}")
-    if not report.complete:
-        report_failed_tasks(report.failed)
+    if not report.is_complete:
+        report_failed_tasks(report.failures)
         return 1
     print_message(f"done in {time.monotonic() - started:.0f} s")
     return 0
@@ -112,17 +112,17 @@ def _shown(path: Path) -> str:
 
 
 def _print_status(study: StudyPlan, out: str | None, cache: str | None) -> None:
-    from contstim.pipeline.running import run_status
+    from contstim.pipeline.study import run_status
 
-    stages, holders = run_status(study, out=out, scores=cache)
+    stages, holders = run_status(study, out=out, cache=cache)
     for stage in stages:
         line = f"{stage.stage}: table {stage.table}"
-        if stage.tasks:
-            line += f"; {stage.done} of {stage.tasks} tasks done, {len(stage.failed)} failed"
-        if stage.seconds_left:
-            line += f", about {stage.seconds_left:.0f} s of one worker left"
+        if stage.n_tasks:
+            line += f"; {stage.n_done} of {stage.n_tasks} tasks done, {len(stage.errors)} failed"
+        if stage.remaining_seconds:
+            line += f", about {stage.remaining_seconds:.0f} s of one worker left"
         print(line)
-        for error in stage.failed:
+        for error in stage.errors:
             print(f"  {error}")
     for line in holders:
         print(f"held by {line}")

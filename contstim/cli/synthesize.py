@@ -61,9 +61,9 @@ from contstim.text import pool, read_sentences
 from contstim.text.normalise import normalise_sentence
 
 if TYPE_CHECKING:
-    from contstim.pipeline.stages import StudyPlan
+    from contstim.pipeline.plan import StudyPlan
     from contstim.pipeline.synthesis import SynthesisReport
-    from contstim.pipeline.work import Task
+    from contstim.pipeline.tasks import Task
     from contstim.synthesis.results import Row
 
 # Seconds of work after which --estimate reports.
@@ -158,7 +158,7 @@ def synthesize(
         output table [standard output]
     """
     from contstim.models.training_overlap import training_overlap_notes
-    from contstim.pipeline.options import SynthesisOptions
+    from contstim.pipeline.synthesis_options import SynthesisOptions
 
     if sentence and sentences:
         raise InputError("give sentences or --sentences FILE, not both")
@@ -187,24 +187,26 @@ def synthesize(
             "max_word_share": max_word_share,
         },
     )
-    if share := describe_low_coverage(study.sentences.listed, study.words):
+    if share := describe_low_coverage(study.sentences.listed, study.loaded_vocabulary):
         # Models of word pieces know any word, and would write foreign ones into the sentences.
         print_message(
             f"the vocabulary has {share} different words of the sentences; if they are in another "
             "language, make one of it with 'contstim vocabulary' and give it as --vocabulary",
         )
-    for note in training_overlap_notes((*study.models, *study.further), study.sentences.listed):
+    for note in training_overlap_notes(
+        (*study.models, *study.extra_models), study.sentences.listed
+    ):
         print_message(note)
     reading = [sentences, vocabulary, plan]
     report = _write(study, out, pool, reading, estimate, executor)
-    if report.failed:
-        return _report_failed(report.failed)
-    if report.is_old:
+    if report.failures:
+        return _report_failed(report.failures)
+    if report.is_up_to_date:
         print_message(f"{out}: up to date")
     elif _report_left(report):
         return 0
     else:
-        _report_rows(report, triplets=study.table(SynthesisOptions).makes_triplets)
+        _report_rows(report, triplets=study.get_options(SynthesisOptions).makes_triplets)
     if not report.n_rows:
         print_message("nothing was found; try other sentences, another strategy or lower bounds")
         return 1
@@ -222,14 +224,9 @@ def _plan(
     values: dict[str, object],
 ) -> StudyPlan:
     """Return the study plan of one stage that the options describe."""
-    from contstim.pipeline.options import SynthesisOptions
-    from contstim.pipeline.running import read_study_plan
-    from contstim.pipeline.stages import (
-        SentenceOptions,
-        StudyOptions,
-        StudyPlan,
-        VocabularyOptions,
-    )
+    from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
+    from contstim.pipeline.study import read_study_plan
+    from contstim.pipeline.synthesis_options import SynthesisOptions
     from contstim.synthesis.problem import MIN_READING_SCORE
     from contstim.text.word_options import WordOptions
 
@@ -237,7 +234,7 @@ def _plan(
     if options.pop("readable", False):
         options["readable"] = MIN_READING_SCORE
     base = None if path is None else read_study_plan(Path(path))
-    stage = None if base is None else base.get(SynthesisOptions)
+    stage = None if base is None else base.find_options(SynthesisOptions)
     usual = {} if stage is None else {f.name: getattr(stage, f.name) for f in fields(stage)}
     if {"pairs", "reject", "accept"} & options.keys():  # the command names all models
         usual |= {"pairs": (), "reject": (), "accept": ()}
@@ -266,7 +263,7 @@ def _plan(
         VocabularyOptions(language=words.language) if base is None or chosen else base.vocabulary,
         (synthesis,),
         folder=Path.cwd() if base is None else base.folder,
-        words=chosen,
+        loaded_vocabulary=chosen,
     )
 
 
@@ -289,24 +286,26 @@ def _write(
     with create_executor(where) as executor:
         if out != "-" and not is_stream(Path(out)):
             with explain_interruption():
-                return write_synthesis(study, Path(out), executor, pool=sampled, tried=tried)
+                return write_synthesis(study, Path(out), executor, pool=sampled, time_limit=tried)
         with write_output(out) as file:
             printer = _Printer(file)
-            report = write_synthesis(study, None, executor, printer.show, pool=sampled, tried=tried)
+            report = write_synthesis(
+                study, None, executor, printer.show, pool=sampled, time_limit=tried
+            )
             printer.finish()
             return report
 
 
 def _report_left(report: SynthesisReport) -> bool:
     """Report the expected time of an estimate; return whether any work is left."""
-    if (left := report.left) is None:
+    if (left := report.status) is None:
         return False
     needs = "the time for the others is not known yet"
-    if (seconds := left.seconds_left) is not None:
+    if (seconds := left.remaining_seconds) is not None:
         time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
         needs = f"the others take about {time} with one worker"
     print_message(
-        f"{left.done} of {left.tasks} tasks done; {needs}. The same command without --estimate "
+        f"{left.n_done} of {left.n_tasks} tasks done; {needs}. The same command without --estimate "
         "continues"
     )
     return True
@@ -320,18 +319,21 @@ def _report_rows(report: SynthesisReport, triplets: bool) -> None:
     opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
     kind = "triplets" if triplets else "sentences"
     order = f"; in {opposed} of them the models order the two synthetic sentences oppositely"
-    print_message(f"{report.n_rows} of {report.asked} {kind} were found{order if triplets else ''}")
-    if report.written is not None:
+    print_message(
+        f"{report.n_rows} of {report.n_requested} {kind} were found{order if triplets else ''}"
+    )
+    if report.n_sampled is not None:
         print_message(
-            f"{report.written:,} sentences were sampled, {report.pool:,} satisfy the bounds"
+            f"{report.n_sampled:,} sentences were sampled, {report.n_candidates:,} satisfy the "
+            "bounds"
         )
         for name in report.filter_only:
             print_message(
                 f"{name} does not score prefixes and did not guide the sampling: it only filtered "
                 "the sentences (sample?guide=SPEC names a model that guides in its place)"
             )
-        if report.n_rows < (report.asked or 0):
-            for name, number in report.satisfying.items():
+        if report.n_rows < (report.n_requested or 0):
+            for name, number in report.n_satisfying.items():
                 print_message(
                     f"  {number:,.0f} of these satisfy {name} (median over natural sentences)"
                 )

@@ -1,8 +1,8 @@
-"""Synthetic sentences in one file: a study plan of one stage, whose table has a place of its own.
+"""Synthesis of sentences into one file, without a study plan on disk.
 
-As long as the work lasts, what is finished lies in a run's folder beside the file, ``.FILE.run``;
-the same command again goes on from there. When all is done the file is put in place whole, with
-``FILE.meta.json`` beside it, and the folder is removed.
+Unfinished work is in the folder ``.FILE.run`` beside the file, and the same command continues it.
+When all tasks are done, the file and its provenance, ``FILE.meta.json``, are written, and the
+folder is removed.
 """
 
 from __future__ import annotations
@@ -15,65 +15,61 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contstim.display import displayable
-from contstim.errors import (
-    InfeasibleError,
-    InputError,
-    MissingExtraError,
-    OutputError,
-    truncate,
-)
+from contstim.errors import InfeasibleError, InputError, MissingExtraError, OutputError, truncate
 from contstim.files import LockedError, remove
-from contstim.pipeline import Executor, begun
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.stages.synthesis import FIGURES, SYNTHESIS
-from contstim.pipeline.stages.written import POOL
-from contstim.pipeline.work import RunStore, StageTable, Task
+from contstim.pipeline.engine import Executor, start_run
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import StageStatus
+from contstim.pipeline.stages.synthesis import POOL, RESULT_NOTES, SYNTHESIS
+from contstim.pipeline.store import RunStore, StageTable
+from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.tasks import Task
 from contstim.synthesis.results import Row
-
-if TYPE_CHECKING:
-    from contstim.pipeline.running import StageStatus
 
 
 @displayable
 @dataclass
 class SynthesisReport:
-    """What became of a synthesis.
+    """Report on a synthesis.
 
     Attributes
     ----------
     rows
-        The rows, in the order of the work.
-    asked
-        The maximum number of rows.
-    failed
-        Tasks that failed, each with its error; no file is written then.
-    written, pool, satisfying
-        For a pool, the number of sampled sentences, the number of them that satisfy the bounds for
-        some natural sentence, and by constraint the median number that satisfies it.
-    filter_only
-        Names of the compared models that did not guide the sampling of the pool.
-    is_old
-        Whether the file existed already, made with the same settings; `rows` is empty then.
+        Rows in the order of the natural sentences; empty if `is_up_to_date`.
     n_rows
-        The number of rows.
-    left
-        For an estimate, how much of the work is done and how long the rest will take.
+        Number of rows in the file.
+    n_requested
+        Maximum number of rows.
+    failures
+        Tasks that were given up, with their errors. If there are any, no file is written.
+    n_sampled
+        Number of sampled sentences, for strategies that sample a pool.
+    n_candidates
+        Number of sampled sentences that satisfy the bounds for at least one natural sentence.
+    n_satisfying
+        Median number of candidates that satisfy a constraint, over natural sentences, by
+        constraint.
+    filter_only
+        Names of the compared models that did not guide the sampling.
+    is_up_to_date
+        Whether the file existed and had been made with the same settings.
+    status
+        Progress at the end of the time limit; None if all tasks are done.
     """
 
     rows: list[Row] = field(default_factory=list)
-    asked: int | None = None
-    failed: list[tuple[Task, str]] = field(default_factory=list)
-    written: int | None = None
-    pool: int | None = None
-    satisfying: dict[str, float] = field(default_factory=dict)
-    filter_only: list[str] = field(default_factory=list)
-    is_old: bool = False
     n_rows: int = 0
-    left: StageStatus | None = None
+    n_requested: int | None = None
+    failures: list[tuple[Task, str]] = field(default_factory=list)
+    n_sampled: int | None = None
+    n_candidates: int | None = None
+    n_satisfying: dict[str, float] = field(default_factory=dict)
+    filter_only: list[str] = field(default_factory=list)
+    is_up_to_date: bool = False
+    status: StageStatus | None = None
 
 
 def write_synthesis(
@@ -82,31 +78,32 @@ def write_synthesis(
     executor: Executor,
     show: Callable[[Row], None] = lambda row: None,
     pool: Path | None = None,
-    tried: float | None = None,
+    time_limit: float | None = None,
 ) -> SynthesisReport:
-    """Write synthetic sentences to a file, continuing interrupted work.
+    """Synthesize sentences and write them to a file, or continue interrupted work.
 
     Parameters
     ----------
     plan
-        A study plan with a table ``[synthesis]``.
+        Study plan with the table ``[synthesis]``.
     out
-        The CSV file (UTF-8), written when all rows are complete; None to keep nothing.
+        CSV file for the rows, written when all of them are complete; None for no file.
     executor
-        The executor of the tasks.
+        Executor of the tasks.
     show
-        Called with each row as soon as it and those before are complete.
+        Function that is called with each row, in order, as soon as the row is final.
     pool
-        A CSV file for every sampled sentence with its scores, for strategies that sample a pool.
-    tried
-        Seconds after which to stop, after at least one task; None: not before the end.
+        CSV file for all sampled sentences with their scores, for strategies that sample a pool.
+    time_limit
+        Time in seconds after which no further result is awaited; None for no limit. At least one
+        task is executed.
 
     Raises
     ------
     InputError
-        As `contstim.pipeline.running.run_study`; if a natural sentence has no score under a model;
-        if `pool` is given and the strategy samples none; if a file exists and was made with other
-        settings, or was changed.
+        For the reasons of `contstim.pipeline.study.run_study`; if a model cannot score a natural
+        sentence; if the strategy samples no pool but `pool` is given; if a file exists that was
+        made with other settings or has been changed.
     LockedError
         If another process is writing `out`.
     OutputError
@@ -116,78 +113,87 @@ def write_synthesis(
     outputs = [] if table is None else [(SYNTHESIS, table)]
     if pool is not None:
         if not POOL.is_in(plan):
-            strategy = plan.table(SynthesisOptions).strategy
+            strategy = plan.get_options(SynthesisOptions).strategy
             raise InputError(
-                f"pool is for the strategy 'sample', and the strategy is {strategy!r}; leave pool "
-                "out, or use the strategy 'sample'"
+                f"pool needs the strategy 'sample', but the strategy is {strategy!r}; leave out "
+                "pool, or use the strategy 'sample'"
             )
         outputs.append((POOL, StageTable(pool.absolute())))
     report = SynthesisReport()
     with (
         _work_folder(table) as folder,
-        begun(plan, [SYNTHESIS], executor, RunStore(folder), what=str(out)) as (run, engine),
+        start_run(plan, [SYNTHESIS], executor, RunStore(folder), description=str(out)) as started,
     ):
+        run, engine = started
         settings = json.loads(json.dumps(SYNTHESIS.settings(run)))
-        is_old = [_is_there(made, settings) for _, made in outputs]  # refuses any other file
-        if table is not None and all(is_old):
-            with suppress(OSError):  # also what a command left that was killed at its very end
+        are_current = [_is_current(output, settings) for _, output in outputs]
+        if table is not None and all(are_current):
+            # The folder still exists if a command was interrupted while removing it.
+            with suppress(OSError):
                 remove(folder)
-            report.is_old, report.n_rows = True, int((table.notes or {}).get("rows", 0))
+            report.is_up_to_date = True
+            report.n_rows = int((table.notes or {}).get("rows", 0))
             return report
-        syntheses = SYNTHESIS.of(run)
-        for _ in engine.run("score", syntheses.scoring):
-            pass
-        for _, error in engine.failed:
-            raise InputError(error.removeprefix("InputError: "))
-        waiting = deque(syntheses.pieces)
 
-        def show_new() -> None:
-            while waiting and (rows := syntheses.of_piece(*waiting[0])) is not None:
-                waiting.popleft()
+        job = SYNTHESIS.get_job(run)
+        for _ in engine.run("score", job.score_tasks):
+            pass
+        if engine.failures:
+            raise InputError(engine.failures[0][1].removeprefix("InputError: "))
+
+        pending_starts = deque(job.starts)
+
+        def show_new_rows() -> None:
+            while pending_starts:
+                rows = job.find_rows(*pending_starts[0])
+                if rows is None:
+                    return
+                pending_starts.popleft()
                 report.rows.extend(rows)
                 for row in rows:
                     show(row)
 
-        begun_at = time.monotonic()
-        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), SYNTHESIS.expected(run)):
-            show_new()
-            if tried is not None and time.monotonic() - begun_at >= tried:
+        start_time = time.monotonic()
+        min_tasks = SYNTHESIS.count_expected_tasks(run)
+        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), min_tasks):
+            show_new_rows()
+            if time_limit is not None and time.monotonic() - start_time >= time_limit:
                 break
-        show_new()
-        report.failed = engine.failed
-        if tried is not None and run.store.left(SYNTHESIS.tasks(run)):
-            from contstim.pipeline.running import status_of  # few ask what it costs
-
-            report.left = status_of(SYNTHESIS, run)
+        show_new_rows()
+        report.failures = engine.failures
+        if time_limit is not None and run.store.find_missing(SYNTHESIS.tasks(run)):
+            report.status = SYNTHESIS.compute_status(run)
             return report
-        text, notes = SYNTHESIS.make(run)
-        report.asked = notes.get("asked")
-        report.written, report.pool = notes.get("written"), notes.get("pool")
-        report.satisfying = notes.get("satisfying", {})
+
+        text, notes = SYNTHESIS.make_table(run)
+        report.n_rows, report.n_requested = notes["rows"], notes["asked"]
+        report.n_sampled, report.n_candidates = notes.get("written"), notes.get("pool")
+        report.n_satisfying = notes.get("satisfying", {})
         report.filter_only = notes.get("filter_only", [])
-        report.n_rows = notes["rows"]
-        if not engine.failed:
-            for stage, made in outputs[::-1]:  # the table of the syntheses last
-                content = (text, notes) if stage is SYNTHESIS else stage.make(run)
-                made.write(content[0], settings, content[1])
-            if table is not None:
-                remove(folder)
+        if engine.failures:
+            return report
+        # Write the table of the synthesis last, because it shows that the work is finished.
+        for stage, output in reversed(outputs):
+            content = (text, notes) if stage is SYNTHESIS else stage.make_table(run)
+            output.write(content[0], settings, content[1])
+        if table is not None:
+            remove(folder)
     return report
 
 
 @contextmanager
 def _work_folder(table: StageTable | None) -> Iterator[Path]:
-    """Yield the folder for what is finished; nothing stays of work that cannot be done."""
+    """Yield the folder for unfinished work; remove it if the work turns out to be impossible."""
     if table is None:
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
             yield Path(name)
         return
-    out, folder = table.path, table.work
+    out, folder = table.path, table.work_folder
     try:
         if out.is_dir():
             raise OutputError(f"cannot write {out}: it is a folder; give a file name")
-        # What replaces a file has a longer name; better known before the work than after it.
-        table.meta.with_name(f".{table.meta.name}{'.' * 21}").exists()
+        # Check before the work that the longest temporary file name is not too long.
+        table.meta_path.with_name(f".{table.meta_path.name}{'.' * 21}").exists()
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
@@ -197,32 +203,34 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     except LockedError:
         raise
     except (InputError, InfeasibleError, MissingExtraError):
+        # Without results of tasks, there is nothing to continue.
         if not (folder / "tasks").is_dir():
-            remove(folder)  # nothing is in it but scores of sentences that cannot be used so
+            remove(folder)
         raise
 
 
-def _is_there(table: StageTable, settings: dict[str, Any]) -> bool:
-    """Return whether the file was made with these settings; refuse any other file."""
-    out = table.path
+def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
+    """Return whether a table exists that was made with these settings; refuse any other file."""
+    out, notes = table.path, table.notes
     if not out.is_file():
         return False
-    if table.holds(settings):
+    if table.is_current(settings):
         return True
-    before = table.notes
-    if before is None:
+    if notes is None:
         raise InputError(
-            f"{out} exists and has no {table.meta.name} beside it that can be read, so it cannot "
-            "be continued; choose another output, or remove it"
+            f"{out} exists, but {table.meta_path.name} beside it cannot be read, so the work "
+            "cannot be continued; choose another output, or remove the file"
         )
-    for key in sorted({*before, *settings} - {*FIGURES}):
-        if before.get(key) != settings.get(key):
-            then, now = (truncate(json.dumps(of.get(key)), 60) for of in (before, settings))
+    for key in sorted({*notes, *settings} - {*RESULT_NOTES}):
+        if notes.get(key) != settings.get(key):
+            before, now = (
+                truncate(json.dumps(values.get(key)), 60) for values in (notes, settings)
+            )
             raise InputError(
-                f"{out} was made with another {key} ({then}, now {now}); choose "
-                "another output, or remove it"
+                f"{out} was made with another {key} ({before}, now {now}); choose another output, "
+                "or remove the file"
             )
     raise InputError(
-        f"{out} is not as it was written; undo the change, choose another output, or remove the "
-        "file"
+        f"{out} has been changed since it was written; undo the change, choose another output, or "
+        "remove the file"
     )

@@ -1,13 +1,16 @@
-"""The kinds of tasks: scores of some sentences, and one synthesis.
+"""Tasks of a run: score sentences, search a synthetic sentence, sample a batch of sentences.
 
-Chance comes from the task itself, so the same task gives the same result in any order and wherever
-it runs.
+A task is a record of everything that its result depends on, and a digest of the record is its key.
+Random numbers are derived from the task, so its result does not depend on the order of execution
+or on the machine.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -15,217 +18,304 @@ import numpy as np
 from contstim.errors import BudgetError, EngineError, InputError
 from contstim.files import json_digest
 from contstim.models.devices import limit_torch_threads
-from contstim.pipeline.work import ModelRecord, RunStore, Task, Worker
+from contstim.pipeline.model_records import ModelRecord
 from contstim.synthesis import parse_strategy, synthesize
 from contstim.synthesis.problem import ModelContrast, Problem
 from contstim.synthesis.results import Step, Synthesis
 
 if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
+    from contstim.pipeline.store import RunStore
+    from contstim.pipeline.worker import Worker
     from contstim.synthesis.sample import GuidedSampling
     from contstim.synthesis.writer import SentenceForm
 
-#: Sentences that one task scores, and that are committed together.
-BATCH = 256
+#: Maximum number of sentences of a scoring task.
+SCORE_BATCH_SIZE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Task(ABC):
+    """Base class of tasks.
+
+    Attributes
+    ----------
+    kind
+        Name of the kind of task.
+    versions
+        Versions of the packages that results depend on, by package.
+    """
+
+    kind: ClassVar[str]
+    versions: Mapping[str, str]
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The task as JSON values."""
+        return {"task": self.kind, **asdict(self)}
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of the record: 32 hexadecimal digits."""
+        return json_digest(self.record)
+
+    @property
+    @abstractmethod
+    def models(self) -> Sequence[ModelRecord]:
+        """Records of the models that the task loads."""
+
+    @property
+    def model_group(self) -> str:
+        """Specs of the models in sorted order; equal for tasks that load the same models."""
+        return "\n".join(sorted(model.plan_spec for model in self.models))
+
+    @property
+    def shard_key(self) -> str:
+        """Hexadecimal digest that assigns the task to a shard.
+
+        It is equal for tasks that can depend on each other's results.
+        """
+        return self.key
+
+    def is_done(self, store: RunStore) -> bool:
+        """Return whether the store has the result of the task."""
+        return store.has_result(self.key)
+
+    @abstractmethod
+    def execute(self, worker: Worker) -> dict[str, Any] | None:
+        """Return the result as JSON values, or None if the score cache contains it."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTask(Task):
-    """Scores of some sentences under one model, for the score cache."""
+    """Task that scores a batch of sentences under one model and adds them to the score cache.
+
+    Attributes
+    ----------
+    model
+        Record of the model.
+    sentences
+        Sentences of the batch.
+    """
 
     kind: ClassVar[str] = "score"
     model: ModelRecord
     sentences: tuple[str, ...]
 
     @property
-    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
+    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - see Task
         return (self.model,)
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What the scores depend on: their key in the score cache."""
-        return {"model": dict(self.model.description), "versions": dict(self.versions)}
-
     def is_done(self, store: RunStore) -> bool:  # noqa: D102
-        scores = store.scores.read(self.identity)
+        scores = store.score_cache.read(self.model.identity(self.versions))
         return all(sentence in scores for sentence in self.sentences)
 
-    def do(self, worker: Worker) -> None:
-        """Score the batch; where a sentence cannot be scored, keep the others and say which."""
-        scores = worker.store.scores.read(self.identity)
+    def execute(self, worker: Worker) -> None:
+        """Add the scores of the batch to the score cache.
+
+        Raises
+        ------
+        InputError
+            If the model cannot score all sentences. The scores of the others are kept.
+        """
+        cache, identity = worker.store.score_cache, self.model.identity(self.versions)
+        scores = cache.read(identity)
         missing = [sentence for sentence in self.sentences if sentence not in scores]
         if not missing:
             return
-        (model,) = worker.load(self)
-        refused: list[str] = []
+        (model,) = worker.load_models(self)
+        errors: list[str] = []
+        # Score all sentences in one batch, and after an error each one alone.
         batches = [missing]
-        with limit_torch_threads(worker.context.threads):
+        with limit_torch_threads(worker.context.n_threads):
             for batch in batches:
                 try:
-                    worker.store.scores.add(self.identity, batch, model.score_with_counts(batch))
-                except EngineError:  # no sentence is to blame
-                    raise
+                    cache.add(identity, batch, model.score_with_counts(batch))
+                except EngineError:
+                    raise  # The inference engine failed; the sentences are not the cause.
                 except InputError as error:
-                    if len(batch) == 1:
-                        refused.append(f"{batch[0]!r}: {error}")
-                    else:
+                    if len(batch) > 1:
                         batches.extend([sentence] for sentence in batch)
-        if refused:
+                    else:
+                        errors.append(f"{batch[0]!r}: {error}")
+        if errors:
             raise InputError(
-                f"{len(refused)} of {len(self.sentences)} sentences have no score: {refused[0]}"
+                f"{len(errors)} of {len(self.sentences)} sentences have no score: {errors[0]}"
             )
 
     def __str__(self) -> str:
         return (
-            f"score {len(self.sentences)} sentences from {self.sentences[0]!r} on under "
-            f"{self.model.name}"
+            f"score {len(self.sentences)} sentences under {self.model.name}, starting with "
+            f"{self.sentences[0]!r}"
         )
 
 
-def score_tasks(
+def create_score_tasks(
     models: Sequence[ModelRecord], sentences: Sequence[str], versions: Mapping[str, str]
 ) -> list[ScoreTask]:
-    """Return the tasks that score sentences under each model, model by model."""
+    """Return the tasks that score all sentences under each model, in the order of the models.
+
+    Parameters
+    ----------
+    models
+        Records of the models.
+    sentences
+        Sentences to score.
+    versions
+        Versions of the packages that scores depend on, by package.
+    """
     return [
-        ScoreTask(versions, model, tuple(sentences[first : first + BATCH]))
+        ScoreTask(versions, model, tuple(sentences[start : start + SCORE_BATCH_SIZE]))
         for model in models
-        for first in range(0, len(sentences), BATCH)
+        for start in range(0, len(sentences), SCORE_BATCH_SIZE)
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class SynthesisTask(Task):
-    """One synthesis from one start sentence.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ContrastTask(Task):
+    """Base class of tasks that write sentences for a contrast of models.
 
     Attributes
     ----------
     contrast
-        The problem, models by their canonical specs.
-    records
-        Those models, in the order of the contrast's; then others that the strategy uses.
+        Problem that the sentences must solve, with canonical specs of the models.
+    model_records
+        Records of the models, in the order of `contrast.names`.
+    strategy_records
+        Records of further models that the strategy uses.
     vocabulary
-        Digest of the words that may be used.
+        Digest of the vocabulary.
     strategy
-        The strategy, with its options.
-    seed, attempt
-        Of the search.
-    barred
-        Words that the set contains as often as allowed, case-folded.
-    limited
-        Whether frequent words of the set limit further syntheses.
+        Strategy with its options.
     package
-        The package that provides the strategy, with its version.
+        Package that provides the strategy, with its version; empty for the strategies of contstim.
+    seed
+        Random seed.
+    """
+
+    contrast: ModelContrast
+    model_records: tuple[ModelRecord, ...]
+    strategy_records: tuple[ModelRecord, ...]
+    vocabulary: str
+    strategy: str
+    package: str
+    seed: int
+
+    @property
+    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - see Task
+        return self.model_records
+
+    def load_problem(self, worker: Worker) -> Problem:
+        """Return the problem with its models, loaded by the worker."""
+        problem = build_problem(self.contrast, worker.load_models(self))
+        worker.prepare_strategy_models(self.strategy_records)
+        return problem
+
+    def format_contrast(self) -> str:
+        """Return the rejecting and the accepting models as text."""
+        reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
+        return f"rejected by {reject}, accepted by {accept}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SynthesisTask(ContrastTask):
+    """Task that searches one synthetic sentence from one natural sentence.
+
+    Attributes
+    ----------
+    sentence
+        Natural sentence.
+    attempt
+        Number of the attempt, from 0; each attempt uses other random numbers.
+    excluded_words
+        Case-folded words that reached their maximum share of sentences.
+    has_word_limit
+        Whether the share of sentences that contain the same word is limited.
     """
 
     kind: ClassVar[str] = "synthesis"
-    contrast: ModelContrast
-    records: tuple[ModelRecord, ...]
     sentence: str
-    vocabulary: str
-    strategy: str = "edit"
-    seed: int = 0
     attempt: int = 0
-    barred: tuple[str, ...] = ()
-    limited: bool = False
-    package: str = ""
+    excluded_words: tuple[str, ...] = ()
+    has_word_limit: bool = False
 
     @property
-    def models(self) -> Sequence[ModelRecord]:
-        """The models of the contrast."""
-        return self.records[: len(self.contrast.names)]
+    def shard_key(self) -> str:  # noqa: D102
+        if self.has_word_limit:
+            return json_digest([self.model_group])
+        # The number of attempts depends on the contrasts of both directions.
+        return json_digest([self.model_group, self.sentence])
 
-    @property
-    def part(self) -> str:  # noqa: D102
-        # Whether there is another attempt depends on both directions.
-        return json_digest([self.group] if self.limited else [self.group, self.sentence])
-
-    def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
-        problem = problem_with(self.contrast, worker.load(self))
-        worker.expect(self.records[len(self.models) :])
-        with limit_torch_threads(worker.context.threads):
-            result = synthesize(
+    def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
+        problem = self.load_problem(worker)
+        with limit_torch_threads(worker.context.n_threads):
+            synthesis = synthesize(
                 self.sentence,
                 problem=problem,
                 strategy=self.strategy,
                 seed=self.seed,
                 attempt=self.attempt,
-                shared_vocabulary=worker.proposal(self, self.vocabulary, self.barred),
+                shared_vocabulary=worker.get_shared_vocabulary(
+                    self, self.vocabulary, self.excluded_words
+                ),
             )
-        if result.stopped:  # it is no result of the task, which the same command does again
-            raise BudgetError(result.stopped)
-        return asdict(result)
+        if synthesis.stopped:  # The budget ended the search; the next run repeats it.
+            raise BudgetError(synthesis.stopped)
+        return asdict(synthesis)
 
     def __str__(self) -> str:
-        reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
-        return f"synthesize from {self.sentence!r}, rejected by {reject}, accepted by {accept}"
+        return f"synthesize from {self.sentence!r}, {self.format_contrast()}"
 
 
-@dataclass(frozen=True, eq=False)
-class WriteTask(Task):
-    """One batch of sentences, written after one prompt.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampleTask(ContrastTask):
+    """Task that samples a batch of sentences from a language model.
 
     Attributes
     ----------
-    contrast
-        The problem, models by their canonical specs.
-    records
-        Those models, in the order of the contrast's.
-    others
-        Further models that the strategy uses.
     form
-        The form of the sentences.
+        Form of the sentences: lengths and final punctuation.
     natural
-        The sentences that prompts are drawn from.
-    vocabulary
-        Digest of the words that may be used.
-    strategy
-        The strategy, which is pooled, with its options.
-    seed, batch
-        The same seed and batch give the same sentences.
-    package
-        The package that provides the strategy, with its version.
+        Natural sentences that prompts are drawn from.
+    batch
+        Number of the batch, from 0; each batch uses other random numbers.
     """
 
-    kind: ClassVar[str] = "write"
-    contrast: ModelContrast
-    records: tuple[ModelRecord, ...]
-    others: tuple[ModelRecord, ...]
+    kind: ClassVar[str] = "sample"
     form: SentenceForm
     natural: tuple[str, ...]
-    vocabulary: str
-    strategy: str
-    seed: int = 0
-    batch: int = 0
-    package: str = ""
+    batch: int
 
-    @property
-    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - as Task
-        return self.records
-
-    def do(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
-        models = worker.load(self)
-        worker.expect(self.others)
+    def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
+        problem = self.load_problem(worker)
         strategy = cast("GuidedSampling", parse_strategy(self.strategy))
-        proposal = worker.proposal(self, self.vocabulary)
-        chance = int(json_digest([self.contrast.reject, self.contrast.accept])[:16], 16)
-        rng = np.random.default_rng([self.seed, self.batch, chance])
-        with limit_torch_threads(worker.context.threads):
-            problem = problem_with(self.contrast, models)
-            batch = strategy.sample_batch(problem, proposal, self.form, self.natural, rng)
-        resolution = {model.name: model.batch_tolerance for model in models}
+        vocabulary = worker.get_shared_vocabulary(self, self.vocabulary)
+        contrast_seed = int(json_digest([self.contrast.reject, self.contrast.accept])[:16], 16)
+        rng = np.random.default_rng([self.seed, self.batch, contrast_seed])
+        with limit_torch_threads(worker.context.n_threads):
+            batch = strategy.sample_batch(problem, vocabulary, self.form, self.natural, rng)
         return {
             "drafts": [asdict(draft) for draft in batch.drafts],
-            "resolution": resolution,
+            "batch_tolerance": {
+                model.name: model.batch_tolerance for model in problem.bound_models
+            },
             "filter_only": list(batch.filter_only),
         }
 
     def __str__(self) -> str:
-        reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
-        return f"write batch {self.batch}, rejected by {reject}, accepted by {accept}"
+        return f"sample batch {self.batch}, {self.format_contrast()}"
 
 
-def problem_with(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Problem:
-    """Return the problem of a contrast, given its models."""
+def build_problem(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Problem:
+    """Return the problem that a contrast describes.
+
+    Parameters
+    ----------
+    contrast
+        Contrast with canonical specs of the models.
+    models
+        All models of the contrast.
+    """
     by_name = {model.name: model for model in models}
     return Problem(
         tuple(by_name[name] for name in contrast.reject),
@@ -238,12 +328,11 @@ def problem_with(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Pr
     )
 
 
-def synthesis_from(record: Mapping[str, Any]) -> Synthesis:
-    """Return the synthesis whose JSON form is the result of a `SynthesisTask`."""
-    values = {**_tuples(record), "steps": tuple(Step(**_tuples(s)) for s in record["steps"])}
-    return Synthesis(**values)
+def parse_synthesis(result: Mapping[str, Any]) -> Synthesis:
+    """Return the synthesis that the JSON result of a `SynthesisTask` describes."""
 
+    def restore_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
 
-def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values, JSON lists as tuples again."""
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    steps = tuple(Step(**restore_tuples(step)) for step in result["steps"])
+    return Synthesis(**{**restore_tuples(result), "steps": steps})

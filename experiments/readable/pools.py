@@ -20,7 +20,7 @@ import torch
 
 from contstim import load_model, pool
 from contstim.files import write_atomically
-from contstim.pipeline.tasks import problem_with
+from contstim.pipeline.tasks import build_problem
 from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
@@ -50,7 +50,7 @@ def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) 
         for side, contrast in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"
             if not file.is_file():
-                problem = problem_with(contrast, models)
+                problem = build_problem(contrast, models)
                 rng = np.random.default_rng([seed, number, side])
                 began = time.process_time()
                 drafts = how.sample_batch(problem, proposal, form, natural, rng).drafts

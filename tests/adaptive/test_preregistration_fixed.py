@@ -106,8 +106,8 @@ def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
     for stated in (
         "# three\n",
         "3 models are compared: contstim:unigram, contstim:bigram, contstim:trigram.",
-        "contstim's own pool, of 6-9 words, the first 200 of them",
-        "4 pairs are chosen for each two of the models, 12 in all",
+        "the bundled pool of contstim, with 6-9 words, the first 200 of them",
+        "4 pairs of natural sentences are selected for each pair of models, 12 in all",
         "The design has 6 assignments in 2 groups, each of 9 trials: 6 of the condition "
         "'natural_controversial', 1 of the condition 'random_natural', 2 of the condition 'catch'.",
         "(seed 5)",

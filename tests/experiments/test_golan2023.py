@@ -9,7 +9,7 @@ from pathlib import Path
 from contstim.models import ModelSpec
 from contstim.models.hf.options import CAUSAL_OPTIONS, MASKED_OPTIONS, CausalOptions, MaskedOptions
 from contstim.models.registry import bundled_models
-from contstim.pipeline.running import read_study_plan
+from contstim.pipeline.study import read_study_plan
 
 PLAN = Path(__file__).parents[2] / "experiments" / "golan2023" / "hub.toml"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import Run, Stage
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.selection import load_log_probs
 from contstim.settings import PositiveInt, settings
 from contstim.text_files import format_csv_rows
 
@@ -25,15 +28,15 @@ class _Extremes(Stage):
     key = "extremes"
     options = ExtremesOptions
 
-    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+    def requires(self, plan: StudyPlan) -> Collection[Stage]:
         return (SCORE,)
 
     def inputs(self, run: Run) -> Any:
-        return run.table(SCORE).sha256
+        return run.get_table(SCORE).sha256
 
-    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        number = run.plan.table(ExtremesOptions).number
-        best = {model: values.nlargest(number) for model, values in run.log_probs().items()}
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        number = run.plan.get_options(ExtremesOptions).number
+        best = {model: values.nlargest(number) for model, values in load_log_probs(run).items()}
         rows = [(m, *pair) for m, values in best.items() for pair in values.items()]
         return format_csv_rows(["model", "sentence", "log_prob"], rows), {"number": number}
 

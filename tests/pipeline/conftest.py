@@ -9,8 +9,8 @@ from small import make_study
 from toy_words import table_family
 
 from contstim.models.registry import FAMILIES
-from contstim.pipeline.running import read_study_plan
-from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.study import read_study_plan
 
 __all__ = ["table_family"]
 

@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from contstim import Vocabulary, pool
-from contstim.pipeline import InProcess, TaskResults
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import Run, SentenceOptions, StudyOptions, StudyPlan
+from contstim.pipeline.engine import SequentialExecutor, TaskOutcomes
+from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan
+from contstim.pipeline.stages import Run
 from contstim.pipeline.stages.synthesis import SYNTHESIS
-from contstim.pipeline.work import RunContext, RunStore, Task
+from contstim.pipeline.store import RunStore
+from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.worker import RunContext
 from contstim.training.ngram import train_ngram
 
 TABLES = ("scores.csv", "natural_pairs.csv", "synthesized.csv", "triplets.csv", "trials.csv")
@@ -57,21 +60,21 @@ conditions = ["natural_controversial", "synthetic_vs_synthetic"]
 """
 
 
-class Counting(InProcess):
+class Counting(SequentialExecutor):
     """Counts the tasks it is given; stops as by Ctrl-C when so many are done."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         super().__init__()
-        self.given: list[Task] = []
-        self.done = 0
+        self.submitted: list[Task] = []
+        self.n_done = 0
         self.stop_after = stop_after
 
-    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
-        self.given.extend(tasks)
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
+        self.submitted.extend(tasks)
         for result in super().run(context, tasks):
-            self.done += 1
+            self.n_done += 1
             yield result
-            if self.done == self.stop_after:
+            if self.n_done == self.stop_after:
                 raise KeyboardInterrupt
 
 
@@ -110,7 +113,7 @@ def one_stage(
         StudyOptions("synthesis", seed),
         SentenceOptions(listed=tuple(sentences)),
         stages=(SynthesisOptions(**options),),
-        words=words,
+        loaded_vocabulary=words,
     )
 
 
@@ -133,11 +136,11 @@ def tables(out: Path) -> dict[str, bytes]:
 
 def begin(plan: StudyPlan) -> Run:
     """Return a run of a study of which nothing is done."""
-    return Run.of(plan, RunStore(plan.out), InProcess().describe)
+    return Run.from_plan(plan, RunStore(plan.out), SequentialExecutor().describe_models)
 
 
 def marked(study: StudyPlan, name: str) -> str:
     """Name the first start of the last pair in a file that the faulty model reads."""
-    sentence = [*SYNTHESIS.of(begin(study)).starts.values()][-1][0]
+    sentence = [*SYNTHESIS.get_job(begin(study)).starts_by_goal.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

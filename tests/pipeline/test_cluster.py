@@ -1,6 +1,6 @@
 """Dask: the same tables, also when a worker is killed.
 
-Tests `contstim.pipeline.executors`.
+Tests `contstim.pipeline.dask_executor`.
 """
 
 import os
@@ -17,11 +17,12 @@ import pytest
 from small import make_study, marked, run_alone, tables
 
 from contstim.errors import InputError
-from contstim.pipeline import InProcess, TaskResults
-from contstim.pipeline.executors import DaskWorkers, executor_called
-from contstim.pipeline.running import read_study_plan, run_study
-from contstim.pipeline.stages import StudyPlan
-from contstim.pipeline.work import RunContext, Task, TaskResult
+from contstim.pipeline.dask_executor import DaskExecutor, create_executor
+from contstim.pipeline.engine import SequentialExecutor, TaskOutcomes
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.study import read_study_plan, run_study
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.worker import RunContext, TaskOutcome
 
 
 def test_workers_see_one_thread_and_their_own_gpu(
@@ -29,7 +30,7 @@ def test_workers_see_one_thread_and_their_own_gpu(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    with executor_called("local:3") as executor:
+    with create_executor("local:3") as executor:
         seen = executor.client.run(_seen_environment)
     assert sorted(seen.values()) == [("1", "2"), ("1", "2"), ("1", "5")]
     assert os.environ["OMP_NUM_THREADS"] == "7"
@@ -44,10 +45,10 @@ def _seen_environment() -> tuple[str | None, ...]:
 
 def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
 
-    class Killing(DaskWorkers):
+    class Killing(DaskExecutor):
         killed = 0
 
-        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
             for number, result in enumerate(super().run(context, tasks)):
                 if tasks[0].kind == "synthesis" and number == 4:
                     victim = min(self.client.run(os.getpid).values())
@@ -56,9 +57,9 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
                 yield result
 
     study = read_study_plan(make_study(tmp_path))
-    run_study(study, InProcess(), out=tmp_path / "whole")
+    run_study(study, SequentialExecutor(), out=tmp_path / "whole")
     with Killing("local", 2) as executor:
-        assert run_study(study, executor, out=tmp_path / "dask").complete
+        assert run_study(study, executor, out=tmp_path / "dask").is_complete
         assert executor.killed == 1
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
 
@@ -66,7 +67,7 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
 def test_a_worker_that_is_long_in_coming_back_stays() -> None:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
-        DaskWorkers("local", 1) as executor,
+        DaskExecutor("local", 1) as executor,
     ):
         (pid,) = executor.client.run(os.getpid).values()
         executor.client.run_on_scheduler(_kill_soon, pid)
@@ -94,10 +95,10 @@ def test_a_result_that_is_lost_before_it_is_fetched(
             # The worker dies when the first result is there, and another one when it is made anew.
             lost = self.submitted == 1
 
-            def result() -> TaskResult:
+            def result() -> TaskOutcome:
                 if lost:
                     raise distributed.KilledWorker(key, None, 0)
-                return TaskResult("ab")
+                return TaskOutcome("ab")
 
             ended = {"exception": lambda: None, "cancelled": lambda: False, "result": result}
             return SimpleNamespace(key=key, status="finished", **ended)
@@ -109,20 +110,20 @@ def test_a_result_that_is_lost_before_it_is_fetched(
         add = list[Any].append
 
     monkeypatch.setattr(
-        "contstim.pipeline.executors.as_completed", lambda futures, loop: Completed(futures)
+        "contstim.pipeline.dask_executor.as_completed", lambda futures, loop: Completed(futures)
     )
-    executor = DaskWorkers("local", 1)
+    executor = DaskExecutor("local", 1)
     executor.client = Client()
     task: Any = SimpleNamespace(key="ab")
     context = RunContext(tmp_path, tmp_path, tmp_path)
-    assert [*executor.run(context, [task])] == [TaskResult("ab")]
+    assert [*executor.run(context, [task])] == [TaskOutcome("ab")]
     assert executor.client.submitted == 2
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contstim.pipeline.executors._SECONDS_TO_CONNECT", 0.2)
+    monkeypatch.setattr("contstim.pipeline.dask_executor._CONNECTION_TIMEOUT", 0.2)
     with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
-        executor_called("dask:tcp://127.0.0.1:9").__enter__()
+        create_executor("dask:tcp://127.0.0.1:9").__enter__()
 
 
 def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
@@ -131,7 +132,9 @@ def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
     ended = run_alone(str(faulty.folder / "study.toml"), "--executor", "local:2")
     assert ended.returncode == 1, ended.stderr
     assert ended.stderr.count("failed: synthesize from") == 2
-    assert ended.stderr.count("its worker process died each of the 3 times that it was begun") == 2
+    assert (
+        ended.stderr.count("the worker process died each of the 3 times it started the task") == 2
+    )
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6
     assert (faulty.out / "trials.csv").exists()
 

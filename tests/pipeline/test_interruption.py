@@ -77,7 +77,7 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGSTOP)
     second = run_alone(file)
     assert second.returncode == 2
-    assert f"the run is held by process {process.pid} on " in second.stderr
+    assert f"is held by process {process.pid} on " in second.stderr
     assert second.stderr.count("\n") == 1
     os.kill(process.pid, signal.SIGCONT)
     # What a cluster sends before the time is up ends it as Ctrl-C does.

@@ -10,12 +10,14 @@ from contstim import load_model, synthesize_triplets
 from contstim.errors import InputError
 from contstim.models.registry import FAMILIES, register_family
 from contstim.models.toy import RandomBigramModel
-from contstim.pipeline import InProcess
-from contstim.pipeline.stages import Run, StudyPlan
+from contstim.pipeline.engine import SequentialExecutor
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import Run
 from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.store import RunStore
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import SynthesisTask
-from contstim.pipeline.work import RunStore, Worker
+from contstim.pipeline.worker import Worker
 from contstim.synthesis.results import Triplet
 from contstim.text import WordList
 from contstim.text.diversity import folded_words
@@ -43,8 +45,8 @@ def plan(max_word_share: float) -> StudyPlan:
 
 
 def written(max_word_share: float, out: Path | None = None) -> list[Triplet]:
-    report = write_synthesis(plan(max_word_share), out, InProcess())
-    assert not report.failed
+    report = write_synthesis(plan(max_word_share), out, SequentialExecutor())
+    assert not report.failures
     return [row for row in report.rows if isinstance(row, Triplet)]
 
 
@@ -84,18 +86,18 @@ def test_python_writes_what_the_command_does() -> None:
 def test_a_search_that_fails_does_not_keep_others_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = SynthesisTask.do
+    before = SynthesisTask.execute
 
     def broken(task: SynthesisTask, worker: Worker) -> dict[str, object]:
         if task.sentence == SENTENCES[1]:
             raise InputError("no")
         return before(task, worker)
 
-    monkeypatch.setattr(SynthesisTask, "do", broken)
+    monkeypatch.setattr(SynthesisTask, "execute", broken)
     out = tmp_path / "out.csv"
-    failed = write_synthesis(plan(0.1), out, InProcess()).failed
+    failed = write_synthesis(plan(0.1), out, SequentialExecutor()).failures
     assert {task.sentence for task, _ in failed} == {SENTENCES[1]}
-    monkeypatch.setattr(SynthesisTask, "do", before)
+    monkeypatch.setattr(SynthesisTask, "execute", before)
     assert written(0.1, out) == written(0.1)
 
 
@@ -103,12 +105,12 @@ def test_a_shard_has_all_syntheses_of_a_pair(tmp_path: Path) -> None:
     parts = {}
     for limited in (True, False):
         study = plan(0.1 if limited else 1.0)
-        run = Run.of(study, RunStore(tmp_path), InProcess().describe)
-        syntheses = SYNTHESIS.of(run)
-        (goal,) = syntheses.starts
+        run = Run.from_plan(study, RunStore(tmp_path), SequentialExecutor().describe_models)
+        syntheses = SYNTHESIS.get_job(run)
+        (goal,) = syntheses.starts_by_goal
         parts[limited] = {
-            syntheses.task(contrast, sentence).part
-            for contrast in syntheses.options.contrasts(goal)
+            syntheses.create_task(contrast, sentence).shard_key
+            for contrast in syntheses.options.build_contrasts(goal)
             for sentence in SENTENCES
         }
     assert len(parts[True]) == 1

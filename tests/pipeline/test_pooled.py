@@ -1,7 +1,6 @@
-"""A pool that many natural sentences share: written once, the same however often it is stopped.
+"""Synthesis by strategies that sample one pool of sentences.
 
-Tests `contstim.pipeline.pooled`, `contstim.pipeline.syntheses` and
-`contstim.pipeline.stages.written`.
+Tests `contstim.pipeline.pooled_job`.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from small import Counting, one_stage
 from contstim import load_model, pool
 from contstim.cli.synthesize import _report_rows
 from contstim.models.base import SentenceModel
-from contstim.pipeline import InProcess
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.engine import SequentialExecutor
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.store import RunStore
 from contstim.pipeline.synthesis import write_synthesis
-from contstim.pipeline.tasks import ScoreTask, WriteTask
-from contstim.pipeline.work import RunStore, Worker
+from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.tasks import SampleTask, ScoreTask
+from contstim.pipeline.worker import Worker
 from contstim.selection.scores import read_scores
 from contstim.text.diversity import folded_words
 from contstim.text.vocabulary import bundled_vocabulary
@@ -43,15 +43,15 @@ def plan() -> StudyPlan:
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0&n_samples=64"
     )
-    return whole.changed(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
+    return whole.replace_options(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
 
 
 def test_triplets_keep_constraints_afresh_and_share_no_sentence(
     plan: StudyPlan, tmp_path: Path
 ) -> None:
     out = tmp_path / "triplets.csv"
-    report = write_synthesis(plan, out, InProcess())
-    assert not report.failed
+    report = write_synthesis(plan, out, SequentialExecutor())
+    assert not report.failures
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert rows
     one, two, gpt = map(load_model, (*MODELS, "contstim:gpt"))
@@ -70,7 +70,7 @@ def test_triplets_keep_constraints_afresh_and_share_no_sentence(
         assert {7 <= n <= 9 for n in lengths} == {True}
         assert float(row["synthetic_1_lp_2"]) == pytest.approx(second[1], abs=1e-6)
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
-    assert notes["pool"] == report.pool
+    assert notes["pool"] == report.n_candidates
     assert set(notes["satisfying"]) == {
         BOUND,
         *(f"{m}>=natural" for m in MODELS),
@@ -81,27 +81,27 @@ def test_triplets_keep_constraints_afresh_and_share_no_sentence(
 def test_stopped_and_gone_on_with_gives_the_same(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_synthesis(plan, tmp_path / "whole.csv", InProcess())
+    write_synthesis(plan, tmp_path / "whole.csv", SequentialExecutor())
     done = 0
-    real = WriteTask.do
+    real = SampleTask.execute
 
-    def stop(task: WriteTask, worker: Worker) -> dict[str, object]:
+    def stop(task: SampleTask, worker: Worker) -> dict[str, object]:
         nonlocal done
         done += 1
         if done == 3:
             raise KeyboardInterrupt
         return real(task, worker)
 
-    monkeypatch.setattr(WriteTask, "do", stop)
+    monkeypatch.setattr(SampleTask, "execute", stop)
     with pytest.raises(KeyboardInterrupt):
-        write_synthesis(plan, tmp_path / "stopped.csv", InProcess())
+        write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
     assert not (tmp_path / "stopped.csv").exists()
-    write_synthesis(plan, tmp_path / "stopped.csv", InProcess())
+    write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
     # Of the four batches the two that were finished are not written again.
     assert done == 5
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     executor = Counting()
-    assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_old
+    assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
 
 
 def test_models_that_only_filter_are_reported(
@@ -109,10 +109,10 @@ def test_models_that_only_filter_are_reported(
 ) -> None:
     models = (MODELS[0], f"{MODELS[1]}?reduction=mean")
     whole = one_stage(STARTS[:1], bundled_vocabulary(), models, seed=2)
-    plan = whole.changed(
+    plan = whole.replace_options(
         SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&n_samples=16"
     )
-    report = write_synthesis(plan, tmp_path / "triplets.csv", InProcess())
+    report = write_synthesis(plan, tmp_path / "triplets.csv", SequentialExecutor())
     _report_rows(report, triplets=True)
     assert f"{models[1]} does not score prefixes" in capsys.readouterr().err
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
@@ -120,15 +120,15 @@ def test_models_that_only_filter_are_reported(
 
 
 def test_another_seed_writes_another_pool(plan: StudyPlan) -> None:
-    first = write_synthesis(plan, None, InProcess()).rows
+    first = write_synthesis(plan, None, SequentialExecutor()).rows
     other = replace(plan, study=replace(plan.study, seed=9))
-    assert write_synthesis(other, None, InProcess()).rows != first
+    assert write_synthesis(other, None, SequentialExecutor()).rows != first
 
 
 def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_path: Path) -> None:
     out = tmp_path / "pool.csv"
-    report = write_synthesis(plan, None, InProcess(), pool=out)
-    assert not report.failed
+    report = write_synthesis(plan, None, SequentialExecutor(), pool=out)
+    assert not report.failures
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert {row["source"] for row in rows} == {"natural", "written"}
     assert {row["sentence"] for row in rows if row["source"] == "natural"} == set(STARTS)
@@ -136,8 +136,8 @@ def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_pa
         of_model = [row for row in rows if row["model"] == spec]
         scores = load_model(spec).score([row["sentence"] for row in of_model])
         assert scores == pytest.approx([float(row["log_prob"]) for row in of_model], abs=1e-6)
-        assert len(of_model) == report.pool + len(STARTS)
-    assert read_scores(out).shape == (report.pool + len(STARTS), 2)
+        assert len(of_model) == report.n_candidates + len(STARTS)
+    assert read_scores(out).shape == (report.n_candidates + len(STARTS), 2)
 
 
 def test_models_score_only_what_satisfies_earlier_bounds(
@@ -145,20 +145,20 @@ def test_models_score_only_what_satisfies_earlier_bounds(
 ) -> None:
     # The second bound is relative: sentences that satisfy it for no natural one are left out.
     second = "contstim:rnn>=natural"
-    bounded = plan.changed(SynthesisOptions, min_scores=("contstim:gpt>=-44", second))
+    bounded = plan.replace_options(SynthesisOptions, min_scores=("contstim:gpt>=-44", second))
     asked: dict[str, set[str]] = {}
-    real = ScoreTask.do
+    real = ScoreTask.execute
 
     def do(task: ScoreTask, worker: Worker) -> None:
         asked.setdefault(task.model.name, set()).update(task.sentences)
         real(task, worker)
 
-    monkeypatch.setattr(ScoreTask, "do", do)
+    monkeypatch.setattr(ScoreTask, "execute", do)
     out = tmp_path / "pool.csv"
-    report = write_synthesis(bounded, None, InProcess(), pool=out)
+    report = write_synthesis(bounded, None, SequentialExecutor(), pool=out)
     gpt, rnn = load_model("contstim:gpt"), load_model("contstim:rnn")
     written = asked[gpt.name] - {*STARTS}
-    assert len(written) == report.written
+    assert len(written) == report.n_sampled
 
     def score(model: SentenceModel, texts: list[str]) -> dict[str, float]:
         return dict(zip(texts, model.score(texts).tolist(), strict=True))
@@ -171,7 +171,7 @@ def test_models_score_only_what_satisfies_earlier_bounds(
     assert 0 < len(left) < len(first)
     for spec in MODELS:
         assert asked[load_model(spec).name] - {*STARTS} == left
-    assert len(left) == report.pool
+    assert len(left) == report.n_candidates
     assert set(read_scores(out).index) == {*left, *STARTS}
 
 
@@ -179,19 +179,22 @@ def test_what_it_costs_is_said_after_a_task(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried, out = tmp_path / "tried.csv", tmp_path / "out.csv"
-    monkeypatch.setattr(RunStore, "seconds", lambda self, tasks: [10.0 for _ in tasks])
-    left = write_synthesis(plan, tried, InProcess(), tried=0.0).left
+    monkeypatch.setattr(RunStore, "read_durations", lambda self, tasks: [10.0 for _ in tasks])
+    left = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0).status
     assert left is not None
     assert not tried.exists()
-    assert (left.done, left.tasks) == (1, 4)  # 64 sentences are begun, 32 at a time, a side each
-    assert left.seconds_left is not None
+    assert (left.n_done, left.n_tasks) == (
+        1,
+        4,
+    )  # 64 sentences are begun, 32 at a time, a side each
+    assert left.remaining_seconds is not None
     # Four natural sentences took each of three models ten seconds; what a batch wrote are some
     # dozens, and four batches are as many each.
-    drafts = (left.seconds_left - 3 * 10) / 3 / (10 / len(STARTS)) / 4
+    drafts = (left.remaining_seconds - 3 * 10) / 3 / (10 / len(STARTS)) / 4
     assert drafts == pytest.approx(round(drafts))
     monkeypatch.undo()
-    assert write_synthesis(plan, tried, InProcess()).left is None
-    write_synthesis(plan, out, InProcess())
+    assert write_synthesis(plan, tried, SequentialExecutor()).status is None
+    write_synthesis(plan, out, SequentialExecutor())
     assert tried.read_bytes() == out.read_bytes()
-    batch = write_synthesis(plan, tried, InProcess(), tried=0.0)
-    assert batch.is_old
+    batch = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0)
+    assert batch.is_up_to_date

@@ -1,8 +1,9 @@
-"""Runs: the same tables whatever spreads the work; what is repeated, and what is not.
+"""Runs of study plans: tables, interruption, shards and failed tasks.
 
-Tests `contstim.pipeline`, `contstim.pipeline.stages`, `contstim.pipeline.stages.design`,
-`contstim.pipeline.stages.natural`, `contstim.pipeline.stages.set` and
-`contstim.pipeline.stages.triplets`.
+Tests `contstim.pipeline.engine`, `contstim.pipeline.study`, `contstim.pipeline.stages`,
+`contstim.pipeline.stages.score`, `contstim.pipeline.stages.selection`,
+`contstim.pipeline.stages.natural`, `contstim.pipeline.stages.set`,
+`contstim.pipeline.stages.triplets` and `contstim.pipeline.stages.design`.
 """
 
 import csv
@@ -21,16 +22,17 @@ from contstim.cli import main
 from contstim.design import check_design
 from contstim.errors import InfeasibleError, InputError, OutputError
 from contstim.files import LockedError
-from contstim.pipeline import InProcess, TaskResults, _alone
-from contstim.pipeline.options import Goal, SynthesisOptions
-from contstim.pipeline.running import read_study_plan, run_study
-from contstim.pipeline.stages import StudyOptions, StudyPlan
+from contstim.pipeline.engine import SequentialExecutor, TaskOutcomes, lock_run
+from contstim.pipeline.plan import StudyOptions, StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.set import SetOptions
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
-from contstim.pipeline.work import RunContext, Task
+from contstim.pipeline.study import read_study_plan, run_study
+from contstim.pipeline.synthesis_options import Goal, SynthesisOptions
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.worker import RunContext
 from contstim.selection import ResponseModel
 from contstim.synthesis.results import Synthesis
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
@@ -46,10 +48,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> StudyPlan:
 def whole(study: StudyPlan) -> Path:
     """The folder of an uninterrupted run in process."""
     out = study.folder / "whole"
-    report = run_study(study, InProcess(), out=out)
-    assert report.complete
-    assert [path.name for path in report.made] == sorted(
-        (path.name for path in report.made), key=[*_names(out)].index
+    report = run_study(study, SequentialExecutor(), out=out)
+    assert report.is_complete
+    assert [path.name for path in report.written_tables] == sorted(
+        (path.name for path in report.written_tables), key=[*_names(out)].index
     )
     return out
 
@@ -114,7 +116,7 @@ def test_the_word_search_is_the_one_asked_for(
         return synthesize(*args, **options)
 
     monkeypatch.setattr("contstim.pipeline.tasks.synthesize", spy)
-    run_study(read_study_plan(file), InProcess(), out=tmp_path / "out", stage="synthesis")
+    run_study(read_study_plan(file), SequentialExecutor(), out=tmp_path / "out", stage="synthesis")
     assert asked
     assert set(asked) == {"edit?inputs=77"}
 
@@ -123,8 +125,8 @@ def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
     run = begin(study)
 
     def starts(plan: StudyPlan, **values: Any) -> dict[Goal, list[str]]:
-        changed = plan.changed(SynthesisOptions, **values)
-        return dict(SYNTHESIS.of(replace(run, plan=changed)).starts)
+        changed = plan.replace_options(SynthesisOptions, **values)
+        return dict(SYNTHESIS.get_job(replace(run, plan=changed)).starts_by_goal)
 
     partitioned = [s for own in starts(study).values() for s in own]
     assert len(partitioned) == len(set(partitioned)) == 12
@@ -146,9 +148,9 @@ def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
 def test_nothing_is_done_twice(study: StudyPlan, whole: Path) -> None:
     executor = Counting()
     report = run_study(study, executor, out=whole)
-    assert executor.given == []
-    assert report.made == []
-    assert len(report.kept) == 5
+    assert executor.submitted == []
+    assert report.written_tables == []
+    assert len(report.current_tables) == 5
 
 
 def test_an_interrupted_run_goes_on(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
@@ -156,10 +158,10 @@ def test_an_interrupted_run_goes_on(study: StudyPlan, whole: Path, tmp_path: Pat
         first = Counting(stop_after)
         with pytest.raises(KeyboardInterrupt):
             run_study(study, first, out=tmp_path)
-        assert len(first.given) == expected
+        assert len(first.submitted) == expected
     second = Counting()
     run_study(study, second, out=tmp_path)
-    assert len(second.given) == 24 - 6
+    assert len(second.submitted) == 24 - 6
     assert tables(tmp_path) == tables(whole)
 
 
@@ -168,21 +170,26 @@ def test_shards_make_up_the_run(study: StudyPlan, whole: Path, tmp_path: Path) -
     for number in (3, 1, 2):
         executor = Counting()
         report = run_study(study, executor, out=tmp_path, shard=(number, 3))
-        counts.append(len(executor.given))
-        assert report.made == []
+        counts.append(len(executor.submitted))
+        assert report.written_tables == []
     assert sum(counts) == 27
     assert min(counts) > 0
     merging = Counting()
     run_study(study, merging, out=tmp_path)
-    assert merging.given == []
+    assert merging.submitted == []
     assert tables(tmp_path) == tables(whole)
     with pytest.raises(InputError, match="no shard 4 of 3"):
-        run_study(study, InProcess(), out=tmp_path, shard=(4, 3))
+        run_study(study, SequentialExecutor(), out=tmp_path, shard=(4, 3))
 
 
 def test_a_stage_runs_with_what_it_rests_on(study: StudyPlan, tmp_path: Path) -> None:
     def names(stage: str) -> list[str]:
-        return [p.name for p in run_study(study, InProcess(), out=tmp_path, stage=stage).made]
+        return [
+            p.name
+            for p in run_study(
+                study, SequentialExecutor(), out=tmp_path, stage=stage
+            ).written_tables
+        ]
 
     assert names("natural") == ["scores.csv", "natural_pairs.csv"]
     assert names("triplets") == ["synthesized.csv", "triplets.csv"]
@@ -195,12 +202,12 @@ def test_constraints_of_a_plan_are_kept(study: StudyPlan, tmp_path: Path) -> Non
     sentences = (study.folder / "natural.txt").read_text("utf-8").splitlines()
     topics = pd.DataFrame({"sentence": sentences, "topic": [i // 2 for i in range(40)]})
     topics.to_csv(study.folder / "topics.csv", index=False)
-    kept = study.changed(
+    kept = study.replace_options(
         NaturalOptions, per_pair=2, constraints=("at-most:topic:1",), features="topics.csv"
     )
 
     def select() -> pd.DataFrame:
-        run_study(kept, InProcess(), out=tmp_path, stage="natural")
+        run_study(kept, SequentialExecutor(), out=tmp_path, stage="natural")
         return pd.read_csv(tmp_path / "natural_pairs.csv")
 
     pairs = select()
@@ -215,14 +222,14 @@ def test_constraints_of_a_plan_are_kept(study: StudyPlan, tmp_path: Path) -> Non
 
 
 def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
-    run_study(study, InProcess(), out=tmp_path)
+    run_study(study, SequentialExecutor(), out=tmp_path)
 
     def again(changed: StudyPlan) -> tuple[int, list[str]]:
         executor = Counting()
         report = run_study(changed, executor, out=tmp_path)
-        return len(executor.given), [path.name for path in report.made]
+        return len(executor.submitted), [path.name for path in report.written_tables]
 
-    by_rank = study.changed(TripletOptions, objective="worst-rank")
+    by_rank = study.replace_options(TripletOptions, objective="worst-rank")
     made = again(by_rank)
     assert made[0] == 0
     assert made[1][0] == "triplets.csv"
@@ -233,7 +240,7 @@ def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path
     path = tmp_path / "natural_pairs.csv"
     path.write_bytes(path.read_bytes()[:-30])
     assert again(study) == (0, ["natural_pairs.csv"])
-    fewer = study.changed(SynthesisOptions, strategy="edit")
+    fewer = study.replace_options(SynthesisOptions, strategy="edit")
     assert again(fewer)[0] == 24
     reseeded = replace(study, study=replace(study.study, seed=9))
     assert again(reseeded)[0] == 24
@@ -241,13 +248,13 @@ def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path
 
 def test_changed_weights_are_another_model(tmp_path: Path) -> None:
     study = read_study_plan(make_study(tmp_path))
-    run_study(study, InProcess())
+    run_study(study, SequentialExecutor())
     path = tmp_path / "1.arpa"
     path.write_text(path.read_text("utf-8").replace("\t.\n", "\t.\n", 1) + "\n", "utf-8")
     executor = Counting()
     run_study(study, executor)
     # Its scores, and both pairs that it is in.
-    assert len(executor.given) == 1 + 16
+    assert len(executor.submitted) == 1 + 16
 
 
 def test_a_task_that_fails_fails_and_tried_by_the_next_run(
@@ -277,7 +284,7 @@ def test_a_task_that_fails_fails_and_tried_by_the_next_run(
     for path, status, wanted in (
         (failure, 0, "22 of 24 tasks done, 1 failed"),
         (result, 0, "21 of 24 tasks done, 2 failed"),
-        (plan, 2, f"{plan} does not say which models and versions the run has"),
+        (plan, 2, f"cannot read the models and versions of the run from {plan}"),
     ):
         whole = path.read_bytes()
         for content in (b"", b"\xff", b"[" * 100_000, b"[]", b"{}"):
@@ -312,8 +319,8 @@ def test_scores_can_be_shared_between_runs(study: StudyPlan, tmp_path: Path) -> 
     counts = []
     for name in ("one", "two"):
         executor = Counting()
-        run_study(study, executor, out=tmp_path / name, scores=cache, stage="score")
-        counts.append(len(executor.given))
+        run_study(study, executor, out=tmp_path / name, cache=cache, stage="score")
+        counts.append(len(executor.submitted))
     assert counts == [3, 0]
 
 
@@ -323,10 +330,10 @@ def test_bad_input_is_one_line(
     file = str(study.folder / "study.toml")
     out = ["--out", str(tmp_path / "new")]
     assert main(["run", file, "--status", *out]) == 2
-    assert "nothing was run in" in capsys.readouterr().err
+    assert "contains no run; run the study plan" in capsys.readouterr().err
     for where in ("local:", "local:0", "local:x", "slurm:-1", "dask:somewhere", "somewhere"):
         assert main(["run", file, "--executor", where, *out]) == 2
-        assert f"the executor '{where}' is none; write local:4, " in capsys.readouterr().err
+        assert f"'{where}' is not an executor; write local:N" in capsys.readouterr().err
     (tmp_path / "file").write_text("x", "utf-8")
     assert main(["run", file, "--out", str(tmp_path / "file")]) == 2
     assert "it is not a folder; give another" in capsys.readouterr().err
@@ -344,8 +351,10 @@ def test_listed_words_that_a_model_does_not_know_are_refused_at_once(
     file.write_text(text.replace("[synthesis]\n", listed), "utf-8")
     assert main(["run", str(file), "--out", str(tmp_path / "new")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("contstim: none of the 1 words listed for position 2 is known to ngram:")
-    assert line.endswith("; list words it knows")
+    assert line.startswith("contstim: ngram:")
+    assert line.endswith(
+        " knows none of the 1 words listed for position 2; list words that it knows"
+    )
     assert not list((tmp_path / "new").rglob("*.csv"))
 
 
@@ -375,33 +384,36 @@ min_scores = ["one >= natural-60"]
     pairs = _read(out / "synthesized.csv")[["model_1", "model_2"]].drop_duplicates()
     assert pairs.to_numpy().tolist() == [["two", "one"]]
     assert '"spec": "contstim:bigram"' in (out / "plan.json").read_text("utf-8")
-    with pytest.raises(InputError, match="^two models are called 'one'; give each a name of its"):
+    with pytest.raises(InputError, match="^two models have the name 'one'; rename one of them"):
         StudyPlan(("one=contstim:bigram", "one=contstim:unigram"), StudyOptions("x"))
 
 
 def test_results_that_nobody_can_see_are_an_error(
     study: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Elsewhere(InProcess):
-        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskResults:
+    class Elsewhere(SequentialExecutor):
+        def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
             other = tmp_path / "other"
-            yield from super().run(replace(context, store=other, scores=other), tasks)
+            yield from super().run(replace(context, store_folder=other, cache_folder=other), tasks)
 
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    with pytest.raises(OutputError, match="must write to the same files"):
+    with pytest.raises(OutputError, match="give the workers access to this folder"):
         run_study(study, Elsewhere(), out=tmp_path / "out")
 
 
 def test_shards_go_together_but_not_with_the_whole_run(tmp_path: Path) -> None:
-    with _alone(tmp_path, "shard-1-of-2"):
-        with _alone(tmp_path, "shard-2-of-2"):
+    with lock_run(tmp_path, "shard-1-of-2"):
+        with lock_run(tmp_path, "shard-2-of-2"):
             assert len(list((tmp_path / "locks").iterdir())) == 2
-        with pytest.raises(LockedError, match="shard-1-of-2 is held"), _alone(tmp_path, "run"):
+        with (
+            pytest.raises(LockedError, match="shard-1-of-2 in .* is held"),
+            lock_run(tmp_path, "run"),
+        ):
             pass
-    with _alone(tmp_path, "run"):
-        with pytest.raises(LockedError) as error, _alone(tmp_path, "shard-1-of-2"):
+    with lock_run(tmp_path, "run"):
+        with pytest.raises(LockedError) as error, lock_run(tmp_path, "shard-1-of-2"):
             pass
-        assert str(error.value).startswith(f"{tmp_path} is being worked on: the run is held by ")
+        assert str(error.value).startswith(f"the run in {tmp_path} is held by ")
     assert not list((tmp_path / "locks").iterdir())
 
 
@@ -414,13 +426,13 @@ def test_pairs_for_the_set_of_models_and_their_trials(study: StudyPlan, tmp_path
         constraints=("balance:words:0.5", "recurring:sentence:6"),
         synthetic=True,
         time_limit=5.0,
-        people=ResponseModel(slope=2.0),
+        response_model=ResponseModel(slope=2.0),
     )
     layout = DesignOptions(groups=2, participants=2)
     plan = replace(study, stages=(*kept, of_set, layout))
-    report = run_study(plan, InProcess(), out=tmp_path)
-    assert report.complete
-    assert "set_pairs.csv" in [path.name for path in report.made]
+    report = run_study(plan, SequentialExecutor(), out=tmp_path)
+    assert report.is_complete
+    assert "set_pairs.csv" in [path.name for path in report.written_tables]
     pairs = pd.read_csv(tmp_path / "set_pairs.csv")
     assert len(pairs) == 8
     synthesized = pd.read_csv(tmp_path / "synthesized.csv")
@@ -430,10 +442,10 @@ def test_pairs_for_the_set_of_models_and_their_trials(study: StudyPlan, tmp_path
     notes = json.loads((tmp_path / "set_pairs.csv.meta.json").read_text("utf-8"))
     assert "pair with a missing or infinite score" in str(notes)
     check_design(pd.read_csv(tmp_path / "trials.csv"))
-    assert run_study(plan, InProcess(), out=tmp_path).made == []
+    assert run_study(plan, SequentialExecutor(), out=tmp_path).written_tables == []
     alone = replace(study, stages=(replace(of_set, synthetic=False),))
-    again = run_study(alone, InProcess(), out=tmp_path)
-    assert [path.name for path in again.made] == ["set_pairs.csv"]
+    again = run_study(alone, SequentialExecutor(), out=tmp_path)
+    assert [path.name for path in again.written_tables] == ["set_pairs.csv"]
     natural = pd.read_csv(tmp_path / "set_pairs.csv")
     assert not {*natural["sentence_1"], *natural["sentence_2"]} & synthetic
     with pytest.raises(InputError) as caught:

@@ -1,6 +1,7 @@
-"""Synthetic sentences in one file: the same bytes however often the work is interrupted.
+"""Synthesis of sentences into one file.
 
-Tests `contstim.pipeline.stages.synthesis` and `contstim.pipeline.tasks`.
+Tests `contstim.pipeline.stages.synthesis`, `contstim.pipeline.synthesis_job` and
+`contstim.pipeline.tasks`.
 """
 
 import json
@@ -15,12 +16,12 @@ from toy_words import SENTENCES, VOCABULARY
 from contstim import load_model
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.files import LockedError, write_atomically
-from contstim.pipeline import InProcess
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.pooled import PooledSyntheses
-from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.engine import SequentialExecutor
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.pooled_job import PooledSynthesisJob
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
+from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.synthesis import synthesize
 from contstim.synthesis.results import ContrastRow, Row
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
@@ -35,15 +36,15 @@ PLAN = one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), seed=1)
 
 
 def _write(
-    out: Path | None, plan: StudyPlan = PLAN, executor: InProcess | None = None
+    out: Path | None, plan: StudyPlan = PLAN, executor: SequentialExecutor | None = None
 ) -> list[Row]:
-    report = write_synthesis(plan, out, executor or InProcess())
-    assert not report.failed
+    report = write_synthesis(plan, out, executor or SequentialExecutor())
+    assert not report.failures
     return report.rows
 
 
 def _several(per_sentence: int) -> StudyPlan:
-    return PLAN.changed(SynthesisOptions, per_sentence=per_sentence)
+    return PLAN.replace_options(SynthesisOptions, per_sentence=per_sentence)
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
@@ -70,8 +71,8 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
     assert [model["spec"] for model in notes["models"]] == ["table:11?exact=all", pair[1].spec]
     # The finished file stays, and nothing is searched.
     executor, before = Counting(), out.read_bytes()
-    assert write_synthesis(_several(per_sentence), out, executor).is_old
-    assert executor.given == []
+    assert write_synthesis(_several(per_sentence), out, executor).is_up_to_date
+    assert executor.submitted == []
     assert out.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta.json"}
     assert _write(None, _several(per_sentence)) == rows
@@ -102,8 +103,8 @@ def test_an_interrupted_file_is_continued_to_the_same_bytes(
     plan, whole = _several(per_sentence), tmp_path / "whole.csv"
     every = Counting()
     _write(whole, plan, every)
-    keys = {task.key for task in every.given}
-    assert len(keys) == len(every.given)
+    keys = {task.key for task in every.submitted}
+    assert len(keys) == len(every.submitted)
     for stop_after in range(1, len(keys), 3 * per_sentence):
         out = tmp_path / f"stopped{stop_after}.csv"
         first, second = Counting(stop_after), Counting()
@@ -112,7 +113,7 @@ def test_an_interrupted_file_is_continued_to_the_same_bytes(
         assert not out.exists()
         _write(out, plan, second)
         # Nothing that was finished is done again.
-        assert len(second.given) == len(keys) - stop_after
+        assert len(second.submitted) == len(keys) - stop_after
         assert out.read_bytes() == whole.read_bytes()
         assert not (tmp_path / f".{out.name}.run").exists()
 
@@ -131,7 +132,7 @@ def test_killed_between_its_two_files_it_is_continued(
         written.extend([path] if path.parent == tmp_path else [])
 
     with monkeypatch.context() as patch:
-        patch.setattr("contstim.pipeline.work.write_atomically", write)
+        patch.setattr("contstim.pipeline.store.write_atomically", write)
         with pytest.raises(KeyboardInterrupt):
             _write(out)
     _write(out)
@@ -146,10 +147,10 @@ def test_killed_between_its_two_files_it_is_continued(
 def test_rows_come_as_soon_as_those_before_are_there(tmp_path: Path) -> None:
     executor, shown = Counting(), list[tuple[Row, int]]()
     # With a limit on words, rows may change until all are there.
-    free = PLAN.changed(SynthesisOptions, max_word_share=1.0)
+    free = PLAN.replace_options(SynthesisOptions, max_word_share=1.0)
 
     def stop(row: Row) -> None:
-        shown.append((row, executor.done))
+        shown.append((row, executor.n_done))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -178,8 +179,8 @@ def test_a_file_changed_by_hand_is_left_alone(tmp_path: Path, change: str) -> No
     with pytest.raises(InputError) as error:
         _write(out)
     assert str(error.value) == (
-        f"{out} is not as it was written; undo the change, choose another output, or remove the "
-        "file"
+        f"{out} has been changed since it was written; undo the change, choose another output, "
+        "or remove the file"
     )
     assert out.read_bytes() == before
 
@@ -189,7 +190,7 @@ def test_damaged_settings(tmp_path: Path, meta: bytes) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     (tmp_path / "triplets.csv.meta.json").write_bytes(meta)
-    with pytest.raises(InputError, match=r"no triplets.csv.meta.json beside it that can be read"):
+    with pytest.raises(InputError, match=r"triplets.csv.meta.json beside it cannot be read"):
         _write(out)
 
 
@@ -200,11 +201,13 @@ def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         _write(out, replace(PLAN, study=replace(PLAN.study, seed=2)))
     assert str(error.value) == (
-        f"{out} was made with another seed (1, now 2); choose another output, or remove it"
+        f"{out} was made with another seed (1, now 2); choose another output, or remove the file"
     )
     foreign = tmp_path / "foreign.csv"
     foreign.write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match=r"exists and has no foreign.csv.meta.json beside it"):
+    with pytest.raises(
+        InputError, match=r"exists, but foreign.csv.meta.json beside it cannot be read"
+    ):
         _write(foreign)
     assert out.read_bytes() == before
     assert foreign.read_text() == "a,b\n1,2\n"
@@ -227,15 +230,15 @@ def test_a_file_depends_on_every_option() -> None:
 
     def settings(plan: StudyPlan) -> tuple[object, str]:
         run = begin(plan)
-        return SYNTHESIS.settings(run), SYNTHESIS.words(plan)
+        return SYNTHESIS.settings(run), SYNTHESIS.describe(plan)
 
     usual = settings(plan)
     for option, value in others.items():
-        changed = settings(plan.changed(SynthesisOptions, **{option: value}))
+        changed = settings(plan.replace_options(SynthesisOptions, **{option: value}))
         assert changed[0] != usual[0], option
         if option not in ("minimum_drop", "per_sentence"):
             assert changed[1] != usual[1], option
-    directed = plan.changed(SynthesisOptions, reject=("table:11",), accept=("table:12",))
+    directed = plan.replace_options(SynthesisOptions, reject=("table:11",), accept=("table:12",))
     assert settings(directed)[0] != usual[0]
     every = {*others, "reject", "accept", "readable"}
     assert every == {field.name for field in fields(SynthesisOptions)}
@@ -248,12 +251,12 @@ def test_a_task_depends_on_the_further_models_of_its_strategy(
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     file = tmp_path / "1.arpa"
     train_ngram(tmp_path / "text.txt", file, order=1, fallback=(0.5, 1.0, 1.5))
-    plan = PLAN.changed(SynthesisOptions, strategy=f"{strategy}ngram:{file}")
+    plan = PLAN.replace_options(SynthesisOptions, strategy=f"{strategy}ngram:{file}")
 
     def tasks() -> list[str]:
-        syntheses = SYNTHESIS.of(begin(plan))
-        pooled = isinstance(syntheses, PooledSyntheses)
-        return [task.key for task in (syntheses.writing() if pooled else syntheses.tasks())]
+        syntheses = SYNTHESIS.get_job(begin(plan))
+        pooled = isinstance(syntheses, PooledSynthesisJob)
+        return [task.key for task in (syntheses.sample_tasks() if pooled else syntheses.tasks())]
 
     before = tasks()
     assert before == tasks()
@@ -261,7 +264,7 @@ def test_a_task_depends_on_the_further_models_of_its_strategy(
     assert not {*before} & {*tasks()}
     # Nor does what an earlier run of this process has loaded do the work.
     earlier = load_cached_model(f"ngram:{file}")
-    write_synthesis(plan.changed(SynthesisOptions, per_pair=1), None, InProcess())
+    write_synthesis(plan.replace_options(SynthesisOptions, per_pair=1), None, SequentialExecutor())
     assert load_cached_model(f"ngram:{file}") is not earlier
 
 
@@ -273,7 +276,7 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
             _write(out)
         refused.append(row.natural)
 
-    rows = write_synthesis(PLAN, out, InProcess(), write_too).rows
+    rows = write_synthesis(PLAN, out, SequentialExecutor(), write_too).rows
     assert refused == [row.natural for row in rows]
     assert out.is_file()
 
@@ -281,7 +284,7 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
 def test_a_pair_is_of_two_models_and_given_once() -> None:
     pair = ("table:11", "table:12")
     for other in (pair, pair[::-1]):
-        with pytest.raises(InputError, match="is given twice"):
+        with pytest.raises(InputError, match="is listed twice"):
             SynthesisOptions(pairs=(pair, other))
     with pytest.raises(InputError, match="a pair needs two different models, got .table:11"):
         SynthesisOptions(pairs=(("table:11", "table:11"),))
@@ -299,7 +302,7 @@ def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) ->
     out = tmp_path / "triplets.csv"
     for sentence, message in (
         ("The zebra ran.", r"1 of 5 sentences have no score: .*does not know 'zebra'"),
-        ("Dog.", "needs at least two words, got 'Dog.'"),
+        ("Dog.", "the natural sentence 'Dog.' has one word"),
     ):
         with pytest.raises(InputError, match=message):
             _write(out, one_stage([*SENTENCES, sentence], VOCABULARY, ("table:11", "table:12")))
@@ -313,10 +316,10 @@ def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) ->
 def test_nothing_is_left_where_a_package_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without(self: InProcess, *models: object) -> None:
+    def without(self: SequentialExecutor, *models: object) -> None:
         raise MissingExtraError("the package is not installed")
 
-    monkeypatch.setattr(InProcess, "describe", without)
+    monkeypatch.setattr(SequentialExecutor, "describe_models", without)
     with pytest.raises(MissingExtraError):
         _write(tmp_path / "triplets.csv")
     assert list(tmp_path.iterdir()) == []
@@ -334,11 +337,11 @@ def test_what_failed_is_tried_by_the_next_run(
 
     with monkeypatch.context() as patched:
         patched.setattr("contstim.pipeline.tasks.synthesize", failing)
-        failed = write_synthesis(PLAN, out, InProcess()).failed
+        failed = write_synthesis(PLAN, out, SequentialExecutor()).failures
     assert [task.sentence for task, _ in failed] == [SENTENCES[1]] * 2
     assert failed[0][1] == "RuntimeError: as the test asked"
     assert not out.exists()
     executor = Counting()
     rows = _write(out, executor=executor)
-    assert len(executor.given) == 2
+    assert len(executor.submitted) == 2
     assert rows == _write(None)

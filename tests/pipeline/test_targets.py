@@ -21,11 +21,11 @@ from contstim import (
 )
 from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
-from contstim.pipeline import InProcess
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.running import read_study_plan, run_status, run_study
-from contstim.pipeline.stages import StudyPlan
+from contstim.pipeline.engine import SequentialExecutor
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.study import read_study_plan, run_status, run_study
 from contstim.pipeline.synthesis import write_synthesis
+from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.synthesis.results import ContrastRow, Row, Triplet
 from contstim.text.vocabulary import Vocabulary
 
@@ -77,7 +77,7 @@ def _check(row: dict[str, str], found: Synthesis) -> None:
 
 
 def _rows(plan: StudyPlan, out: Path | None = None) -> list[Row]:
-    return write_synthesis(plan, out, InProcess()).rows
+    return write_synthesis(plan, out, SequentialExecutor()).rows
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -95,8 +95,8 @@ def test_sets_in_toml_on_the_command_line_and_in_python(tmp_path: Path, name: st
         "utf-8",
     )
     plan = read_study_plan(tmp_path / "study.toml")
-    report = run_study(plan, InProcess())
-    assert report.complete
+    report = run_study(plan, SequentialExecutor())
+    assert report.is_complete
     assert {status.table for status in run_status(plan)[0]} == {"up to date"}
     with (plan.out / "synthesized.csv").open(encoding="utf-8", newline="") as file:
         from_toml = list(csv.DictReader(file))
@@ -178,16 +178,19 @@ def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reject": ("a",)}, "reject needs a model that accepts; give accept, or min_scores"),
-        ({"accept": ("a",)}, "accept needs a model that rejects; give reject, too"),
+        (
+            {"reject": ("a",)},
+            "reject needs an accepting model or a bound; add accept or min_scores",
+        ),
+        ({"accept": ("a",)}, "accept needs a rejecting model; add reject"),
         (
             {"reject": ("a",), "accept": ("b",), "pairs": (("a", "b"),)},
-            "give either pairs or reject and accept, not both",
+            "pairs excludes reject and accept; leave out one of them",
         ),
         (
             {"reject": ("a",), "accept": ("b",), "per_sentence": 2},
-            "per_sentence and minimum_drop are for triplets of pairs, and reject and accept give "
-            "single sentences; leave them out",
+            "per_sentence and minimum_drop apply to triplets, but reject and accept make single "
+            "sentences; leave out per_sentence and minimum_drop",
         ),
         (
             {"min_scores": ("contstim:gpt",)},
@@ -226,13 +229,13 @@ SENTENCE = "The dog saw the cat."
         ),
         (
             [*ONE, "--edits", "words=1:zebra"],
-            "none of the 1 words listed for position 1 is known to table:11?exact=all; list words "
+            "table:11?exact=all knows none of the 1 words listed for position 1; list words that "
             "it knows",
         ),
         (
             [*ONE, "--edits", "max=1,words=4:home"],
             "no sentence was found that makes the required edits of 'The dog saw the cat.' and "
-            "satisfies table:12?exact=all>=natural: 'The dog saw the home.' misses it by 4.432; "
+            "satisfies table:12?exact=all>=natural: 'The dog saw the home.' violates it by 4.432; "
             "lower the bound, or let more words change",
         ),
         (
@@ -267,7 +270,7 @@ def test_a_bound_that_a_study_cannot_satisfy_is_refused_first(tmp_path: Path) ->
     )
     plan = read_study_plan(tmp_path / "study.toml")
     with pytest.raises(InfeasibleError, match="violates table:14>=-3 by"):
-        run_study(plan, InProcess())
+        run_study(plan, SequentialExecutor())
     assert not (plan.out / "tasks").exists()
 
 
@@ -280,6 +283,6 @@ def test_triplets_are_not_chosen_of_single_sentences(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_study_plan(tmp_path / "study.toml")
     assert str(error.value).endswith(
-        "[triplets] chooses among triplets of pairs, but synthesis.reject and synthesis.accept "
-        "give single sentences; leave out one of them"
+        "[triplets] needs triplets, but synthesis.reject and synthesis.accept make single "
+        "sentences; remove these two options, or remove [triplets]"
     )

@@ -1,4 +1,7 @@
-"""What a worker does besides its tasks."""
+"""Workers, their models, and the store of results.
+
+Tests `contstim.pipeline.worker`, `contstim.pipeline.model_records` and `contstim.pipeline.store`.
+"""
 
 import json
 import shutil
@@ -12,10 +15,11 @@ from small import Counting, begin, make_study
 
 from contstim import load_model
 from contstim.models.devices import limit_torch_threads
-from contstim.pipeline import InProcess
-from contstim.pipeline.running import read_study_plan, run_study
+from contstim.pipeline.engine import SequentialExecutor
+from contstim.pipeline.model_records import ModelRecord
 from contstim.pipeline.stages.synthesis import SYNTHESIS
-from contstim.pipeline.work import ModelRecord, RunContext, Worker
+from contstim.pipeline.study import read_study_plan, run_study
+from contstim.pipeline.worker import RunContext, Worker
 
 
 def test_networks_compute_on_one_thread() -> None:
@@ -48,22 +52,22 @@ def test_a_worker_refuses_other_versions_models_and_words(
         return result.error
 
     assert "numpy" in error(versions={**run.versions, "numpy": "0.1"})
-    assert "(the run: 0.1)" in error(versions={**run.versions, "numpy": "0.1"})
+    assert "(run: 0.1)" in error(versions={**run.versions, "numpy": "0.1"})
     assert "vocabulary has changed" in error(vocabulary="other")
-    reject, accept = task.records
+    reject, accept = task.model_records
     other = replace(reject, description={**reject.description, "weights": "0"})
-    assert "2.arpa?punctuation=split has changed" in error(records=(other, accept))
+    assert "2.arpa?punctuation=split has changed" in error(model_records=(other, accept))
     assert worker.run(task).error is None
-    assert worker.store.has(task.key)
+    assert worker.store.has_result(task.key)
 
 
 def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begin(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     loaded = []
-    load = __import__("contstim.pipeline.work", fromlist=["load_model"]).load_model
+    load = __import__("contstim.pipeline.model_records", fromlist=["load_model"]).load_model
     monkeypatch.setattr(
-        "contstim.pipeline.work.load_model", lambda spec: loaded.append(spec) or load(spec)
+        "contstim.pipeline.model_records.load_model", lambda spec: loaded.append(spec) or load(spec)
     )
     worker = Worker(_place(tmp_path))
     for task in SYNTHESIS.tasks(run):
@@ -79,10 +83,11 @@ def test_in_one_process_models_are_loaded_once(
     plan = replace(plan, models=plan.models[:2])
     loaded = []
     monkeypatch.setattr(
-        "contstim.pipeline.work.load_model", lambda spec: loaded.append(spec) or load_model(spec)
+        "contstim.pipeline.model_records.load_model",
+        lambda spec: loaded.append(spec) or load_model(spec),
     )
-    executor = InProcess()
-    assert run_study(plan, executor, stage="synthesis").complete
+    executor = SequentialExecutor()
+    assert run_study(plan, executor, stage="synthesis").is_complete
     assert len(loaded) == 2
 
     # The same words elsewhere name another model.
@@ -97,7 +102,7 @@ def test_in_one_process_models_are_loaded_once(
 
 
 def _describe(spec: str) -> dict[str, object]:
-    return dict(ModelRecord.of(spec).description)
+    return dict(ModelRecord.from_spec(spec).description)
 
 
 def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
@@ -111,7 +116,7 @@ def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
 
 def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> None:
     plan = read_study_plan(make_study(tmp_path, starts=1))
-    run_study(plan, InProcess(), stage="synthesis")
+    run_study(plan, SequentialExecutor(), stage="synthesis")
     paths = sorted((plan.out / "tasks").rglob("*.json"))
     before = [json.loads(path.read_text("utf-8")) for path in paths]
     first, second = paths[:2]
@@ -120,8 +125,8 @@ def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> No
     paths[2].write_bytes(paths[2].read_bytes()[:-20])
     executor = Counting()
     table = (plan.out / "synthesized.csv").read_bytes()
-    assert run_study(plan, executor, stage="synthesis").complete
-    assert sorted(task.key for task in executor.given) == [path.stem for path in paths[:3]]
+    assert run_study(plan, executor, stage="synthesis").is_complete
+    assert sorted(task.key for task in executor.submitted) == [path.stem for path in paths[:3]]
     after = [json.loads(path.read_text("utf-8")) for path in paths]
     assert [record["result"] for record in after] == [record["result"] for record in before]
     assert (plan.out / "synthesized.csv").read_bytes() == table

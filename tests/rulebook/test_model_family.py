@@ -12,8 +12,8 @@ from contstim.cli import main
 from contstim.errors import InputError, UnknownNameError
 from contstim.models.cache import _packages_by_module, describe_model
 from contstim.models.registry import score_kind
-from contstim.pipeline import InProcess
-from contstim.pipeline.running import read_study_plan, run_study
+from contstim.pipeline.engine import SequentialExecutor
+from contstim.pipeline.study import read_study_plan, run_study
 
 MODULE = (Path(__file__).parents[1] / "own/word_lengths.py").read_text("utf-8")
 
@@ -110,7 +110,7 @@ def test_a_study_in_worker_processes(site: Path, tmp_path: Path) -> None:
     file = make_study(tmp_path)
     text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "length:1.5")
     file.write_text(text, "utf-8")
-    run_study(read_study_plan(file), InProcess(), out=tmp_path / "whole")
+    run_study(read_study_plan(file), SequentialExecutor(), out=tmp_path / "whole")
     expected = tables(tmp_path / "whole")
     out = tmp_path / "workers"
     ended = run_alone(str(file), "--out", str(out), "--executor", "local:2")

@@ -17,8 +17,8 @@ from contstim.cli.common import write_output
 from contstim.errors import InputError
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.files import file_digest
-from contstim.pipeline.running import read_study_plan, stages_of
 from contstim.pipeline.stages.design import DESIGN, DesignOptions
+from contstim.pipeline.study import read_study_plan, select_stages
 from contstim.settings import read_toml
 from contstim.tables import read_table
 
@@ -88,13 +88,13 @@ def write_preregistration(
 def _describe_study_plan(path: str) -> tuple[str, str, PlannedDesign | None]:
     """Return the name, the stimuli in words, and the design, if any, of a study plan."""
     plan = read_study_plan(path)
-    paragraphs = [stage.words(plan) for stage in stages_of(plan) if stage is not DESIGN]
+    paragraphs = [stage.describe(plan) for stage in select_stages(plan) if stage is not DESIGN]
     stimuli = "\n\n".join(filter(None, paragraphs))
-    options = plan.get(DesignOptions)
+    options = plan.find_options(DesignOptions)
     if options is None:
         return plan.study.name, stimuli, None
-    layout = options.resolved()
-    n_trials = sum(DESIGN.trials(plan).values())
+    layout = options.get_layout()
+    n_trials = sum(DESIGN.count_trials(plan).values())
     n_pairs = n_trials - layout.catch
     design = PlannedDesign(
         participants=layout.groups * layout.participants,
@@ -103,6 +103,6 @@ def _describe_study_plan(path: str) -> tuple[str, str, PlannedDesign | None]:
         items=n_pairs,
         trials=n_trials,
         models=len(plan.models),
-        words=DESIGN.words(plan),
+        words=DESIGN.describe(plan),
     )
     return plan.study.name, stimuli, design

@@ -1,4 +1,4 @@
-"""The stage that lays the pairs and triplets out as trials."""
+"""The stage that assigns pairs and triplets to the trials of an experiment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pandas as pd
 from contstim.design.trials import CONDITIONS, LAYOUTS, Layout, design_trials
 from contstim.errors import InputError, format_count
 from contstim.files import json_digest
-from contstim.pipeline.stages import Run, Stage, StageOptions, StudyPlan, notes_of
+from contstim.pipeline.plan import StageOptions, StudyPlan
+from contstim.pipeline.stages import Run, Stage
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
+from contstim.pipeline.stages.selection import selection_notes
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
@@ -19,12 +21,34 @@ from contstim.tables import read_table
 from contstim.text import read_words
 from contstim.text_files import format_csv
 
+# Stages that select stimuli, with the conditions that their rows are shown in.
+_CONDITIONS_BY_STAGE: tuple[tuple[Stage, tuple[str, ...]], ...] = (
+    (NATURAL, CONDITIONS[:1]),
+    (SET, CONDITIONS[:1]),
+    (TRIPLETS_STAGE, CONDITIONS[1:4]),
+)
+
 
 @settings
 class DesignOptions(StageOptions):
-    """``[design]``: the layout of the experiment, a published one or its numbers.
+    """Table ``[design]`` of a study plan: the layout of the experiment.
 
-    ``common_words`` names a file of words; all others are kept from recurring in a group.
+    Attributes
+    ----------
+    layout
+        Name of a published layout, a key of `LAYOUTS`, as an alternative to the numbers below.
+    groups
+        Number of groups of participants. The participants of a group see the same trials.
+    participants
+        Number of participants per group.
+    random_natural
+        Number of trials with random natural pairs.
+    catch
+        Number of catch trials.
+    conditions
+        Conditions of the experimental trials.
+    common_words
+        File of words that may occur in several trials of a group; other words may not.
     """
 
     layout: Annotated[str, validate_choice(LAYOUTS)] | None = None
@@ -36,95 +60,95 @@ class DesignOptions(StageOptions):
     common_words: str | None = None
 
     def __post_init__(self) -> None:
-        if self.layout is not None and self._numbers():
-            key = next(iter(self._numbers()))
-            raise InputError(f"design has a layout and design.{key}; give one or the other")
+        if self.layout is not None and (numbers := self._numbers()):
+            raise InputError(
+                f"design.layout is {self.layout!r} and design.{next(iter(numbers))} is given, too; "
+                "leave out one of them"
+            )
 
     def check(self, plan: StudyPlan) -> None:
-        """Refuse a layout of nothing."""
-        if not any(plan.get(kind) for kind in (NaturalOptions, SetOptions, TripletOptions)):
-            raise InputError("[design] has nothing to lay out; add [natural], [set] or [triplets]")
+        """Refuse a design without stimuli."""
+        if not any(plan.find_options(k) for k in (NaturalOptions, SetOptions, TripletOptions)):
+            raise InputError("[design] has no stimuli; add [natural], [set] or [triplets]")
 
     def _numbers(self) -> dict[str, Any]:
+        """Return the options that define a layout, without missing ones."""
         names = ("groups", "participants", "random_natural", "catch", "conditions")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def resolved(self) -> Layout:
-        """Return the layout itself."""
+    def get_layout(self) -> Layout:
+        """Return the layout of the experiment."""
         return LAYOUTS[self.layout] if self.layout is not None else Layout(**self._numbers())
 
 
-# Which conditions are made of which stage's rows.
-_CONDITIONS: tuple[tuple[Stage, tuple[str, ...]], ...] = (
-    (NATURAL, CONDITIONS[:1]),
-    (SET, CONDITIONS[:1]),
-    (TRIPLETS_STAGE, CONDITIONS[1:4]),
-)
-
-
-class _Design(Stage):
+class _DesignStage(Stage):
     name = "design"
     file = "trials.csv"
     key = "design"
     options = DesignOptions
 
-    def words(self, plan: StudyPlan) -> str:
-        layout, trials = plan.table(DesignOptions).resolved(), self.trials(plan)
-        parts = [f"{n} of the condition {name!r}" for name, n in trials.items() if n]
-        common = plan.table(DesignOptions).common_words
-        words = f" Words that {common} does not list recur in no group." if common else ""
-        assignments = format_count(layout.groups * layout.participants, "assignment")
+    def describe(self, plan: StudyPlan) -> str:
+        options = plan.get_options(DesignOptions)
+        layout, n_trials = options.get_layout(), self.count_trials(plan)
+        conditions = [f"{n} of the condition {name!r}" for name, n in n_trials.items() if n]
+        common = ""
+        if options.common_words is not None:
+            common = f" Only words in {options.common_words} occur in several trials of a group."
         return (
-            f"The design has {assignments} in {format_count(layout.groups, 'group')}, each of "
-            f"{format_count(sum(trials.values()), 'trial')}: {', '.join(parts)}. Every group sees "
-            "every condition of every model pair equally often, nobody sees a sentence twice, and "
-            f"order and sides are each participant's own (seed {plan.study.seed}).{words}"
+            f"The design has {format_count(layout.groups * layout.participants, 'assignment')} in "
+            f"{format_count(layout.groups, 'group')}, each of "
+            f"{format_count(sum(n_trials.values()), 'trial')}: {', '.join(conditions)}. Every "
+            "group sees every condition of every model pair equally often. No participant sees a "
+            "sentence twice. The order of the trials and the sides of the sentences are random "
+            f"for each participant (seed {plan.study.seed}).{common}"
         )
 
     @staticmethod
-    def trials(plan: StudyPlan) -> dict[str, int]:
-        """Return how many trials of each condition a participant answers."""
-        layout = plan.table(DesignOptions).resolved()
-        made = dict.fromkeys(layout.conditions, 0)
-        for stage, conditions in _CONDITIONS:
-            for condition in conditions:
-                if condition in made:
-                    made[condition] += stage.rows(plan)
-        each = {condition: n // layout.groups for condition, n in made.items()}
-        return {**each, "random_natural": layout.random_natural, "catch": layout.catch}
+    def count_trials(plan: StudyPlan) -> dict[str, int]:
+        """Return the number of trials per participant, by condition."""
+        layout = plan.get_options(DesignOptions).get_layout()
+        n_rows = dict.fromkeys(layout.conditions, 0)
+        for stage, conditions in _CONDITIONS_BY_STAGE:
+            for condition in n_rows.keys() & set(conditions):
+                n_rows[condition] += stage.count_rows(plan)
+        n_trials = {condition: n // layout.groups for condition, n in n_rows.items()}
+        return {**n_trials, "random_natural": layout.random_natural, "catch": layout.catch}
 
-    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+    def requires(self, plan: StudyPlan) -> Collection[Stage]:
         return NATURAL, SET, TRIPLETS_STAGE
 
     def inputs(self, run: Run) -> Any:
         return [
-            sorted(self._common_words(run) or ()),
+            sorted(self._read_common_words(run) or ()),
             run.plan.study.seed,
             json_digest(run.sentences),
-            [run.table(stage).sha256 for stage in self.needs(run.plan) if stage.is_in(run.plan)],
+            [
+                run.get_table(stage).sha256
+                for stage in self.requires(run.plan)
+                if stage.is_in(run.plan)
+            ],
         ]
 
-    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        natural, of_set, triplets = (self._table(run, stage) for stage in self.needs(run.plan))
-        pairs = [table for table in (natural, of_set) if table is not None]
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        natural_pairs, set_pairs, triplets = (
+            read_table(run.get_table(stage).path, cells="text") if stage.is_in(run.plan) else None
+            for stage in self.requires(run.plan)
+        )
+        pairs = [table for table in (natural_pairs, set_pairs) if table is not None]
         trials = design_trials(
             pd.concat(pairs, ignore_index=True) if pairs else None,
             triplets,
             run.sentences,
-            run.plan.table(DesignOptions).resolved(),
-            common_words=self._common_words(run),
+            run.plan.get_options(DesignOptions).get_layout(),
+            common_words=self._read_common_words(run),
             seed=run.plan.study.seed,
         )
-        return format_csv(trials), notes_of(trials)
+        return format_csv(trials), selection_notes(trials)
 
     @staticmethod
-    def _table(run: Run, stage: Stage) -> pd.DataFrame | None:
-        return read_table(run.table(stage).path, cells="text") if stage.is_in(run.plan) else None
-
-    @staticmethod
-    def _common_words(run: Run) -> frozenset[str] | None:
-        path = run.plan.table(DesignOptions).common_words
+    def _read_common_words(run: Run) -> frozenset[str] | None:
+        path = run.plan.get_options(DesignOptions).common_words
         return None if path is None else frozenset(read_words(run.plan.folder / path))
 
 
-DESIGN = _Design()
+DESIGN = _DesignStage()

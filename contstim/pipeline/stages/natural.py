@@ -1,4 +1,4 @@
-"""The stage that chooses natural pairs."""
+"""The stage that selects natural pairs."""
 
 from __future__ import annotations
 
@@ -7,92 +7,82 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from contstim.files import json_digest
-from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan, notes_of
-from contstim.selection.constraint_text import check_constraints, parse_constraints
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import Run, Stage
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.selection import SelectionOptions, load_log_probs, selection_notes
 from contstim.selection.natural import MAX_PER_PAIR, NATURAL_CRITERIA, select_natural_pairs
-from contstim.settings import TupleFromList, settings, validate_choice
+from contstim.settings import settings, validate_choice
 from contstim.text.features import has_distinct_words
 from contstim.text_files import format_csv
 
 
 @settings
-class NaturalOptions:
-    """``[natural]``: the choice of natural pairs; see `select_natural_pairs`.
+class NaturalOptions(SelectionOptions):
+    """Table ``[natural]`` of a study plan: parameters of `select_natural_pairs`.
 
-    ``distinct_words`` leaves out sentences in which a word recurs, the vocabulary's repeatable
-    words aside (as published). ``constraints`` are what the selection must keep, such as
-    ``balance:words:0.5``, and ``features`` names a file of columns for them; see
-    `contstim.selection.constraint_text.parse_constraints`.
+    Attributes
+    ----------
+    per_pair
+        Number of sentence pairs for each pair of models.
+    criterion
+        Criterion of the selection, a key of `NATURAL_CRITERIA`.
+    accept_from
+        Minimum fractional rank of a sentence under the model that accepts it.
+    reject_below
+        Maximum fractional rank of a sentence under the model that rejects it.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
     criterion: Annotated[str, validate_choice(NATURAL_CRITERIA)] = "rank"
     accept_from: Annotated[float, Field(ge=0, le=1)] = 0.5
     reject_below: Annotated[float, Field(ge=0, le=1)] | None = None
-    distinct_words: bool = False
-    constraints: TupleFromList[str] = ()
-    features: str | None = None
-
-    def __post_init__(self) -> None:
-        check_constraints(self.constraints)
 
 
-def rules_kept(distinct_words: bool, constraints: Collection[str]) -> str:
-    """Say what the sentences of a selection must keep."""
-    distinct = "No content word comes twice in a sentence." if distinct_words else ""
-    rules = f"Constraints: {', '.join(constraints)}." if constraints else ""
-    return " ".join(filter(None, (distinct, rules)))
-
-
-class _Natural(Stage):
+class _NaturalStage(Stage):
     name = "natural"
     file = "natural_pairs.csv"
     key = "natural"
     options = NaturalOptions
 
-    def rows(self, plan: StudyPlan) -> int:
-        options = plan.get(NaturalOptions)
+    def count_rows(self, plan: StudyPlan) -> int:
+        options = plan.find_options(NaturalOptions)
         return 0 if options is None else options.per_pair * len(plan.pairs())
 
-    def words(self, plan: StudyPlan) -> str:
-        options = plan.table(NaturalOptions)
-        below = options.reject_below
-        rejects = "" if below is None else f" (below {below:g})"
+    def describe(self, plan: StudyPlan) -> str:
+        options = plan.get_options(NaturalOptions)
+        maximum = options.reject_below
+        reject_below = "" if maximum is None else f" (fractional rank below {maximum:g})"
         return (
-            f"Of natural sentences {options.per_pair} pairs are chosen for each two of the models, "
-            f"{self.rows(plan)} in all, the best by the criterion {options.criterion!r}: each "
+            f"{options.per_pair} pairs of natural sentences are selected for each pair of models, "
+            f"{self.count_rows(plan)} in all, by the criterion {options.criterion!r}. Each "
             "sentence of a pair is accepted by one model (fractional rank of at least "
-            f"{options.accept_from:g} among the sentences) and rejected by the other{rejects}. "
-            f"{rules_kept(options.distinct_words, options.constraints)}"
+            f"{options.accept_from:g} among all sentences) and rejected by the other one"
+            f"{reject_below}. {options.describe_rules()}"
         ).rstrip()
 
-    def needs(self, plan: StudyPlan) -> Collection[Stage]:
+    def requires(self, plan: StudyPlan) -> Collection[Stage]:
         return (SCORE,)
 
     def inputs(self, run: Run) -> Any:
-        features = run.features(run.plan.table(NaturalOptions).features)
-        given = [] if features is None else [json_digest(features.to_csv())]
-        return [run.table(SCORE).sha256, sorted(run.vocabulary.repeatable), *given]
+        return [run.get_table(SCORE).sha256, *run.plan.get_options(NaturalOptions).inputs(run)]
 
-    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        options = run.plan.table(NaturalOptions)
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        options = run.plan.get_options(NaturalOptions)
         eligible = None
         if options.distinct_words:
             eligible = has_distinct_words(run.sentences, run.vocabulary.repeatable)
-        scores, features = run.log_probs(), run.features(options.features)
+        log_probs = load_log_probs(run)
         pairs = select_natural_pairs(
-            scores,
+            log_probs,
             per_pair=options.per_pair,
             criterion=options.criterion,
             accept_from=options.accept_from,
             reject_below=options.reject_below,
             eligible=eligible,
-            constraints=parse_constraints(
-                options.constraints, scores.index, features, run.n_tokens(), run.language
-            ),
+            constraints=options.load_constraints(run, log_probs.index),
         )
-        return format_csv(pairs), notes_of(pairs)
+        return format_csv(pairs), selection_notes(pairs)
 
 
-NATURAL = _Natural()
+NATURAL = _NaturalStage()

@@ -1,4 +1,4 @@
-"""The stage that chooses sentence pairs for all models at once."""
+"""The stage that selects one set of sentence pairs for all models."""
 
 from __future__ import annotations
 
@@ -10,28 +10,46 @@ from pydantic import Field
 
 from contstim.errors import InputError
 from contstim.files import json_digest
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
-from contstim.pipeline.stages.natural import rules_kept
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import Run, Stage
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.selection import (
+    SelectionOptions,
+    load_log_probs,
+    load_triplets,
+    selection_notes,
+)
 from contstim.pipeline.stages.synthesis import SYNTHESIS
-from contstim.pipeline.tasks import score_tasks
-from contstim.pipeline.work import Task
+from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.tasks import Task, create_score_tasks
 from contstim.response_model import ResponseModel
-from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.sets import SET_CRITERIA, select_set, triplet_pairs
-from contstim.settings import PositiveInt, TupleFromList, settings, validate_choice
+from contstim.settings import PositiveInt, settings, validate_choice
 from contstim.text.features import has_distinct_words
 from contstim.text_files import format_csv
 
 
 @settings
-class SetOptions(StageOptions):
-    """``[set]``: the choice of pairs for all models at once; see `select_set`.
+class SetOptions(SelectionOptions):
+    """Table ``[set]`` of a study plan: parameters of `select_set`.
 
-    ``distinct_words``, ``constraints`` and ``features`` are those of ``[natural]``; ``synthetic``
-    makes the pairs of triplets candidates as well, whose sentences are then scored under every
-    model; the table ``[set.response_model]`` describes how participants
-    answer, for the criterion ``log-bf``.
+    Attributes
+    ----------
+    n
+        Number of pairs.
+    criterion
+        Criterion of the selection, a key of `SET_CRITERIA`.
+    rank_margin
+        Minimum difference in fractional rank between the sentences of a pair.
+    uses
+        Maximum number of pairs that contain the same sentence.
+    time_limit
+        Time limit of the solver, seconds.
+    response_model
+        Model of participants' responses, for the criterion ``log-bf``.
+    synthetic
+        Whether the pairs of the triplets are candidates, too. All models then score the synthetic
+        sentences.
     """
 
     n: PositiveInt = 360
@@ -40,17 +58,11 @@ class SetOptions(StageOptions):
     uses: PositiveInt = 1
     time_limit: Annotated[float, Field(gt=0)] = 60.0
     response_model: ResponseModel | None = None
-    distinct_words: bool = False
-    constraints: TupleFromList[str] = ()
-    features: str | None = None
     synthetic: bool = False
 
-    def __post_init__(self) -> None:
-        check_constraints(self.constraints)
-
     def check(self, plan: StudyPlan) -> None:
-        """Refuse candidates that are not made."""
-        synthesis = plan.get(SynthesisOptions)
+        """Refuse synthetic candidates if the plan makes no triplets."""
+        synthesis = plan.find_options(SynthesisOptions)
         if self.synthetic and (synthesis is None or not synthesis.makes_triplets):
             raise InputError(
                 "set.synthetic needs triplets; add [synthesis] without reject and accept, or leave "
@@ -58,55 +70,52 @@ class SetOptions(StageOptions):
             )
 
 
-class _Set(Stage):
+class _SetStage(Stage):
     name = "set"
     file = "set_pairs.csv"
     key = "set"
     options = SetOptions
 
-    def rows(self, plan: StudyPlan) -> int:
-        options = plan.get(SetOptions)
+    def count_rows(self, plan: StudyPlan) -> int:
+        options = plan.find_options(SetOptions)
         return 0 if options is None else options.n
 
-    def words(self, plan: StudyPlan) -> str:
-        options = plan.table(SetOptions)
-        candidates = ", those of the triplets among them" if options.synthetic else ""
-        margin = (
-            f", with a margin of {options.rank_margin:g} in rank" if options.rank_margin else ""
-        )
+    def describe(self, plan: StudyPlan) -> str:
+        options = plan.get_options(SetOptions)
+        candidates = "natural and synthetic" if options.synthetic else "natural"
+        margin = f", rank margin {options.rank_margin:g}" if options.rank_margin else ""
         return (
-            f"{options.n} pairs{candidates} are chosen for all models at once by the criterion "
-            f"{options.criterion!r}{margin}, so that the two models that are told apart least are "
-            f"told apart as well as can be; a sentence is used {options.uses} time"
-            f"{'s' * (options.uses != 1)} at most. "
-            f"{rules_kept(options.distinct_words, options.constraints)}"
+            f"{options.n} pairs of {candidates} sentences are selected for all models at once, by "
+            f"the criterion {options.criterion!r}{margin}: the selection maximises the separation "
+            f"of the two models that it separates least. A sentence occurs in at most "
+            f"{options.uses} pair{'s' * (options.uses != 1)}. {options.describe_rules()}"
         ).rstrip()
 
-    def needs(self, plan: StudyPlan) -> Collection[Stage]:
-        options = plan.get(SetOptions)
+    def requires(self, plan: StudyPlan) -> Collection[Stage]:
+        options = plan.find_options(SetOptions)
         return (SCORE, SYNTHESIS) if options is not None and options.synthetic else (SCORE,)
 
     def tasks(self, run: Run) -> list[Task]:
-        return list(score_tasks(list(run.models.values()), self._synthetic(run), run.versions))
+        models = list(run.models.values())
+        return list(create_score_tasks(models, self._synthetic_sentences(run), run.versions))
 
     def inputs(self, run: Run) -> Any:
-        features = run.features(run.plan.table(SetOptions).features)
-        given = [] if features is None else [json_digest(features.to_csv())]
-        tables = [run.table(stage).sha256 for stage in self.needs(run.plan)]
-        if len(tables) > 1:
-            scores = run.log_probs(self._synthetic(run))[len(run.sentences) :]
-            given.append(json_digest(scores.to_csv()))
-        return [*tables, run.plan.study.seed, sorted(run.vocabulary.repeatable), *given]
+        options = run.plan.get_options(SetOptions)
+        inputs: list[Any] = [run.get_table(stage).sha256 for stage in self.requires(run.plan)]
+        if options.synthetic:
+            log_probs = load_log_probs(run, self._synthetic_sentences(run))
+            inputs.append(json_digest(log_probs[len(run.sentences) :].to_csv()))
+        return [*inputs, run.plan.study.seed, *options.inputs(run)]
 
-    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        options = run.plan.table(SetOptions)
-        synthetic = self._synthetic(run)
-        scores = run.log_probs(synthetic)
-        eligible = ~pd.Series(scores.index.isin(synthetic), index=scores.index)
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        options = run.plan.get_options(SetOptions)
+        synthetic = self._synthetic_sentences(run)
+        log_probs = load_log_probs(run, synthetic)
+        eligible = ~pd.Series(log_probs.index.isin(synthetic), index=log_probs.index)
         if options.distinct_words:
-            eligible &= has_distinct_words(scores.index, run.vocabulary.repeatable).to_numpy()
+            eligible &= has_distinct_words(log_probs.index, run.vocabulary.repeatable).to_numpy()
         pairs = select_set(
-            scores,
+            log_probs,
             options.n,
             criterion=options.criterion,
             rank_margin=options.rank_margin,
@@ -114,25 +123,19 @@ class _Set(Stage):
             time_limit=options.time_limit,
             response_model=options.response_model,
             eligible=eligible,
-            pairs=triplet_pairs(SYNTHESIS.of(run).triplets()) if options.synthetic else None,
-            constraints=parse_constraints(
-                options.constraints,
-                scores.index,
-                run.features(options.features),
-                run.n_tokens(synthetic),
-                run.language,
-            ),
+            pairs=triplet_pairs(load_triplets(run)) if options.synthetic else None,
+            constraints=options.load_constraints(run, log_probs.index, synthetic),
             seed=run.plan.study.seed,
         )
-        return format_csv(pairs), notes_of(pairs)
+        return format_csv(pairs), selection_notes(pairs)
 
-    def _synthetic(self, run: Run) -> list[str]:
-        """Return the synthetic sentences, once all syntheses are finished."""
-        if not run.plan.table(SetOptions).synthetic or run.store.left(SYNTHESIS.tasks(run)):
+    def _synthetic_sentences(self, run: Run) -> list[str]:
+        """Return the sentences of the triplets, once all syntheses are done."""
+        options = run.plan.get_options(SetOptions)
+        if not options.synthetic or run.store.find_missing(SYNTHESIS.tasks(run)):
             return []
-        triplets = SYNTHESIS.of(run).triplets()
-        written = triplets[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
-        return sorted(set(written) - set(run.sentences))
+        columns = load_triplets(run)[["synthetic_1", "synthetic_2"]]
+        return sorted(set(columns.to_numpy().ravel()) - set(run.sentences))
 
 
-SET = _Set()
+SET = _SetStage()

@@ -1,152 +1,164 @@
-"""The stage that synthesizes sentences: its tasks, and the rows of its table."""
+"""The stages that synthesize sentences and write the pool of sampled sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from contstim.errors import InputError
 from contstim.files import digest
 from contstim.models.base import UNSTATED
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import SCORE, Run, Stage, StudyPlan
-from contstim.pipeline.syntheses import Syntheses
-from contstim.pipeline.work import Task
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import Run, Stage
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.synthesis_job import SynthesisJob
+from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.tasks import Task
 from contstim.synthesis import format_strategy
 from contstim.synthesis.results import Triplet, sentences_with_originals, spec_columns
 from contstim.text.diversity import measure_diversity
 from contstim.text_files import format_csv_rows
 
-#: Notes of a table besides the settings that it was made with.
-FIGURES = (
+if TYPE_CHECKING:
+    from contstim.pipeline.pooled_job import PooledSynthesisJob
+
+#: Notes on the table that describe results. All other notes are settings.
+RESULT_NOTES = (
     *("tasks", "missing", "rows", "asked", "opposed", "words"),
     *("written", "pool", "satisfying", "filter_only"),
 )
 
-# Options that are noted where they differ from their defaults.
-_NOTED = ("margin", "min_scores", "readable", "edits", "max_word_share")
+#: Columns of the pool besides those of tables of scores: the source of a sentence (``natural`` or
+#: ``written``), and for sampled sentences the log-probabilities in nats of
+#: `contstim.synthesis.writer.Draft`.
+POOL_COLUMNS = ("source", "writer_log_prob", "writer_worst", "writer_end")
+
+# Options that the notes contain only if they differ from their defaults.
+_OPTIONAL_NOTES = ("margin", "min_scores", "readable", "edits", "max_word_share")
 
 
 class SynthesisStage(Stage):
-    """The stage of the syntheses, whose table has a row for each triplet or sentence."""
+    """The stage that synthesizes triplets, or single sentences."""
 
     name = "synthesis"
     file = "synthesized.csv"
     key: ClassVar[str | None] = "synthesis"
     options: ClassVar[type[Any] | None] = SynthesisOptions
 
-    def words(self, plan: StudyPlan) -> str:
-        """Describe how sentences are synthesized."""
-        options = plan.table(SynthesisOptions)
-        named = {
-            "rejecting models": options.reject,
-            "accepting models": options.accept,
-            "pairs": [" against ".join(pair) for pair in options.pairs],
+    def describe(self, plan: StudyPlan) -> str:
+        """Describe the synthesis in full sentences."""
+        options = plan.get_options(SynthesisOptions)
+        specs = {
+            "rejecting models": ", ".join(options.reject),
+            "accepting models": ", ".join(options.accept),
+            "pairs": ", ".join(" against ".join(pair) for pair in options.pairs),
         }
-        models = "".join(f"; {name}: {', '.join(v)}" for name, v in named.items() if v)
-        starts = "as many as there are" if options.per_pair is None else f"{options.per_pair} each"
-        limits = {
-            "minimum scores": ", ".join(map(str, options.bounds)),
-            "edits": options.edits,
-        }
-        limited = "; ".join(f"{name}: {value}" for name, value in limits.items() if value)
+        models = "".join(f"; {name}: {text}" for name, text in specs.items() if text)
+        n_starts = "all" if options.per_pair is None else f"at most {options.per_pair}"
+        limits = {"minimum scores": ", ".join(map(str, options.bounds)), "edits": options.edits}
+        limit_text = "; ".join(f"{name}: {text}" for name, text in limits.items() if text)
         kind = "triplets of model pairs" if options.makes_triplets else "single sentences"
         return (
-            f"Synthetic sentences are written as {kind}{models}: the log-probability under "
-            "rejecting models is lowered, while under accepting models it decreases by no more "
-            f"than {options.margin:g} nats. They start from natural sentences ({options.starts}, "
-            f"{starts}), by the strategy {format_strategy(options.parsed_strategy)}. At most "
-            f"{options.max_word_share:g} of the synthetic sentences of a pair contain the same "
-            "word, unless natural sentences contain it more often."
-            f"{f' Limits: {limited}.' if limited else ''}"
+            f"Synthetic sentences are written as {kind}{models}. The log-probability under the "
+            "rejecting models is minimised, and the log-probability under the accepting models "
+            f"decreases by at most {options.margin:g} nats. The strategy is "
+            f"{format_strategy(options.parsed_strategy)}. It starts from natural sentences "
+            f"({options.starts}, {n_starts} per pair). At most {options.max_word_share:g} of the "
+            "synthetic sentences of a pair contain the same word, unless more of the natural "
+            f"sentences contain it.{f' Limits: {limit_text}.' if limit_text else ''}"
         )
 
-    def of(self, run: Run) -> Syntheses:
-        """Return the syntheses of a run."""
-        syntheses = run.known.get(SYNTHESIS.name)
-        if syntheses is None:
-            kind = Syntheses
-            if run.plan.table(SynthesisOptions).is_pooled:
-                from contstim.pipeline.pooled import PooledSyntheses
+    def get_job(self, run: Run) -> SynthesisJob:
+        """Return the synthesis job of a run; create it at the first call."""
+        if SYNTHESIS.name not in run.stage_data:
+            job_class = SynthesisJob
+            if run.plan.get_options(SynthesisOptions).is_pooled:
+                # Other strategies need neither the language model nor the assignment.
+                from contstim.pipeline.pooled_job import PooledSynthesisJob
 
-                kind = PooledSyntheses
-            syntheses = run.known[SYNTHESIS.name] = kind(run)
-        assert isinstance(syntheses, Syntheses)
-        return syntheses
+                job_class = PooledSynthesisJob
+            run.stage_data[SYNTHESIS.name] = job_class(run)
+        return cast("SynthesisJob", run.stage_data[SYNTHESIS.name])
 
-    def needs(self, plan: StudyPlan) -> Collection[Stage]:
-        """Return the natural sentences' scores where syntheses depend on them."""
-        goals = plan.table(SynthesisOptions).goals(plan.models)
-        several = any(len(reject) > 1 for goal in goals for reject, _ in goal)
-        return (SCORE,) if several or plan.table(SynthesisOptions).bounds else ()
+    def requires(self, plan: StudyPlan) -> Collection[Stage]:
+        """Return the stage of scores, if the synthesis depends on scores."""
+        options = plan.get_options(SynthesisOptions)
+        sides = [side for goal in options.list_goals(plan.models) for side in goal]
+        has_scales = any(len(reject) > 1 for reject, _ in sides)
+        return (SCORE,) if has_scales or options.bounds else ()
 
     def check(self, run: Run) -> None:
-        """Refuse models and words that cannot do."""
-        options = run.plan.table(SynthesisOptions)
-        for spec, model in run.every.items():
+        """Refuse models and words that cannot be used for synthesis."""
+        options = run.plan.get_options(SynthesisOptions)
+        for spec, model in run.all_models.items():
             if model.description["event"]["start"] == UNSTATED:
                 raise InputError(
-                    f"{spec!r} scores the sentences it holds and no others, so that none can be "
-                    "written for it; use a model that can be loaded"
+                    f"{spec!r} is a table of scores and cannot score new sentences; use a model "
+                    "that can be loaded"
                 )
-        listed = (word for _, words in options.parsed_edits.words for word in words)
-        run.plan.vocabulary.check_not_blocked(listed, run.plan.folder, run.language)
-        options.check_words(run.every, run.sentences, run.language)
-        names = {spec: model.name for spec, model in run.every.items()}
-        for goal in self.of(run).starts:
-            for contrast in options.contrasts(goal):
-                contrast.rename_models(names)  # refuses one model by two specs
+        listed_words = [word for _, words in options.parsed_edits.words for word in words]
+        run.plan.vocabulary.check_not_blocked(listed_words, run.plan.folder, run.language)
+        options.check_words(run.all_models, run.sentences, run.language)
+
+        # Refuse contrasts in which two specs describe the same model.
+        names = {spec: model.name for spec, model in run.all_models.items()}
+        for goal in self.get_job(run).starts_by_goal:
+            for contrast in options.build_contrasts(goal):
+                contrast.rename_models(names)
 
     def tasks(self, run: Run) -> list[Task]:
-        """Return the tasks, as far as they are known."""
-        syntheses = self.of(run)
-        if syntheses.by_scores:
-            scoring = syntheses.scoring()
-            if any(run.store.error(task) is None for task in run.store.left(scoring)):
-                return list(scoring)
-            syntheses.check_starts()
-        return syntheses.tasks()
+        """Return all tasks that are known so far."""
+        job = self.get_job(run)
+        if job.needs_scores:
+            score_tasks = job.score_tasks()
+            if run.store.find_pending(score_tasks):
+                return list(score_tasks)
+            job.apply_scores()
+        return job.tasks()
 
-    def expected(self, run: Run) -> int:
-        """Return how many syntheses there are, or how many batches are written, at least."""
-        return self.of(run).number
+    def count_expected_tasks(self, run: Run) -> int:
+        """Return the minimum number of searches, or the number of batches to sample."""
+        return self.get_job(run).min_tasks
 
-    def later(self, run: Run) -> float:
-        """Return how long what is written takes to be scored, by what is known of it so far."""
-        return self.of(run).later()
+    def estimate_later_seconds(self, run: Run) -> float:
+        """Return the expected duration of scoring sentences that are not sampled yet."""
+        return self.get_job(run).estimate_later_seconds()
 
     def inputs(self, run: Run) -> Any:
-        """Return the finished tasks."""
+        """Return the keys of the tasks that are done."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
-        """Return all that the rows depend on, as JSON values."""
-        plan, options, usual = run.plan, run.plan.table(SynthesisOptions), SynthesisOptions()
-        names = {spec: model.name for spec, model in run.every.items()}
-        noted = {
-            key: value for key in _NOTED if (value := getattr(options, key)) != getattr(usual, key)
+        """Return everything that the rows depend on, as JSON values."""
+        plan, options, defaults = (
+            run.plan,
+            run.plan.get_options(SynthesisOptions),
+            SynthesisOptions(),
+        )
+        names = {spec: model.name for spec, model in run.all_models.items()}
+        vocabulary: dict[str, Any] = {
+            "digest": run.vocabulary_digest,
+            "words": len(run.vocabulary.elsewhere),
         }
+        if plan.vocabulary.non_defaults:
+            vocabulary["options"] = dict(plan.vocabulary.non_defaults)
         return {
-            "models": [model.description for model in run.every.values()],
+            "models": [model.description for model in run.all_models.values()],
             "versions": dict(run.versions),
-            "vocabulary": {
-                "digest": run.vocabulary_digest,
-                "words": len(run.vocabulary.elsewhere),
-                **(
-                    {"options": dict(plan.vocabulary.non_defaults)}
-                    if plan.vocabulary.non_defaults
-                    else {}
-                ),
-            },
+            "vocabulary": vocabulary,
             "sentences": {
                 "digest": digest("\n".join(run.sentences))[:16],
                 "number": len(run.sentences),
             },
             "goals": [
                 [[[names[spec] for spec in side] for side in sides] for sides in goal]
-                for goal in self.of(run).starts
+                for goal in self.get_job(run).starts_by_goal
             ],
-            **noted,
+            **{
+                key: getattr(options, key)
+                for key in _OPTIONAL_NOTES
+                if getattr(options, key) != getattr(defaults, key)
+            },
             "strategy": format_strategy(options.parsed_strategy),
             "seed": plan.study.seed,
             "starts": options.starts,
@@ -155,27 +167,67 @@ class SynthesisStage(Stage):
             "minimum_drop": options.minimum_drop,
         }
 
-    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        """Return the rows, with figures of the work."""
-        tasks, options, syntheses = self.tasks(run), run.plan.table(SynthesisOptions), self.of(run)
-        rows = list(syntheses.rows())
-        figures: dict[str, Any] = {
-            **syntheses.notes(),
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        """Return the rows as CSV, and notes: the settings and counts of results."""
+        options, job = run.plan.get_options(SynthesisOptions), self.get_job(run)
+        tasks = self.tasks(run)
+        rows = list(job.rows())
+        notes: dict[str, Any] = {
+            **self.settings(run),
+            **job.notes(),
             "tasks": len(tasks),
-            "missing": len(run.store.left(tasks)),
+            "missing": len(run.store.find_missing(tasks)),
             "rows": len(rows),
+            "asked": len(job.starts) * options.per_sentence,
         }
-        figures["asked"] = len(syntheses.pieces) * options.per_sentence
         if options.makes_triplets:
-            figures["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
-        if len(rows) > 1:  # one has no variety, and frequencies take a third of a second to load
-            figures["words"] = measure_diversity(
-                *sentences_with_originals(rows), run.language.code
-            ).row()
-        values = [{**row.row(), **spec_columns(row, syntheses.specs)} for row in rows]
+            notes["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
+        if len(rows) > 1:  # The diversity of one sentence is not defined.
+            sentences, originals = sentences_with_originals(rows)
+            notes["words"] = measure_diversity(sentences, originals, run.language.code).row()
+        values = [{**row.row(), **spec_columns(row, job.canonical_specs)} for row in rows]
         columns = list(values[0]) if values else Triplet.columns()
-        text = format_csv_rows(columns, (row.values() for row in values))
-        return text, {**self.settings(run), **figures}
+        return format_csv_rows(columns, (row.values() for row in values)), notes
+
+
+class _PoolStage(SynthesisStage):
+    """The stage that writes the sampled and the natural sentences with their scores."""
+
+    name = "pool"
+    file = "pool.csv"
+    key = None
+    options = None
+
+    def describe(self, plan: StudyPlan) -> str:
+        return ""  # The synthesis stage describes the pool.
+
+    def is_in(self, plan: StudyPlan) -> bool:
+        options = plan.find_options(SynthesisOptions)
+        return options is not None and options.is_pooled
+
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        tasks, job = self.tasks(run), cast("PooledSynthesisJob", self.get_job(run))
+        notes = {
+            **self.settings(run),
+            "tasks": len(tasks),
+            "missing": len(run.store.find_missing(tasks)),
+            **job.notes(),
+        }
+        drafts = job.read_drafts()
+        natural = dict.fromkeys(sentence for _, sentence in job.starts)
+        sampled = [sentence for sentence in job.find_candidates() if sentence not in natural]
+
+        def rows() -> Iterator[tuple[object, ...]]:
+            for row in run.score_rows([*natural, *sampled]):
+                sentence = row[0]
+                if sentence in natural:
+                    yield (*row, "natural", "", "", "")
+                else:
+                    draft = drafts[sentence]
+                    yield (*row, "written", draft["log_prob"], draft["worst"], draft["end"])
+
+        return format_csv_rows((*run.score_columns, *POOL_COLUMNS), rows()), notes
 
 
 SYNTHESIS = SynthesisStage()
+POOL = _PoolStage()

@@ -1,4 +1,4 @@
-"""The stage that chooses among the triplets."""
+"""The stage that selects triplets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from contstim.errors import InputError
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import SCORE, Run, Stage, StageOptions, StudyPlan, notes_of
+from contstim.pipeline.plan import StageOptions, StudyPlan
+from contstim.pipeline.stages import Run, Stage
+from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.selection import load_log_probs, load_triplets, selection_notes
 from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.selection.natural import MAX_PER_PAIR
 from contstim.selection.strata import resolve_n_strata
 from contstim.selection.triplet_objectives import TIE_RULES, TRIPLET_OBJECTIVES, check_objective
@@ -18,17 +21,31 @@ from contstim.selection.triplets import select_triplets
 from contstim.settings import PositiveInt, settings, validate_choice
 from contstim.text_files import format_csv
 
-#: What the strata of triplets are quantiles of.
+#: Populations of log-probabilities that the strata of triplets are quantiles of.
 REFERENCES = ("triplets", "sentences")
 
 
 @settings
 class TripletOptions(StageOptions):
-    """``[triplets]``: the choice of triplets; see `select_triplets`.
+    """Table ``[triplets]`` of a study plan: parameters of `select_triplets`.
 
-    ``reference`` says what the strata are quantiles of: the pair's own ``triplets`` (as
-    published), or all natural ``sentences``. ``max_word_share`` limits the use of a word; 1
-    means no limit. With ``distinct_items`` no two of the chosen triplets share a sentence.
+    Attributes
+    ----------
+    per_pair
+        Number of triplets for each pair of models.
+    objective
+        Objective of the selection, a key of `TRIPLET_OBJECTIVES`.
+    strata
+        Number of strata of log-probability; the same number of triplets is selected from each.
+    max_word_share
+        Maximum share of the sentences of a pair that may contain the same word; 1: no limit.
+    distinct_items
+        Whether a sentence can occur in one selected triplet only.
+    ties
+        Rule for tied ranks, one of `TIE_RULES`.
+    reference
+        Sentences that the strata are quantiles of: ``triplets``, the natural sentences of the
+        triplets of a pair, or ``sentences``, all natural sentences.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
@@ -43,65 +60,69 @@ class TripletOptions(StageOptions):
         resolve_n_strata(self.per_pair, self.strata, "triplets.per_pair")
 
     def check(self, plan: StudyPlan) -> None:
-        """Refuse a choice without triplets, or by what the models' scores are not for."""
-        synthesis = plan.get(SynthesisOptions)
+        """Refuse a plan without triplets, and objectives that do not suit its models."""
+        synthesis = plan.find_options(SynthesisOptions)
         if synthesis is None:
-            raise InputError("[triplets] needs triplets to choose from; add [synthesis]")
+            raise InputError("[triplets] needs triplets to select from; add [synthesis]")
         if not synthesis.makes_triplets:
             raise InputError(
-                "[triplets] chooses among triplets of pairs, but synthesis.reject and "
-                "synthesis.accept give single sentences; leave out one of them"
+                "[triplets] needs triplets, but synthesis.reject and synthesis.accept make single "
+                "sentences; remove these two options, or remove [triplets]"
             )
         check_objective(self.objective, plan.models)
 
 
-class _Triplets(Stage):
+class _TripletStage(Stage):
     name = "triplets"
     file = "triplets.csv"
     key = "triplets"
     options = TripletOptions
 
-    def rows(self, plan: StudyPlan) -> int:
-        options = plan.get(TripletOptions)
-        synthesis = plan.get(SynthesisOptions)
-        pairs = (synthesis.pairs if synthesis is not None else ()) or plan.pairs()
-        return 0 if options is None else options.per_pair * len(pairs)
+    def count_rows(self, plan: StudyPlan) -> int:
+        options = plan.find_options(TripletOptions)
+        synthesis = plan.find_options(SynthesisOptions)
+        if options is None or synthesis is None:
+            return 0
+        return options.per_pair * len(synthesis.pairs or plan.pairs())
 
-    def words(self, plan: StudyPlan) -> str:
-        options = plan.table(TripletOptions)
-        limit = ""
+    def describe(self, plan: StudyPlan) -> str:
+        options = plan.get_options(TripletOptions)
+        n_strata = resolve_n_strata(options.per_pair, options.strata)
+        word_limit = ""
         if options.max_word_share < 1:
-            limit = f" No word is in more than {options.max_word_share:g} of a pair's sentences."
-        distinct = " No two share a sentence." if options.distinct_items else ""
-        strata = resolve_n_strata(options.per_pair, options.strata)
+            word_limit = (
+                f" At most {options.max_word_share:g} of the sentences of a pair contain the same "
+                "word."
+            )
+        distinct = " No two triplets share a sentence." if options.distinct_items else ""
         return (
-            f"{options.per_pair} triplets of each pair of models are chosen, {self.rows(plan)} in "
-            f"all, by the objective {options.objective!r}, as many from each of {strata} "
-            f"strata of each model's log-probabilities of the natural sentences (of all "
-            f"{options.reference}).{limit}{distinct}"
+            f"{options.per_pair} triplets are selected for each pair of models, "
+            f"{self.count_rows(plan)} in all, by the objective {options.objective!r}. The same "
+            f"number is selected from each of {n_strata} strata of each model's log-probabilities "
+            f"of the natural sentences (of all {options.reference}).{word_limit}{distinct}"
         )
 
-    def needs(self, plan: StudyPlan) -> Collection[Stage]:
-        options = plan.get(TripletOptions)
-        by_sentences = options is not None and options.reference == "sentences"
-        return (SYNTHESIS, SCORE) if by_sentences else (SYNTHESIS,)
+    def requires(self, plan: StudyPlan) -> Collection[Stage]:
+        options = plan.find_options(TripletOptions)
+        has_reference = options is not None and options.reference == "sentences"
+        return (SYNTHESIS, SCORE) if has_reference else (SYNTHESIS,)
 
     def inputs(self, run: Run) -> Any:
-        return [run.table(stage).sha256 for stage in self.needs(run.plan)]
+        return [run.get_table(stage).sha256 for stage in self.requires(run.plan)]
 
-    def make(self, run: Run) -> tuple[str, dict[str, Any]]:
-        options = run.plan.table(TripletOptions)
-        chosen = select_triplets(
-            SYNTHESIS.of(run).triplets(),
+    def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        options = run.plan.get_options(TripletOptions)
+        triplets = select_triplets(
+            load_triplets(run),
             per_pair=options.per_pair,
             objective=options.objective,
             strata=options.strata,
             max_word_share=options.max_word_share,
             distinct_items=options.distinct_items,
             ties=options.ties,
-            reference=run.log_probs() if options.reference == "sentences" else None,
+            reference=load_log_probs(run) if options.reference == "sentences" else None,
         )
-        return format_csv(chosen), notes_of(chosen)
+        return format_csv(triplets), selection_notes(triplets)
 
 
-TRIPLETS_STAGE = _Triplets()
+TRIPLETS_STAGE = _TripletStage()

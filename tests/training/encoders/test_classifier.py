@@ -17,9 +17,9 @@ from contstim import check_model, load_model, select_triplets
 from contstim.errors import InputError, SpecError
 from contstim.models.reductions import corpus_perplexity, surprisal
 from contstim.models.registry import score_kind
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.stages import StudyOptions, StudyPlan
+from contstim.pipeline.plan import StudyOptions, StudyPlan
 from contstim.pipeline.stages.triplets import TripletOptions
+from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import WordList
 from contstim.text.cola import matthews_correlation, read_cola

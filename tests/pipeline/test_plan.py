@@ -1,4 +1,7 @@
-"""Study plans: what is read, and what is refused with the key's path."""
+"""Study plans and their options, valid and invalid.
+
+Tests `contstim.pipeline.synthesis_options`.
+"""
 
 from pathlib import Path
 
@@ -6,10 +9,10 @@ import pytest
 
 from contstim.design.trials import LAYOUTS
 from contstim.errors import InputError
-from contstim.pipeline.options import SynthesisOptions
-from contstim.pipeline.running import read_study_plan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
+from contstim.pipeline.study import read_study_plan
+from contstim.pipeline.synthesis_options import SynthesisOptions
 
 GOOD = """\
 models = ["contstim:bigram", "contstim:trigram"]
@@ -31,10 +34,10 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
     found = read_study_plan(path)
     assert found.study.seed == 0
     assert found.out == tmp_path / "runs" / "mine"
-    assert found.get(NaturalOptions) is None
-    synthesis = found.table(SynthesisOptions)
+    assert found.find_options(NaturalOptions) is None
+    synthesis = found.get_options(SynthesisOptions)
     assert (synthesis.strategy, synthesis.starts) == ("edit", "partitioned")
-    assert found.table(DesignOptions).resolved().catch == 12
+    assert found.get_options(DesignOptions).get_layout().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
 
 
@@ -118,4 +121,4 @@ def test_published_experiments_can_be_read(path: Path) -> None:
     found = read_study_plan(path)
     assert found.study.name == f"{path.parent.name}-{path.stem}"
     if path.parent.name in LAYOUTS:
-        assert found.table(DesignOptions).layout == path.parent.name
+        assert found.get_options(DesignOptions).layout == path.parent.name

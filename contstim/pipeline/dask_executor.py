@@ -1,0 +1,281 @@
+"""Executor that distributes tasks with Dask, to processes, SLURM jobs or other machines.
+
+The workers commit their results to the store of the run themselves. They must therefore have
+access to the folders of the run, of the study plan and of the models, under the same paths.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import dask
+import distributed
+from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin, as_completed
+
+from contstim.errors import InputError, MissingExtraError, OutputError
+from contstim.pipeline.engine import Executor, TaskOutcomes
+from contstim.pipeline.store import RunStore
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.worker import MAX_TRIES, RunContext, TaskOutcome, Worker
+
+#: Environment variables of local workers: one thread each.
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+#: Dask settings of schedulers that this process starts. Workers receive one task at a time, and
+#: the death of a worker is reported at once for every task that it held.
+SETTINGS = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-saturation": 1.0,
+}
+
+#: Dask settings of local workers. By default, Dask removes a worker that needs long to restart,
+#: as on a busy machine, and a run without workers never ends.
+LOCAL_SETTINGS = {"distributed.deploy.lost-worker-timeout": "1 day"}
+
+_CONNECTION_TIMEOUT = 15  # seconds
+_MAX_WORKERS = 1024
+# Maximum number of worker deaths reported for one task, whether it was started or not.
+_MAX_DEATHS = 10 * MAX_TRIES
+
+# The worker of this process. All threads share its models and its working folder, so they must
+# take turns.
+_process_worker: dict[RunContext, Worker] = {}
+_process_lock = threading.Lock()
+
+
+def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> TaskOutcome:
+    """Execute a task in this worker process, and add a byte to the file that counts its starts."""
+    with _process_lock:
+        os.chdir(context.plan_folder)
+        starts_file.parent.mkdir(parents=True, exist_ok=True)
+        with starts_file.open("ab") as file:
+            file.write(b".")
+        if context not in _process_worker:
+            _process_worker.clear()
+            _process_worker[context] = Worker(context)
+        return _process_worker[context].run(task)
+
+
+class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask has no types
+    """Dask plugin that prepares a worker process on this machine.
+
+    Parameters
+    ----------
+    gpus
+        Numbers or identifiers of the GPUs. The workers use them in turn, each as ``cuda:0``.
+    """
+
+    def __init__(self, gpus: Sequence[str]) -> None:
+        self.gpus = list(gpus)
+
+    def setup(self, worker: distributed.Worker) -> None:
+        """Ignore Ctrl-C, redirect standard output and select a GPU."""
+        # The main process reports failed tasks and reacts to Ctrl-C.
+        logging.getLogger("distributed").setLevel(logging.ERROR)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Text that models print must not end up in a table on standard output.
+        os.dup2(2, 1)
+        if self.gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus[int(worker.name) % len(self.gpus)]
+
+
+def visible_gpus() -> list[str]:
+    """Return the GPUs that this process may use: ``CUDA_VISIBLE_DEVICES``, by default all."""
+    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if variable is not None:
+        return [gpu for gpu in variable.split(",") if gpu]
+    return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
+
+
+def create_executor(spec: str) -> Executor:
+    """Create the executor that ``--executor`` names.
+
+    Parameters
+    ----------
+    spec
+        ``local:N``: N worker processes on this machine, each with one thread and, in turn, one of
+        the visible GPUs. ``slurm:N``: N SLURM jobs with one worker each, with the settings of the
+        configuration file of dask-jobqueue; jobs that end are replaced. ``dask:ADDRESS``: workers
+        of the Dask scheduler at an address, for example ``dask:tcp://HOST:8786``.
+
+    Raises
+    ------
+    InputError
+        If `spec` has another form.
+    """
+    kind, _, value = spec.partition(":")
+    if kind == "dask" and "://" in value:
+        return DaskExecutor(kind, value)
+    if kind in ("local", "slurm") and value.isdecimal() and 1 <= int(value) <= _MAX_WORKERS:
+        return DaskExecutor(kind, int(value))
+    raise InputError(
+        f"{spec!r} is not an executor; write local:N, slurm:N (1 <= N <= {_MAX_WORKERS}) or "
+        "dask:ADDRESS, for example local:4 or dask:tcp://HOST:8786"
+    )
+
+
+class DaskExecutor(Executor):
+    """Executor that distributes tasks to the workers of a Dask cluster.
+
+    If a worker dies, its unfinished tasks are executed again. Scripts that use local workers need
+    the guard ``if __name__ == "__main__"``, as for all process pools of Python.
+
+    Parameters
+    ----------
+    kind
+        ``local``, ``slurm`` or ``dask``, see `create_executor`.
+    target
+        Number of workers, or address of a Dask scheduler.
+    """
+
+    def __init__(self, kind: str, target: int | str) -> None:
+        self.kind = kind
+        self.target = target
+        self._resources = ExitStack()
+        self.client: Any = None
+
+    def __enter__(self) -> Self:
+        local_settings = LOCAL_SETTINGS if self.kind == "local" else {}
+        self._resources.enter_context(dask.config.set(SETTINGS | local_settings))
+        cluster: Any = self.target
+        if self.kind == "local":
+            cluster = LocalCluster(
+                n_workers=self.target,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                silence_logs=logging.ERROR,
+                env=THREADS,
+            )
+        elif self.kind == "slurm":
+            cluster = _start_slurm_cluster(int(self.target))
+        if self.kind != "dask":
+            self._resources.enter_context(cluster)
+        try:
+            client = Client(cluster, timeout=_CONNECTION_TIMEOUT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            self._resources.close()
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"cannot reach the Dask scheduler {self.target} ({reason}); check its address"
+            ) from None
+        self.client = self._resources.enter_context(client)
+        if self.kind == "local":
+            self.client.register_plugin(LocalSetup(visible_gpus()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
+        """Execute tasks, the first ones with the highest priority, and yield their outcomes.
+
+        Dask reports the death of a worker for all tasks that the worker held. A task is given up
+        only if it was started `MAX_TRIES` times, or if very many deaths were reported for it.
+        """
+        run_id = uuid.uuid4().hex
+        n_deaths = Counter[str]()
+        # Submitted tasks by Dask key: number of the task and its future.
+        submitted: dict[str, tuple[int, Any]] = {}
+
+        def starts_file(task: Task) -> Path:
+            return context.store_folder / "tries" / f"{task.key}-{run_id}"
+
+        def submit(number: int) -> Any:
+            # The key must be new, because a scheduler may remember a task of an earlier run.
+            task = tasks[number]
+            future = self.client.submit(
+                _run_on_dask_worker,
+                context,
+                task,
+                starts_file(task),
+                key=f"{task.key}-{uuid.uuid4().hex}",
+                priority=-number,
+                pure=False,
+            )
+            submitted[future.key] = number, future
+            return future
+
+        try:
+            futures = as_completed(
+                [submit(number) for number in range(len(tasks))], loop=self.client.loop
+            )
+            for future in futures:
+                number, _ = submitted.pop(future.key)
+                task = tasks[number]
+                # Fetching the outcome may start the task again, so count the starts afterwards.
+                outcome, error = self._fetch_outcome(future)
+                file = starts_file(task)
+                n_starts = file.stat().st_size if file.exists() else 0
+                if isinstance(error, KilledWorker):
+                    n_deaths[task.key] += 1
+                    if n_starts < MAX_TRIES and n_deaths[task.key] < _MAX_DEATHS:
+                        futures.add(submit(number))
+                        continue
+                yield outcome or self._give_up(task, context, error, n_starts)
+                file.unlink(missing_ok=True)
+        finally:
+            self.client.cancel([future for _, future in submitted.values()])
+            for number, _ in submitted.values():
+                starts_file(tasks[number]).unlink(missing_ok=True)
+
+    @staticmethod
+    def _fetch_outcome(future: Any) -> tuple[TaskOutcome | None, BaseException | None]:
+        """Return the outcome of a task, or its error; neither if Dask cancelled the task."""
+        error: BaseException | None = future.exception()
+        if error is not None or future.cancelled():
+            return None, error
+        try:
+            # If the worker dies before the outcome is fetched, Dask executes the task again.
+            return future.result(), None
+        except KilledWorker as killed:
+            return None, killed
+
+    @staticmethod
+    def _give_up(
+        task: Task, context: RunContext, error: BaseException | None, n_starts: int
+    ) -> TaskOutcome:
+        """Write the error of a task without outcome, unless its result is in the store."""
+        if isinstance(error, OutputError):
+            raise error
+        store = RunStore(context.store_folder, context.cache_folder)
+        if task.is_done(store):
+            return TaskOutcome(task.key)
+        if error is None:
+            message = "Dask cancelled the task"
+        elif isinstance(error, KilledWorker):
+            message = f"the worker process died each of the {n_starts} times it started the task"
+        else:
+            message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        store.write_error(task, message, "")
+        return TaskOutcome(task.key, message)
+
+
+def _start_slurm_cluster(n_jobs: int) -> Any:
+    """Return a Dask cluster that keeps a number of SLURM jobs running."""
+    try:
+        from dask_jobqueue import SLURMCluster
+    except ImportError as error:
+        raise MissingExtraError(
+            "dask-jobqueue is not installed; pip install dask-jobqueue"
+        ) from error
+    try:
+        cluster = SLURMCluster()
+    except ValueError as error:
+        raise InputError(
+            f"the configuration of dask-jobqueue is incomplete ({' '.join(str(error).split())}); "
+            "set cores, memory and queue in ~/.config/dask/jobqueue.yaml"
+        ) from None
+    # Adaptive scaling replaces cancelled jobs, a fixed number of jobs does not.
+    cluster.adapt(minimum=n_jobs, maximum=n_jobs)
+    return cluster

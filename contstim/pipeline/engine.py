@@ -1,0 +1,280 @@
+"""The engine that executes tasks, and the executor that needs no further processes."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, chdir, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from contstim.errors import OutputError
+from contstim.files import lock, write_atomically
+from contstim.pipeline.model_records import ModelCache, ModelRecord
+from contstim.pipeline.plan import StudyPlan
+from contstim.pipeline.stages import Run, Stage
+from contstim.pipeline.store import RunStore
+from contstim.pipeline.tasks import Task
+from contstim.pipeline.worker import RunContext, TaskOutcome, Worker
+from contstim.progress import track
+
+#: Outcomes of tasks in the order in which the tasks end. Closing the generator cancels the rest.
+TaskOutcomes = Generator[TaskOutcome, None, None]
+
+#: File in the folder of a run that records its models and versions.
+MANIFEST = "plan.json"
+
+#: Pauses in seconds between checks whether a reported result is visible.
+_VISIBILITY_PAUSES = (0.1, 1, 5, 25, 60)
+
+
+class Executor(ABC):
+    """Base class of executors, which distribute tasks to workers.
+
+    An executor is a context manager: its processes end with the ``with`` block.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
+        """Load models one after the other and return their records by spec."""
+        return {spec: ModelRecord.from_spec(spec) for spec in specs}
+
+    @abstractmethod
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
+        """Execute tasks in any order; yield each outcome when its result is durable.
+
+        Parameters
+        ----------
+        context
+            Paths and settings of the run.
+        tasks
+            Tasks to execute.
+        """
+
+
+class SequentialExecutor(Executor):
+    """Executor that executes one task after the other in this process."""
+
+    def __init__(self) -> None:
+        self._models = ModelCache()
+        self._worker: Worker | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self._models, self._worker = ModelCache(), None
+
+    def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
+        """Load models and return their records; the last models stay loaded for the tasks."""
+        self._models, self._worker = ModelCache(), None
+        return {spec: ModelRecord.from_spec(spec, self._models) for spec in specs}
+
+    def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
+        """Execute tasks in their order and yield their outcomes."""
+        if self._worker is None or self._worker.context != context:
+            self._worker = Worker(context, self._models)
+        for task in tasks:
+            yield self._worker.run(task)
+
+
+@dataclass(eq=False)
+class Engine:
+    """Executes the tasks of a run until all results are in the store.
+
+    Attributes
+    ----------
+    store
+        Store of the results.
+    context
+        Paths and settings of the run.
+    executor
+        Executor of the tasks.
+    check_lock
+        Function that raises a `LockedError` if another process has taken over the run.
+    failures
+        Tasks that were given up, with their errors.
+    """
+
+    store: RunStore
+    context: RunContext
+    executor: Executor
+    check_lock: Callable[[], None]
+    failures: list[tuple[Task, str]] = field(default_factory=list)
+
+    def run(
+        self, label: str, list_tasks: Callable[[], Sequence[Task]], min_tasks: int = 0
+    ) -> Iterator[TaskOutcome]:
+        """Execute the missing tasks of a stage, with a progress bar.
+
+        Results can lead to further tasks, so the tasks are listed again whenever all known tasks
+        are done.
+
+        Parameters
+        ----------
+        label
+            Name of the stage.
+        list_tasks
+            Function that returns all tasks that are known so far.
+        min_tasks
+            Lower bound on the number of tasks, for the progress bar.
+
+        Yields
+        ------
+        TaskOutcome
+            Outcome of each executed task.
+
+        Raises
+        ------
+        LockedError
+            If another process has taken over the run.
+        OutputError
+            If results cannot be written, or if a reported result does not appear in the store.
+        """
+        tasks = {task.key: task for task in list_tasks()}
+        n_done = len(tasks) - len(self._find_missing(tasks.values()))
+        n_tasks = max(min_tasks, len(tasks))
+        yield from track(self._run_rounds(label, list_tasks, tasks), n_tasks, label, n_done)
+
+    def _run_rounds(
+        self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]
+    ) -> Iterator[TaskOutcome]:
+        """Execute the missing tasks by key, then list the tasks again, until none is missing."""
+        while missing := self._find_missing(tasks.values()):
+            running = self.executor.run(self.context, missing)
+            with chdir(self.context.plan_folder), closing(running) as outcomes:
+                for outcome in outcomes:
+                    if outcome.error is not None:
+                        self.failures.append((tasks[outcome.key], outcome.error))
+                    self.check_lock()
+                    yield outcome
+            self._wait_for_results(label, missing)
+            tasks = {task.key: task for task in list_tasks()}
+
+    def _find_missing(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return the tasks without results that this engine has not given up."""
+        failed_keys = {task.key for task, _ in self.failures}
+        return [task for task in self.store.find_missing(tasks) if task.key not in failed_keys]
+
+    def _wait_for_results(self, label: str, tasks: Sequence[Task]) -> None:
+        """Wait until the results of tasks are visible, which takes time on network folders."""
+        for pause in _VISIBILITY_PAUSES:
+            if not self._find_missing(tasks):
+                return
+            time.sleep(pause)
+        if missing := self._find_missing(tasks):
+            raise OutputError(
+                f"{len(missing)} results of stage {label} were reported as done but are not in "
+                f"{self.store.folder}; give the workers access to this folder under the same path"
+            )
+
+
+@contextmanager
+def start_run(
+    plan: StudyPlan,
+    stages: Iterable[Stage],
+    executor: Executor,
+    store: RunStore,
+    lock_name: str = "run",
+    description: str | None = None,
+) -> Iterator[tuple[Run, Engine]]:
+    """Start or continue a run: lock its folder, describe the models and check the stages.
+
+    Parameters
+    ----------
+    plan
+        Plan of the study.
+    stages
+        Stages to check.
+    executor
+        Executor of the tasks.
+    store
+        Store of the results.
+    lock_name
+        ``run``, or the name of a shard.
+    description
+        Description of the locked object for messages; by default the folder and the shard.
+
+    Yields
+    ------
+    run : Run
+        The run.
+    engine : Engine
+        Engine that executes its tasks.
+
+    Raises
+    ------
+    ContstimError
+        For the reasons of `contstim.pipeline.study.run_study`, before any task is executed.
+    """
+    with lock_run(store.folder, lock_name, description) as check_lock:
+        run = Run.from_plan(plan, store, executor.describe_models)
+        with chdir(plan.folder):
+            for stage in stages:
+                stage.check(run)
+
+        descriptions = {spec: model.description for spec, model in run.all_models.items()}
+        manifest = {"models": descriptions, "versions": run.versions}
+        write_atomically(store.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+        # Write a filtered or custom vocabulary to a file for the workers.
+        file = plan.vocabulary.file
+        vocabulary_file = None if file is None else (plan.folder / file).resolve()
+        if plan.vocabulary.non_defaults or plan.loaded_vocabulary is not None:
+            vocabulary_file = store.folder / "vocabulary.csv"
+            run.vocabulary.save(vocabulary_file)
+        context = RunContext(
+            store.folder,
+            store.score_cache.folder,
+            plan.folder,
+            vocabulary_file,
+            plan.study.threads,
+        )
+        yield run, Engine(store, context, executor, check_lock)
+
+
+@contextmanager
+def lock_run(
+    folder: Path, name: str, description: str | None = None
+) -> Iterator[Callable[[], None]]:
+    """Lock a whole run or one shard of it for the duration of a block.
+
+    Different shards of a run can be locked at the same time, but not a shard and the whole run.
+
+    Parameters
+    ----------
+    folder
+        Folder of the run.
+    name
+        ``run``, or the name of a shard.
+    description
+        Description of the locked object for messages; by default the folder and the shard.
+
+    Yields
+    ------
+    callable
+        Function that raises a `LockedError` if another process has taken over the lock.
+    """
+
+    def acquire(name: str) -> AbstractContextManager[Callable[[], None]]:
+        part = "the run" if name == "run" else name
+        return lock(folder / "locks" / f"{name}.lock", description or f"{part} in {folder}")
+
+    with acquire(name) as check_lock:
+        for path in (folder / "locks").glob("*.lock"):
+            if path.stem != name and "run" in (path.stem, name):
+                # Acquire a conflicting lock for a moment, which fails unless its holder is dead.
+                with acquire(path.stem):
+                    pass
+        yield check_lock

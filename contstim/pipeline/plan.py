@@ -1,0 +1,168 @@
+"""Study plans: the models and sentences of a study, and the options of its stages."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from contstim.errors import InputError
+from contstim.models import split_name
+from contstim.settings import PositiveInt, Seed, TupleFromList, settings, validate_pattern
+from contstim.text import parse_length_range
+from contstim.text.vocabulary import Vocabulary
+from contstim.text.word_options import WordOptions
+
+
+@settings
+class StudyOptions:
+    """Table ``[study]`` of a study plan: options of the whole study.
+
+    Attributes
+    ----------
+    name
+        Name of the study.
+    seed
+        Seed of all random choices.
+    out
+        Folder of the run, relative to the plan; by default ``runs/NAME``.
+    threads
+        Number of PyTorch threads. The last digits of network scores can depend on it.
+    """
+
+    name: Annotated[str, validate_pattern(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
+    seed: Seed = 0
+    out: str | None = None
+    threads: PositiveInt = 1
+
+
+@settings
+class SentenceOptions:
+    """Table ``[sentences]`` of a study plan: the natural sentences.
+
+    Attributes
+    ----------
+    file
+        File with one sentence per line, or CSV file with a column ``sentence``; by default the
+        bundled pool.
+    listed
+        Sentences, as an alternative to a file.
+    words
+        Number of words of the sentences to use: ``8``, or a range, ``6-12``.
+    limit
+        Maximum number of sentences; the first ones are used.
+    """
+
+    file: str | None = None
+    listed: TupleFromList[str] = ()
+    words: str | None = None
+    limit: PositiveInt | None = None
+
+    def __post_init__(self) -> None:
+        if self.listed and self.file is not None:
+            raise InputError(
+                f"sentences.file is {self.file!r} and sentences.listed is given, too; leave out "
+                "one of them"
+            )
+        if self.words is not None:
+            parse_length_range(self.words)
+
+
+@settings
+class VocabularyOptions(WordOptions):
+    """Table ``[vocabulary]`` of a study plan: the words of synthetic sentences.
+
+    Attributes
+    ----------
+    file
+        File of the words; by default the bundled vocabulary. The other options filter its words.
+    """
+
+    file: str | None = None
+
+
+@settings
+class StageOptions:
+    """Base class of stage options that depend on other tables of the study plan."""
+
+    def check(self, plan: StudyPlan) -> None:
+        """Refuse options that contradict the other tables of the plan."""
+
+
+_Options = TypeVar("_Options")
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Plan of a study.
+
+    Attributes
+    ----------
+    models
+        Specs of M >= 2 models to compare. Every two of them form a pair, and the first one is
+        model 1 of the pair. ``NAME=SPEC`` gives a model a name for tables and other options.
+    study, sentences, vocabulary
+        Options of the whole study.
+    stages
+        Options of the stages, at most one object per stage. Stages without options are skipped.
+    folder
+        Folder of the plan; relative paths in the plan start from it.
+    loaded_vocabulary
+        Words of synthetic sentences, as an alternative to `vocabulary`.
+    """
+
+    models: tuple[str, ...]
+    study: StudyOptions
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)
+    stages: tuple[Any, ...] = ()
+    folder: Path = field(default_factory=Path.cwd)
+    loaded_vocabulary: Vocabulary | None = None
+
+    def __post_init__(self) -> None:
+        for options in self.stages:
+            if isinstance(options, StageOptions):
+                options.check(self)
+        # One rejecting model suffices if there are lower bounds in place of accepting models.
+        has_reject = any(getattr(options, "reject", ()) for options in self.stages)
+        if len(self.models) < 2 and not (self.models and has_reject):
+            raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
+        for spec in self.models:
+            if self.models.count(spec) > 1:
+                raise InputError(f"models lists {spec!r} twice; keep one of them")
+        names = [split_name(spec)[0] for spec in (*self.models, *self.extra_models)]
+        for name in filter(None, names):
+            if names.count(name) > 1:
+                raise InputError(f"two models have the name {name!r}; rename one of them")
+
+    def find_options(self, kind: type[_Options]) -> _Options | None:
+        """Return the options of one kind, or None if the plan has none."""
+        return next((options for options in self.stages if isinstance(options, kind)), None)
+
+    def get_options(self, kind: type[_Options]) -> _Options:
+        """Return the options of one kind, which the plan must have."""
+        options = self.find_options(kind)
+        assert options is not None
+        return options
+
+    def replace_options(self, kind: type[Any], **values: Any) -> StudyPlan:
+        """Return a copy of the plan in which some options of one kind have other values."""
+        stages = (replace(o, **values) if isinstance(o, kind) else o for o in self.stages)
+        return replace(self, stages=tuple(stages))
+
+    @property
+    def out(self) -> Path:
+        """Folder of the run: ``study.out``, or ``runs/NAME`` beside the plan."""
+        return self.folder / (self.study.out or f"runs/{self.study.name}")
+
+    @property
+    def extra_models(self) -> tuple[str, ...]:
+        """Specs of the models that stages use but the study does not compare."""
+        known = {*self.models, *(split_name(spec)[0] for spec in self.models)}
+        used = itertools.chain(*(getattr(o, "extra_models", ()) for o in self.stages))
+        return tuple(dict.fromkeys(spec for spec in used if spec not in known))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the pairs of specs in the order of `models`."""
+        return list(itertools.combinations(self.models, 2))

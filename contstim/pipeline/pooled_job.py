@@ -1,0 +1,209 @@
+"""Synthesis by strategies that sample one pool of sentences for all natural sentences."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from contstim.pipeline.synthesis_job import SynthesisJob
+from contstim.pipeline.synthesis_options import Goal
+from contstim.pipeline.tasks import SampleTask, ScoreTask, Task, create_score_tasks
+from contstim.synthesis import format_strategy
+from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses, explain_shortfall
+from contstim.synthesis.problem import ModelContrast
+from contstim.synthesis.results import Row
+from contstim.synthesis.sample import GuidedSampling
+
+
+@dataclass(eq=False)
+class PooledSynthesisJob(SynthesisJob):
+    """The synthesis of sentences in a run by a strategy that samples a pool.
+
+    1. Sentences are sampled for each contrast of models.
+    2. The model of each lower bound in turn scores the sentences. Sentences that violate the bound
+       for all natural sentences are dropped.
+    3. The compared models score the remaining sentences, the candidates.
+    4. The candidates are assigned to the natural sentences.
+    """
+
+    # Candidates so far; None before the first call of `tasks`.
+    _candidates: list[str] | None = field(default=None, init=False)
+    # Rows by goal and natural sentence; None before the assignment.
+    _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
+
+    @cached_property
+    def strategy(self) -> GuidedSampling:
+        """Strategy that samples the sentences."""
+        strategy = self.options.parsed_strategy
+        assert isinstance(strategy, GuidedSampling)
+        return strategy
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the tasks depend on the scores of the natural sentences: always True."""
+        return True
+
+    @property
+    def _contrasts(self) -> list[ModelContrast]:
+        """Distinct contrasts of all goals."""
+        contrasts = dict[ModelContrast, None]()
+        for goal in self.starts_by_goal:
+            contrasts |= dict.fromkeys(self.options.build_contrasts(goal))
+        return list(contrasts)
+
+    @property
+    def min_tasks(self) -> int:
+        """Number of batches of sampled sentences."""
+        return self.strategy.n_batches * len(self._contrasts)
+
+    def sample_tasks(self) -> list[SampleTask]:
+        """Return the tasks that sample sentences, alternating between the contrasts."""
+        sentences = self.run.sentences
+        form = self.strategy.sentence_form(sentences)
+        natural = tuple(dict.fromkeys([*sentences, *self.supplement]))
+        return [
+            SampleTask(**self.task_options(contrast), form=form, natural=natural, batch=batch)
+            for batch in range(self.strategy.n_batches)
+            for contrast in self._contrasts
+        ]
+
+    def _read_sampled(self) -> list[dict[str, Any]]:
+        """Return the results of the sampling tasks that are done."""
+        store = self.run.store
+        return [store.read_result(t.key) for t in self.sample_tasks() if t.is_done(store)]
+
+    def read_drafts(self) -> dict[str, Mapping[str, Any]]:
+        """Return the sampled sentences so far, as JSON values of `Draft` by sentence."""
+        drafts = dict[str, Mapping[str, Any]]()
+        for result in self._read_sampled():
+            for draft in result["drafts"]:
+                drafts.setdefault(draft["sentence"], draft)
+        return drafts
+
+    def tasks(self) -> list[Task]:
+        """Return all tasks that are known so far: those that sample, then those that score."""
+        run, tasks = self.run, list[Task](self.sample_tasks())
+        if run.store.find_pending(tasks):
+            return tasks
+        candidates = list(self.read_drafts())
+        specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
+        for bound in self.options.bounds:
+            specs.pop(bound.model, None)
+            bound_tasks = create_score_tasks(
+                [run.all_models[bound.model]], candidates, run.versions
+            )
+            tasks += bound_tasks
+            if run.store.find_pending(bound_tasks):
+                return tasks
+            # Keep the sentences that satisfy the bound for at least one natural sentence.
+            scores = {s: row.score for s, row in run.read_scores(bound.model).items()}
+            natural_scores = {scores[s] for _, s in self.starts if s in scores}
+            minimum = min(map(bound.minimum, natural_scores), default=math.inf)
+            candidates = [s for s in candidates if s in scores and scores[s] >= minimum]
+        self._candidates = candidates
+        models = [run.all_models[spec] for spec in specs]
+        return [*tasks, *create_score_tasks(models, candidates, run.versions)]
+
+    def find_candidates(self) -> list[str]:
+        """Return the sampled sentences that satisfy the bounds, so far as these are scored."""
+        if self._candidates is None:
+            self.tasks()
+        return self._candidates or []
+
+    def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
+        """Return the rows of one natural sentence; None while tasks are pending."""
+        if self._rows_by_start is None and self.run.store.find_pending(self.tasks()):
+            return None
+        return self._assign_rows()[goal, sentence]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows in the order of the natural sentences."""
+        for start in self.starts:
+            yield from self._assign_rows()[start]
+
+    def _assign_rows(self) -> dict[tuple[Goal, str], Sequence[Row]]:
+        """Return the rows by goal and natural sentence; assign the candidates at the first call."""
+        if self._rows_by_start is None:
+            options = self.options
+            syntheses = iter(
+                assign_syntheses(
+                    self.build_pool(),
+                    self.slots,
+                    self.run.plan.study.seed,
+                    format_strategy(self.strategy),
+                    max_word_share=options.max_word_share,
+                )
+            )
+            self._rows_by_start = {}
+            for goal, sentence in self.starts:
+                attempts = [[next(syntheses) for _ in goal] for _ in range(options.per_sentence)]
+                self._rows_by_start[goal, sentence] = self.make_rows(goal, attempts)
+        return self._rows_by_start
+
+    def build_pool(self) -> SentencePool:
+        """Return the candidates that all models scored."""
+        specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
+        scores = {
+            self.run.all_models[spec].name: {
+                sentence: row.score for sentence, row in self.run.read_scores(spec).items()
+            }
+            for spec in specs
+        }
+        batch_tolerance = dict[str, float]()
+        for result in self._read_sampled():
+            batch_tolerance |= result["batch_tolerance"]
+        candidates = [
+            sentence
+            for sentence in self.find_candidates()
+            if all(sentence in scores_of_model for scores_of_model in scores.values())
+        ]
+        return SentencePool(tuple(candidates), scores, batch_tolerance)
+
+    @property
+    def slots(self) -> list[Slot]:
+        """Natural sentences and contrasts that need a candidate, in the order of the rows."""
+        return [
+            Slot(sentence, self.resolve_contrast(contrast))
+            for goal, sentence in self.starts
+            for _ in range(self.options.per_sentence)
+            for contrast in self.options.build_contrasts(goal)
+        ]
+
+    def estimate_later_seconds(self) -> float:
+        """Return the expected duration, with one worker, of scoring sentences not yet sampled.
+
+        The estimate assumes that the remaining batches have as many sentences as the finished ones,
+        and that scoring a sentence takes as long as scoring a natural sentence. It is 0 if all
+        batches are sampled, or none.
+        """
+        store, tasks = self.run.store, self.sample_tasks()
+        n_done = len(tasks) - len(store.find_missing(tasks))
+        if n_done in (0, len(tasks)):
+            return 0.0
+        n_expected_sentences = len(self.read_drafts()) * len(tasks) / n_done
+
+        # Sum the mean duration of scoring a natural sentence over the models.
+        tasks_by_model = defaultdict[str, list[ScoreTask]](list)
+        for task in self.score_tasks():
+            tasks_by_model[task.model.name].append(task)
+        seconds_per_sentence = sum(
+            sum(store.read_durations(score_tasks))
+            / sum(len(task.sentences) for task in score_tasks)
+            for score_tasks in tasks_by_model.values()
+        )
+        return n_expected_sentences * seconds_per_sentence
+
+    def notes(self) -> dict[str, Any]:
+        """Return counts of sentences, and the compared models that did not guide the sampling."""
+        pool = self.build_pool()
+        notes: dict[str, Any] = {
+            "written": len(self.read_drafts()),
+            "pool": len(pool.sentences),
+            "satisfying": explain_shortfall(pool, self.slots),
+        }
+        filter_only = {name for result in self._read_sampled() for name in result["filter_only"]}
+        return {**notes, "filter_only": sorted(filter_only)} if filter_only else notes

@@ -1,0 +1,134 @@
+"""Options and inputs that the stages of selections share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from contstim.files import json_digest
+from contstim.pipeline.plan import StageOptions
+from contstim.pipeline.stages import Run
+from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.selection.constraint_text import check_constraints, parse_constraints
+from contstim.selection.constraints import SelectionConstraint
+from contstim.selection.scores import read_features
+from contstim.settings import TupleFromList, settings
+from contstim.synthesis.results import Triplet, spec_columns
+from contstim.tables import TRIPLETS
+
+
+@settings
+class SelectionOptions(StageOptions):
+    """Options of the tables ``[natural]`` and ``[set]`` that restrict the selected sentences.
+
+    Attributes
+    ----------
+    distinct_words
+        Whether to exclude sentences in which a word occurs twice. Words that the vocabulary lists
+        as repeatable do not count.
+    constraints
+        Constraints of the selection as text, for example ``balance:words:0.5``; see
+        `contstim.selection.constraint_text.parse_constraints`.
+    features
+        CSV or Parquet file with features of the sentences for constraints; the first column is the
+        sentence.
+    """
+
+    distinct_words: bool = False
+    constraints: TupleFromList[str] = ()
+    features: str | None = None
+
+    def __post_init__(self) -> None:
+        check_constraints(self.constraints)
+
+    def describe_rules(self) -> str:
+        """Describe the restrictions in full sentences; empty if there are none."""
+        distinct = "No content word occurs twice in a sentence." if self.distinct_words else ""
+        rules = f"Constraints: {', '.join(self.constraints)}." if self.constraints else ""
+        return " ".join(filter(None, (distinct, rules)))
+
+    def inputs(self, run: Run) -> list[Any]:
+        """Return the parts of the run that the restrictions depend on, as JSON values."""
+        features = self._read_features(run)
+        digests = [] if features is None else [json_digest(features.to_csv())]
+        return [sorted(run.vocabulary.repeatable), *digests]
+
+    def load_constraints(
+        self, run: Run, sentences: pd.Index, extra_sentences: Sequence[str] = ()
+    ) -> list[SelectionConstraint]:
+        """Return the constraints of a selection.
+
+        Parameters
+        ----------
+        run
+            Run of the study.
+        sentences
+            Candidate sentences: the natural sentences, then the extra ones.
+        extra_sentences
+            Candidate sentences that are not natural sentences of the study.
+        """
+        return parse_constraints(
+            self.constraints,
+            sentences,
+            self._read_features(run),
+            load_token_counts(run, extra_sentences),
+            run.language,
+        )
+
+    def _read_features(self, run: Run) -> pd.DataFrame | None:
+        return None if self.features is None else read_features(run.plan.folder / self.features)
+
+
+def load_log_probs(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the scores of the compared models that are known so far.
+
+    Parameters
+    ----------
+    run
+        Run of the study.
+    extra_sentences
+        Sentences to add to the natural sentences of the study.
+
+    Returns
+    -------
+    (S, M) DataFrame
+        Log-probabilities in nats, one row per sentence and one column per model; NaN for missing
+        scores.
+    """
+    return _read_score_field(run, "score", extra_sentences)
+
+
+def load_token_counts(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the number of tokens of each sentence under each model, (S, M); NaN if unknown.
+
+    Rows and columns are the same as in `load_log_probs`.
+    """
+    counts = _read_score_field(run, "n_tokens", extra_sentences)
+    return counts.where(counts != 0)
+
+
+def _read_score_field(run: Run, field: str, extra_sentences: Sequence[str]) -> pd.DataFrame:
+    """Return one field of `CachedScore` by sentence and model, (S, M)."""
+    columns = {}
+    for spec, model in run.models.items():
+        values = {s: getattr(score, field) for s, score in run.read_scores(spec).items()}
+        columns[model.name] = pd.Series(values, dtype="float64").reindex(
+            [*run.sentences, *extra_sentences]
+        )
+    return pd.DataFrame(columns)
+
+
+def load_triplets(run: Run) -> pd.DataFrame:
+    """Return the triplets that were synthesized so far, in the order of the tasks."""
+    job = SYNTHESIS.get_job(run)
+    triplets = [row for row in job.rows() if isinstance(row, Triplet)]
+    table = pd.DataFrame([row.row() for row in triplets], columns=list(TRIPLETS))
+    specs = [spec_columns(row, job.canonical_specs) for row in triplets]
+    return table.join(pd.DataFrame(specs, table.index))
+
+
+def selection_notes(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the attributes of a selection, such as its objective and bound, by name."""
+    return {str(name): value for name, value in table.attrs.items()}

@@ -1,0 +1,292 @@
+"""Runs of study plans: read a plan, run its stages in order, and report their status."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contstim.errors import ContstimError, InputError, OutputError, require_known, suggest_names
+from contstim.files import decode_json, find_lock_holder
+from contstim.pipeline.engine import MANIFEST, Engine, Executor, start_run
+from contstim.pipeline.model_records import ModelRecord
+from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
+from contstim.pipeline.stages import Run, Stage, StageStatus
+from contstim.pipeline.store import RunStore
+from contstim.pipeline.tasks import Task
+from contstim.plugins import Registry
+from contstim.settings import parse_settings, read_toml
+
+#: Stages by name, in the order of execution. Stages of other packages come last.
+STAGES = Registry[Stage](
+    "stage",
+    "contstim.stages",
+    {
+        "score": "contstim.pipeline.stages.score:SCORE",
+        "natural": "contstim.pipeline.stages.natural:NATURAL",
+        "synthesis": "contstim.pipeline.stages.synthesis:SYNTHESIS",
+        "pool": "contstim.pipeline.stages.synthesis:POOL",
+        "triplets": "contstim.pipeline.stages.triplets:TRIPLETS_STAGE",
+        "set": "contstim.pipeline.stages.set:SET",
+        "design": "contstim.pipeline.stages.design:DESIGN",
+    },
+    Stage,
+)
+
+# Tables of study plans that do not belong to a stage.
+_TABLES = {"study": StudyOptions, "sentences": SentenceOptions, "vocabulary": VocabularyOptions}
+
+
+def read_study_plan(path: str | Path) -> StudyPlan:
+    """Read and check a study plan.
+
+    Parameters
+    ----------
+    path
+        TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a key is unknown or has an invalid value. The message names
+        the file and the key.
+    """
+    path = Path(path)
+    table = read_toml(path)
+    try:
+        return _parse_study_plan(table, path.resolve().parent)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
+    """Return the study plan of a TOML table in a file of this folder."""
+    stages = {stage.key: stage for _, stage in STAGES.items() if stage.key and stage.options}
+    keys = ("models", *_TABLES, *stages)
+    for key in table:
+        if key not in keys:
+            raise InputError(f"unknown key {key}; {suggest_names(key, keys)}")
+    models = table.get("models")
+    if not isinstance(models, list) or not all(isinstance(spec, str) for spec in models):
+        raise InputError(f"models is {models!r}; give a list of model specs, before any table")
+    if "study" not in table:
+        raise InputError("the table [study] is missing; give at least study.name")
+    options: dict[str, Any] = {
+        key: parse_settings(kind, table[key], key) for key, kind in _TABLES.items() if key in table
+    }
+    stage_options = tuple(
+        stage.parse_options(table[key]) for key, stage in stages.items() if key in table
+    )
+    return StudyPlan(models=tuple(models), stages=stage_options, folder=folder, **options)
+
+
+def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
+    """Return the stages of a study in the order of execution.
+
+    Parameters
+    ----------
+    plan
+        Plan of the study.
+    last
+        Name of a stage: return only this stage and the stages that it requires.
+
+    Raises
+    ------
+    UnknownNameError
+        If `last` is not a stage of the study.
+    """
+    all_stages = [stage for _, stage in STAGES.items()]
+    stages = [stage for stage in all_stages if stage.is_in(plan)]
+    if last is None:
+        return stages
+    names = [stage.name for stage in stages]
+    require_known("stage of this study", last, names)
+    required = {stages[names.index(last)]}
+    for stage in reversed(all_stages):
+        if stage in required:
+            required.update(stage.requires(plan))
+    return [stage for stage in stages if stage in required]
+
+
+@dataclass
+class RunReport:
+    """Report on a run.
+
+    Attributes
+    ----------
+    out
+        Folder of the run.
+    written_tables
+        Paths of the tables that the run wrote.
+    current_tables
+        Paths of the tables that were up to date.
+    failures
+        Tasks that were given up, with their errors.
+    blocked
+        Reason if a stage could not write its table because of failed tasks, otherwise None.
+    """
+
+    out: Path
+    written_tables: list[Path] = field(default_factory=list)
+    current_tables: list[Path] = field(default_factory=list)
+    failures: list[tuple[Task, str]] = field(default_factory=list)
+    blocked: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all tasks succeeded and all requested tables are up to date."""
+        return not self.failures and self.blocked is None
+
+
+def run_study(
+    plan: StudyPlan,
+    executor: Executor,
+    *,
+    out: Path | str | None = None,
+    cache: Path | str | None = None,
+    stage: str | None = None,
+    shard: tuple[int, int] | None = None,
+) -> RunReport:
+    """Run a study, or continue an interrupted run without repeating finished tasks.
+
+    The working folder of this process is the folder of the plan while tasks run.
+
+    Parameters
+    ----------
+    plan
+        Plan of the study, from :func:`read_study_plan`.
+    executor
+        Executor of the tasks.
+    out
+        Folder of the run; by default the folder that the plan names.
+    cache
+        Folder of the score cache, which several runs can share; by default in the folder of the
+        run.
+    stage
+        Name of a stage: run only this stage and the stages that it requires. By default all.
+    shard
+        Pair (i, n), 1 <= i <= n: execute only the i-th of n parts of the tasks, and write no
+        tables. A run without `shard` writes the tables when all shards are done.
+
+    Raises
+    ------
+    LockedError
+        If another process works on the run.
+    InputError
+        If models, sentences or vocabulary cannot be read, or the stage or the shard is unknown.
+    InfeasibleError
+        If a model knows none of the words listed for a position.
+    OutputError
+        If results cannot be written.
+    """
+    stages = select_stages(plan, stage)
+    if shard is not None and not 1 <= shard[0] <= shard[1]:
+        raise InputError(f"there is no shard {shard[0]} of {shard[1]}; give i/n with 1 <= i <= n")
+    store = _open_store(plan, out, cache)
+    lock_name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
+    with start_run(plan, select_stages(plan), executor, store, lock_name) as (run, engine):
+        report = RunReport(store.folder, failures=engine.failures)
+        for next_stage in stages:
+            _run_stage(next_stage, run, engine, report, shard)
+            if report.blocked is not None:
+                break
+        return report
+
+
+def _open_store(plan: StudyPlan, out: Path | str | None, cache: Path | str | None) -> RunStore:
+    """Return the store of a run; links in its path are resolved."""
+    # Path.resolve() raises an error for a loop of links, os.path.realpath() does not.
+    folder = Path(os.path.realpath(plan.out if out is None else out))
+    return RunStore(folder, None if cache is None else Path(os.path.realpath(cache)))
+
+
+def _run_stage(
+    stage: Stage, run: Run, engine: Engine, report: RunReport, shard: tuple[int, int] | None
+) -> None:
+    """Execute the tasks of a stage and, without shards, write its table."""
+
+    def list_tasks() -> list[Task]:
+        tasks = stage.tasks(run)
+        if shard is None:
+            return tasks
+        return [task for task in tasks if int(task.shard_key, 16) % shard[1] == shard[0] - 1]
+
+    for _ in engine.run(stage.name, list_tasks):
+        pass
+    if shard is not None:
+        return
+    path = run.get_table(stage).path
+    if stage.is_current(run):
+        report.current_tables.append(path)
+        return
+    try:
+        stage.write_table(run)
+    except OutputError:
+        raise
+    except ContstimError as error:
+        if not report.failures:
+            raise type(error)(f"stage {stage.name}: {error}") from None
+        report.blocked = f"stage {stage.name}: {error}"
+        return
+    report.written_tables.append(path)
+
+
+def run_status(
+    plan: StudyPlan, *, out: Path | str | None = None, cache: Path | str | None = None
+) -> tuple[list[StageStatus], list[str]]:
+    """Return the progress of a run, without loading models or locking the run.
+
+    Parameters
+    ----------
+    plan
+        Plan of the study.
+    out
+        Folder of the run; by default the folder that the plan names.
+    cache
+        Folder of the score cache; by default in the folder of the run.
+
+    Returns
+    -------
+    statuses : list of StageStatus
+        Progress of each stage.
+    holders : list of str
+        Locks of the run, with the processes that hold them.
+
+    Raises
+    ------
+    InputError
+        If the study has not been run, or has been run with other models.
+    """
+    store = _open_store(plan, out, cache)
+    path = store.folder / MANIFEST
+    try:
+        manifest = decode_json(path.read_text("utf-8"))
+        models, versions = dict(manifest["models"]), dict(manifest["versions"])
+    except FileNotFoundError:
+        raise InputError(
+            f"{store.folder} contains no run; run the study plan without --status first"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"cannot read the models and versions of the run from {path} ({error}); run the study "
+            "plan again without --status"
+        ) from None
+    for spec in (*plan.models, *plan.extra_models):
+        if spec not in models:
+            raise InputError(
+                f"the run in {store.folder} does not contain the model {spec}; run the study plan "
+                "again without --status"
+            )
+    compared, extra_models = (
+        {spec: ModelRecord(spec, models[spec]) for spec in specs}
+        for specs in (plan.models, plan.extra_models)
+    )
+    run = Run(plan, compared, versions, store, extra_models)
+    holders = [
+        f"{path.stem}: {holder}"
+        for path in sorted((store.folder / "locks").glob("*.lock"))
+        if (holder := find_lock_holder(path)) is not None
+    ]
+    return [stage.compute_status(run) for stage in select_stages(plan)], holders

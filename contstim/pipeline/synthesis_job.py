@@ -1,0 +1,331 @@
+"""The synthesis of sentences in a run: start sentences, tasks and rows of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from contstim.files import json_digest
+from contstim.pipeline.stages import Run
+from contstim.pipeline.synthesis_options import Goal, SynthesisOptions
+from contstim.pipeline.tasks import (
+    ScoreTask,
+    SynthesisTask,
+    Task,
+    create_score_tasks,
+    parse_synthesis,
+)
+from contstim.synthesis import format_strategy
+from contstim.synthesis.problem import (
+    ModelContrast,
+    require_feasible_start,
+    require_two_words,
+    standard_deviation,
+)
+from contstim.synthesis.results import (
+    ContrastRow,
+    Row,
+    Synthesis,
+    distinct_triplets,
+    max_attempts,
+)
+from contstim.text import Sentence, pool
+from contstim.text.diversity import WordShareLimit
+from contstim.text.languages import ENGLISH
+
+#: Words that must not be used, case-folded, by natural sentence.
+ExcludedWords = dict[str, tuple[str, ...]]
+
+#: Number of natural sentences below which bundled sentences are added for scales and prompts.
+MIN_SENTENCES = 30
+
+
+@dataclass(eq=False)
+class SynthesisJob:
+    """The synthesis of sentences in a run.
+
+    Attributes
+    ----------
+    run
+        Run of the study.
+    starts_by_goal
+        Natural sentences to start from, by goal, in the order of the tasks.
+    """
+
+    run: Run
+    starts_by_goal: Mapping[Goal, Sequence[str]] = field(init=False)
+    # Standard deviations of natural scores, by spec; None until the scores are known.
+    _scales: dict[str, float] | None = field(default=None, init=False)
+    # Tasks and rows of each finished start, by goal, natural sentence and excluded words.
+    _finished: dict[Any, tuple[list[SynthesisTask], Sequence[Row]]] = field(
+        default_factory=dict, init=False
+    )
+    # Excluded words of the goals for which they are final.
+    _final_exclusions: dict[Goal, ExcludedWords] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        run, options, seed = self.run, self.options, self.run.plan.study.seed
+        for sentence in run.sentences:
+            require_two_words(sentence, run.language)
+            options.parsed_edits.check(Sentence.parse(sentence, run.language))
+
+        goals = options.list_goals(run.plan.models)
+        order = np.random.default_rng(seed).permutation(len(run.sentences))
+        starts_by_goal = {}
+        for number, goal in enumerate(goals):
+            if options.starts == "all":
+                starts = list(run.sentences)
+            elif options.starts == "partitioned":
+                starts = [run.sentences[i] for i in order[number :: len(goals)]]
+            else:
+                # Seed by the models, so the order does not depend on the other goals.
+                specs = dict.fromkeys(s for sides in goal[::-1] for side in sides for s in side)
+                goal_digest = json_digest([run.all_models[spec].name for spec in specs])
+                rng = np.random.default_rng([seed, int(goal_digest, 16)])
+                starts = [run.sentences[i] for i in rng.permutation(len(run.sentences))]
+            starts_by_goal[goal] = starts[: options.per_pair]
+        self.starts_by_goal = starts_by_goal
+
+    @property
+    def canonical_specs(self) -> dict[str, str]:
+        """Canonical specs of the models, by their names in tables."""
+        return {model.name: model.spec for model in self.run.all_models.values()}
+
+    @property
+    def options(self) -> SynthesisOptions:
+        """Options of the synthesis."""
+        return self.run.plan.get_options(SynthesisOptions)
+
+    @property
+    def starts(self) -> list[tuple[Goal, str]]:
+        """Each goal with each of its natural sentences, in the order of the tasks."""
+        return [(goal, s) for goal, sentences in self.starts_by_goal.items() for s in sentences]
+
+    @property
+    def min_tasks(self) -> int:
+        """Number of tasks if every first attempt succeeds."""
+        return self.options.per_sentence * sum(len(goal) for goal, _ in self.starts)
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the tasks depend on the scores of the natural sentences."""
+        return bool(self.options.bounds or self._scaled_models)
+
+    @cached_property
+    def _scaled_models(self) -> set[str]:
+        """Specs of the models that reject together with other models."""
+        reject_sides = [reject for goal in self.starts_by_goal for reject, _ in goal]
+        return {spec for reject in reject_sides if len(reject) > 1 for spec in reject}
+
+    @cached_property
+    def supplement(self) -> list[str]:
+        """Bundled sentences to add to the natural ones if these are few and English."""
+        is_small = len(self.run.sentences) < MIN_SENTENCES and self.run.language is ENGLISH
+        return pool() if is_small else []
+
+    @cached_property
+    def _scale_sentences(self) -> list[str]:
+        """Sentences that the scales of rejecting models are computed from."""
+        return list(dict.fromkeys([*self.run.sentences, *self.supplement[:MIN_SENTENCES]]))
+
+    def score_tasks(self) -> list[ScoreTask]:
+        """Return the tasks that score the natural sentences under the models that use them."""
+        sentences_by_model: dict[str, dict[str, None]] = {
+            spec: dict.fromkeys(self._scale_sentences if spec in self._scaled_models else ())
+            for spec in self.run.all_models
+        }
+        for goal, starts in self.starts_by_goal.items():
+            for contrast in self.options.build_contrasts(goal):
+                for spec in contrast.names:
+                    sentences_by_model[spec].update(dict.fromkeys(starts))
+        tasks = []
+        for spec, sentences in sentences_by_model.items():
+            model = self.run.all_models[spec]
+            tasks += create_score_tasks([model], list(sentences), self.run.versions)
+        return tasks
+
+    def apply_scores(self) -> None:
+        """Compute the scales of models, and drop natural sentences without scores.
+
+        Raises
+        ------
+        InfeasibleError
+            If the search starts at the natural sentences and one of them violates a constraint.
+        """
+        if self._scales is not None:
+            return
+        scores = {
+            spec: {sentence: row.score for sentence, row in self.run.read_scores(spec).items()}
+            for spec in self.run.all_models
+        }
+        self._scales = {}
+        for spec in sorted(self._scaled_models):
+            values = [scores[spec][s] for s in self._scale_sentences if s in scores[spec]]
+            self._scales[spec] = standard_deviation(spec, values)
+
+        scored_starts = {}
+        for goal, starts in self.starts_by_goal.items():
+            contrasts = self.options.build_contrasts(goal)
+            specs = dict.fromkeys(spec for contrast in contrasts for spec in contrast.names)
+            scored_starts[goal] = [s for s in starts if all(s in scores[spec] for spec in specs)]
+            if not self.options.parsed_strategy.starts_at_natural:
+                continue
+            for sentence in scored_starts[goal]:
+                natural_scores = {spec: scores[spec][sentence] for spec in specs}
+                for contrast in contrasts:
+                    parsed = Sentence.parse(sentence, self.run.language)
+                    require_feasible_start(parsed, contrast.constraints, natural_scores)
+        self.starts_by_goal = scored_starts
+
+    def resolve_contrast(self, contrast: ModelContrast) -> ModelContrast:
+        """Return a contrast with canonical names of its models, and with scales."""
+        reject = contrast.reject
+        scales = tuple((self._scales or {})[spec] for spec in reject if len(reject) > 1)
+        names = {spec: self.run.all_models[spec].name for spec in contrast.names}
+        return replace(contrast.rename_models(names), scales=scales)
+
+    def estimate_later_seconds(self) -> float:
+        """Return the expected duration, with one worker, of tasks that are not known yet."""
+        return 0.0
+
+    def notes(self) -> dict[str, Any]:
+        """Return further notes on the table."""
+        return {}
+
+    def task_options(self, contrast: ModelContrast) -> dict[str, Any]:
+        """Return the fields that all tasks for a contrast share (see `ContrastTask`)."""
+        models, strategy = self.run.all_models, self.options.parsed_strategy
+        return {
+            "versions": self.run.versions,
+            "contrast": self.resolve_contrast(contrast),
+            "model_records": tuple(models[spec] for spec in contrast.names),
+            "strategy_records": tuple(models[spec] for spec in strategy.models),
+            "vocabulary": self.run.vocabulary_digest,
+            "strategy": format_strategy(strategy),
+            "package": self.options.package,
+            "seed": self.run.plan.study.seed,
+        }
+
+    def create_task(
+        self,
+        contrast: ModelContrast,
+        sentence: str,
+        attempt: int = 0,
+        excluded_words: tuple[str, ...] = (),
+    ) -> SynthesisTask:
+        """Return the task that searches one synthetic sentence."""
+        return SynthesisTask(
+            **self.task_options(contrast),
+            sentence=sentence,
+            attempt=attempt,
+            excluded_words=excluded_words,
+            has_word_limit=self.options.max_word_share < 1,
+        )
+
+    def tasks(self) -> list[Task]:
+        """Return all tasks that are known so far, in order."""
+        tasks = list[Task]()
+        for goal in self.starts_by_goal:
+            for sentence, excluded_words in self._find_excluded_words(goal).items():
+                tasks += self._collect(goal, sentence, excluded_words)[0]
+        return tasks
+
+    def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
+        """Return the rows of one natural sentence; None while they can still change."""
+        if goal not in self._final_exclusions and self.options.max_word_share < 1:
+            return None
+        excluded_words = self._find_excluded_words(goal)[sentence]
+        rows = self._collect(goal, sentence, excluded_words)[1]
+        return rows if (goal, sentence, excluded_words) in self._finished else None
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows that are known so far, in the order of the tasks."""
+        for goal, starts in self.starts_by_goal.items():
+            excluded_words = self._find_excluded_words(goal)
+            for sentence in starts:
+                if sentence in excluded_words:
+                    yield from self._collect(goal, sentence, excluded_words[sentence])[1]
+
+    def _find_excluded_words(self, goal: Goal) -> ExcludedWords:
+        """Return the words that `WordShareLimit` excludes, for the sentences with known tasks."""
+        if goal in self._final_exclusions:
+            return self._final_exclusions[goal]
+        options, store = self.options, self.run.store
+        natural = list(dict.fromkeys(self.starts_by_goal[goal]))
+        if options.max_word_share == 1:
+            self._final_exclusions[goal] = dict.fromkeys(natural, ())
+            return self._final_exclusions[goal]
+
+        # Repeat all batches that are done, and stop at the first sentence with a pending task.
+        n_per_natural = len(goal) * options.per_sentence
+        limit = WordShareLimit(natural, n_per_natural, options.max_word_share, self.run.vocabulary)
+        exclusions, has_errors = ExcludedWords(), False
+        while (batch := limit.next_batch())[0]:
+            sentences = [natural[number] for number in batch[0]]
+            excluded_words = tuple(sorted(batch[1]))
+            exclusions |= dict.fromkeys(sentences, excluded_words)
+            synthetic = []
+            for sentence in sentences:
+                tasks, rows = self._collect(goal, sentence, excluded_words)
+                if (goal, sentence, excluded_words) not in self._finished:
+                    missing = [task for task in tasks if not task.is_done(store)]
+                    if not any(map(store.read_error, missing)):
+                        return exclusions
+                    has_errors = True  # Continue with the other sentences.
+                synthetic.append([text for row in rows for text in row.synthetic_sentences])
+            limit.accept(synthetic)
+        if not has_errors:
+            self._final_exclusions[goal] = exclusions
+        return exclusions
+
+    def _collect(
+        self, goal: Goal, sentence: str, excluded_words: tuple[str, ...]
+    ) -> tuple[list[SynthesisTask], Sequence[Row]]:
+        """Return the tasks and rows of one natural sentence that are known so far."""
+        key = goal, sentence, excluded_words
+        if key in self._finished:
+            return self._finished[key]
+        options, store, tasks = self.options, self.run.store, list[SynthesisTask]()
+        contrasts = options.build_contrasts(goal)
+
+        def read_attempts() -> Iterator[Sequence[Synthesis]]:
+            for attempt in range(max_attempts(options.per_sentence)):
+                new_tasks = [
+                    self.create_task(contrast, sentence, attempt, excluded_words)
+                    for contrast in contrasts
+                ]
+                tasks.extend(new_tasks)
+                if not all(task.is_done(store) for task in new_tasks):
+                    return
+                yield [parse_synthesis(store.read_result(task.key)) for task in new_tasks]
+
+        rows = self.make_rows(goal, read_attempts())
+        if all(task.is_done(store) for task in tasks):
+            self._finished[key] = tasks, rows
+        return tasks, rows
+
+    def make_rows(self, goal: Goal, attempts: Iterable[Sequence[Synthesis]]) -> Sequence[Row]:
+        """Return the rows of one natural sentence, without sentences that do not lower the loss.
+
+        Parameters
+        ----------
+        goal
+            Goal of the sentences.
+        attempts
+            One synthesis per contrast of the goal, for each attempt. No more attempts are read
+            than are needed.
+        """
+        options = self.options
+        if options.makes_triplets:
+            pairs = ((first, second) for first, second in attempts)
+            return distinct_triplets(pairs, options.per_sentence, options.minimum_drop)
+        contrasts = map(self.resolve_contrast, options.build_contrasts(goal))
+        return [
+            ContrastRow.from_synthesis(contrast.reject, contrast.accept, synthesis)
+            for contrast, synthesis in zip(contrasts, next(iter(attempts), ()), strict=False)
+            if synthesis.is_improved
+        ]

@@ -1,0 +1,237 @@
+"""Options of the synthesis of sentences: the table ``[synthesis]`` of study plans."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from contstim.errors import InfeasibleError, InputError
+from contstim.models.base import check_sentence_language
+from contstim.pipeline.model_records import load_model_on_cpu
+from contstim.settings import PositiveInt, TupleFromList, option, settings, validate_choice
+from contstim.synthesis import STRATEGIES, parse_strategy, require_edit_support
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import MinScore, ModelContrast, require_distinct_models
+from contstim.synthesis.strategy import Strategy
+from contstim.text import Sentence
+from contstim.text.diversity import DEFAULT_WORD_SHARE
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
+
+#: Rules that assign natural sentences to the model pairs.
+STARTS = ("partitioned", "shared", "all")
+
+#: Specs of rejecting and of accepting models, for each sentence that is synthesized from one
+#: natural sentence: two entries for a triplet, one entry for a single sentence.
+Goal = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+
+
+@settings
+class SynthesisOptions:
+    """Table ``[synthesis]`` of a study plan.
+
+    Attributes
+    ----------
+    strategy
+        Search strategy, a key of `STRATEGIES`, with its options as a URL query, for example
+        ``edit?candidates=8``.
+    pairs
+        Pairs of models for triplets; by default all pairs of the compared models.
+    reject, accept
+        Models that must reject and models that must accept each sentence. With these, single
+        sentences are synthesized in place of triplets.
+    margin
+        Maximum decrease of the score of an accepting model, nats.
+    min_scores
+        Lower bounds on scores as text, for example ``contstim:gpt>=natural-5``.
+    readable
+        Minimum reading score, nats (`MinScore.readable`).
+    edits
+        Limits on the edits of the natural sentence as text, for example ``max=3,fixed=0``.
+    max_word_share
+        Maximum share of the synthetic sentences of a pair that may contain the same word; 1: no
+        limit.
+    starts
+        Assignment of natural sentences to model pairs. ``partitioned``: the sentences are shuffled
+        and each is used for one pair (Golan et al. 2023). ``shared``: every pair uses all
+        sentences, each in another random order. ``all``: every pair uses all sentences in the
+        given order.
+    per_pair
+        Maximum number of natural sentences per pair; by default no limit.
+    per_sentence
+        Maximum number of different triplets per natural sentence.
+    minimum_drop
+        Minimum decrease of the log-probability under each rejecting model, nats. Triplets below
+        it are discarded.
+    """
+
+    strategy: str = option(
+        "edit",
+        "edit: replace words of the natural sentence; beam: whole sentences of lowest probability "
+        "under the rejecting model; sample: sentences that read as English, sampled from a "
+        "language model (default: edit)",
+        "NAME",
+    )
+    pairs: TupleFromList[TupleFromList[str]] = ()
+    reject: TupleFromList[str] = option((), "model that must reject the sentence", "SPEC")
+    accept: TupleFromList[str] = option((), "model that must accept the sentence", "SPEC")
+    margin: Annotated[float, Field(ge=0, le=1e6)] = option(
+        0.0, "maximum decrease of the score of an accepting model", "NATS"
+    )
+    min_scores: TupleFromList[str] = option(
+        (),
+        "lower bound on the score of a model, nats, e.g. contstim:gpt>=natural-5",
+        "BOUND",
+        "min-score",
+    )
+    readable: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
+    edits: str = option(
+        "", "limits on the edits, e.g. max=3,fixed=0+1,same-class (edit only)", "RULE"
+    )
+    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = option(
+        DEFAULT_WORD_SHARE,
+        "maximum share of the synthetic sentences that may contain the same word "
+        f"(default: {DEFAULT_WORD_SHARE:g})",
+        "SHARE",
+    )
+    starts: Annotated[str, validate_choice(STARTS)] = "partitioned"
+    per_pair: PositiveInt | None = None
+    per_sentence: Annotated[int, Field(ge=1, le=1000)] = 1
+    minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+
+    def __post_init__(self) -> None:
+        require_edit_support(self.parsed_strategy, self.parsed_edits)
+        directed = [*self.reject, *self.accept]
+        if directed and self.pairs:
+            raise InputError("pairs excludes reject and accept; leave out one of them")
+        if directed and not self.reject:
+            raise InputError("accept needs a rejecting model; add reject")
+        if directed and not (self.accept or self.bounds):
+            raise InputError("reject needs an accepting model or a bound; add accept or min_scores")
+        if directed and (self.per_sentence != 1 or self.minimum_drop != 0):
+            raise InputError(
+                "per_sentence and minimum_drop apply to triplets, but reject and accept make "
+                "single sentences; leave out per_sentence and minimum_drop"
+            )
+        # Refuse invalid combinations of models, bounds and edits.
+        self.build_contrast(self.reject or ("rejecting",), self.accept or ("accepting",))
+        known_pairs = set[frozenset[str]]()
+        for pair in self.pairs:
+            if len(pair) != 2:
+                raise InputError(f"the pair {list(pair)} has {len(pair)} models; give two")
+            require_distinct_models("a pair needs two", pair)
+            if frozenset(pair) in known_pairs:
+                raise InputError(
+                    f"the pair of {pair[0]!r} and {pair[1]!r} is listed twice; list each pair "
+                    "once, in either order"
+                )
+            known_pairs.add(frozenset(pair))
+
+    @property
+    def parsed_strategy(self) -> Strategy:
+        """Search strategy as an object."""
+        return parse_strategy(self.strategy)
+
+    @property
+    def parsed_edits(self) -> Edits:
+        """Limits on edits as an object."""
+        return Edits.parse(self.edits)
+
+    @property
+    def bounds(self) -> tuple[MinScore, ...]:
+        """Lower bounds on scores, including the minimum reading score."""
+        readable = () if self.readable is None else (MinScore.readable(self.readable),)
+        return (*map(MinScore.parse, self.min_scores), *readable)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the strategy samples one pool of sentences for all natural sentences."""
+        return self.parsed_strategy.is_pooled
+
+    @property
+    def makes_triplets(self) -> bool:
+        """Whether triplets of model pairs are synthesized, not single sentences."""
+        return not self.reject
+
+    @property
+    def package(self) -> str:
+        """Package that provides the strategy, with its version; empty for those of contstim."""
+        return STRATEGIES.package(self.strategy.partition("?")[0])
+
+    def list_goals(self, models: Sequence[str]) -> list[Goal]:
+        """Return the goal of each model pair, or the one goal of `reject` and `accept`.
+
+        Parameters
+        ----------
+        models
+            Specs of the compared models.
+
+        Returns
+        -------
+        list of Goal
+            Goals by specs. In a pair, the sentence that model 1 accepts comes first.
+        """
+        if self.reject:
+            return [((self.reject, self.accept),)]
+        pairs = self.pairs or itertools.combinations(models, 2)
+        return [(((second,), (first,)), ((first,), (second,))) for first, second in pairs]
+
+    def build_contrast(self, reject: Sequence[str], accept: Sequence[str]) -> ModelContrast:
+        """Return the problem for rejecting and accepting models, by their specs."""
+        return ModelContrast(
+            tuple(reject), tuple(accept), self.margin, self.bounds, self.parsed_edits
+        )
+
+    def build_contrasts(self, goal: Goal) -> list[ModelContrast]:
+        """Return the problem of each sentence of a goal."""
+        return [self.build_contrast(reject, accept) for reject, accept in goal]
+
+    @property
+    def extra_models(self) -> tuple[str, ...]:
+        """Specs of all models in the options."""
+        specs = [*self.reject, *self.accept, *(bound.model for bound in self.bounds)]
+        specs += [*self.parsed_strategy.models, *itertools.chain(*self.pairs)]
+        return tuple(dict.fromkeys(specs))
+
+    def check_words(
+        self, specs: Iterable[str], sentences: Sequence[str], language: Language = ENGLISH
+    ) -> None:
+        """Check that the models can process the language and the words listed in `edits`.
+
+        Models are only loaded if the language has no spaces or `edits` lists words.
+
+        Parameters
+        ----------
+        specs
+            Specs of the models.
+        sentences
+            Natural sentences.
+        language
+            Language of the sentences.
+
+        Raises
+        ------
+        InputError
+            If a model splits sentences into other words than the language.
+        InfeasibleError
+            If a model knows none of the words listed for a position.
+        """
+        listed_words = self.parsed_edits.words
+        if language.is_space_delimited and not listed_words:
+            return
+        parsed = [Sentence.parse(sentence, language) for sentence in sentences]
+        for model in map(load_model_on_cpu, specs):
+            check_sentence_language(model, language, sentences)
+            for position, words in listed_words:
+                # Words with the punctuation that surrounds them at this position.
+                long = [sentence for sentence in parsed if position < len(sentence.words)]
+                marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
+                surfaces = [before + word + after for before, after in marks for word in words]
+                if surfaces and not model.in_vocabulary(surfaces).any():
+                    raise InfeasibleError(
+                        f"{model.name} knows none of the {len(words)} words listed for position "
+                        f"{position}; list words that it knows"
+                    )
