@@ -11,8 +11,8 @@ from contstim.files import json_digest
 from contstim.pipeline.plan import StageOptions
 from contstim.pipeline.stages import Run
 from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.selection.constraint_rows import SelectionConstraint
 from contstim.selection.constraint_text import check_constraints, parse_constraints
-from contstim.selection.constraints import SelectionConstraint
 from contstim.selection.scores import read_features
 from contstim.settings import TupleFromList, settings
 from contstim.synthesis.results import Triplet, spec_columns
