@@ -105,12 +105,12 @@ sentence = "The postman barked dog the at."
         """Return the replacement texts by key, in English if `language` has no translation."""
         return self.translations.get(language, self.translations.get("en", {}))
 
-    def choices(self, shown: Mapping[str, str]) -> Sequence[int] | None:
+    def choices(self, fields: Mapping[str, str]) -> Sequence[int] | None:
         """Return the possible answers to a trial.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
 
         Returns
@@ -147,12 +147,12 @@ sentence = "The postman barked dog the at."
         rating = round(5 * choices.index(choice) / (len(choices) - 1) - 2.5, 6)
         return rating if side_1 == "left" else -rating
 
-    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str] | None:
+    def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str] | None:
         """Return the values that the field ``expected`` of a trial may have.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
 
         Returns
@@ -166,12 +166,12 @@ sentence = "The postman barked dog the at."
         """Return whether a choice is the expected answer."""
         return choice == int(expected)
 
-    def check_fields(self, shown: Mapping[str, str]) -> None:
+    def check_fields(self, fields: Mapping[str, str]) -> None:
         """Check that the fields of a trial can be shown; by default any text can.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
 
         Raises
@@ -180,12 +180,12 @@ sentence = "The postman barked dog the at."
             If a field cannot be shown; the message names the field.
         """
 
-    def check_expected(self, shown: Mapping[str, str], expected: str) -> None:
+    def check_expected(self, fields: Mapping[str, str], expected: str) -> None:
         """Check that the expected answer of a trial is possible.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
         expected
             Expected answer.
@@ -195,7 +195,7 @@ sentence = "The postman barked dog the at."
         InputError
             If no choice can be the expected answer; the message lists the possible values.
         """
-        answers = self.expected_answers(shown)
+        answers = self.expected_answers(fields)
         if answers is None:
             is_valid = re.fullmatch(r"-?\d{1,6}", expected) is not None
             valid_answers = "a whole number"
@@ -205,12 +205,12 @@ sentence = "The postman barked dog the at."
         if not is_valid:
             raise InputError(f"expected is {expected!r}; here it is {valid_answers}")
 
-    def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
+    def check_answer(self, fields: Mapping[str, str], choice: int, detail: str) -> None:
         """Check that an answer to a trial is possible.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
         choice
             Choice of the participant.
@@ -222,7 +222,7 @@ sentence = "The postman barked dog the at."
         InputError
             If the answer is not possible; the message names the field.
         """
-        choices = self.choices(shown)
+        choices = self.choices(fields)
         if choices is not None and choice not in choices:
             raise InputError(f"choice is {choice}; it is one of {', '.join(map(str, choices))}")
         if abs(choice) > 10**9:  # must fit a 32-bit integer column
@@ -281,12 +281,12 @@ expected = "right"
         """Number of levels of confidence."""
         return str(self._options.levels)
 
-    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+    def choices(self, fields: Mapping[str, str]) -> Sequence[int]:
         """Return the levels, from the surest for left to the surest for right, without 0."""
         levels = self._options.levels
         return (*range(-levels, 0), *range(1, levels + 1))
 
-    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
+    def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str]:
         """Return the two sides."""
         return ("left", "right")
 
@@ -312,13 +312,13 @@ class SentenceRating(Presentation):
         """Number of points."""
         return f"rating of {self._options.points}"
 
-    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+    def choices(self, fields: Mapping[str, str]) -> Sequence[int]:
         """Return the points of the scale."""
         return range(1, self._options.points + 1)
 
-    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
+    def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str]:
         """Return the points of the scale."""
-        return [str(point) for point in self.choices(shown)]
+        return [str(point) for point in self.choices(fields)]
 
 
 class SelfPacedReading(Presentation):
@@ -350,12 +350,12 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
     answer_description = "1 for yes, 2 for no; 0 without a question"
     time_columns = ("question_rt_ms",)
 
-    def check_fields(self, shown: Mapping[str, str]) -> None:
+    def check_fields(self, fields: Mapping[str, str]) -> None:
         """Check that bars are attached to words, as in "The old man| the boats", to divide regions.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
 
         Raises
@@ -363,7 +363,7 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         InputError
             If a bar has a space on both sides, like a bar that belongs to the text.
         """
-        sentence = shown["sentence"]
+        sentence = fields["sentence"]
         if any(set(word) == {"|"} for word in sentence.split()):
             raise InputError(
                 f"sentence {sentence[:40]!r} has a bar between spaces; attach a bar that divides "
@@ -371,24 +371,24 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
                 "in its text, which cannot be shown"
             )
 
-    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+    def choices(self, fields: Mapping[str, str]) -> Sequence[int]:
         """Return yes and no as numbers, or 0 without a question."""
-        return tuple(_YES_NO.values()) if shown.get("question") else (0,)
+        return tuple(_YES_NO.values()) if fields.get("question") else (0,)
 
-    def expected_answers(self, shown: Mapping[str, str]) -> Sequence[str]:
+    def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str]:
         """Return yes and no, or nothing without a question."""
-        return tuple(_YES_NO) if shown.get("question") else ()
+        return tuple(_YES_NO) if fields.get("question") else ()
 
     def is_correct(self, choice: int, expected: str) -> bool:
         """Return whether the choice is the expected one of yes and no."""
         return choice == _YES_NO[expected]
 
-    def check_answer(self, shown: Mapping[str, str], choice: int, detail: str) -> None:
+    def check_answer(self, fields: Mapping[str, str], choice: int, detail: str) -> None:
         """Check an answer, which must have a reading time for each region of the sentence.
 
         Parameters
         ----------
-        shown
+        fields
             Fields of the trial.
         choice
             Choice of the participant.
@@ -400,8 +400,8 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         InputError
             If the choice is not possible, or the regions or times are wrong.
         """
-        super().check_answer(shown, choice, detail)
-        sentence = shown["sentence"]
+        super().check_answer(fields, choice, detail)
+        sentence = fields["sentence"]
         # Split into regions as the page does (presentations/reading.js).
         parts = sentence.split("|") if "|" in sentence else re.split(" +", sentence)
         regions = [part.strip() for part in parts if part.strip()]

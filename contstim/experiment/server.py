@@ -134,10 +134,8 @@ def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
 
     async def handle_http_exception(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        is_missing = status == 404
-        return error_response(
-            status, "there is nothing here" if is_missing else "that cannot be done here"
-        )
+        message = "there is nothing here" if status == 404 else "that cannot be done here"
+        return error_response(status, message)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -143,11 +143,9 @@ class Study(StudySettings):
 
     def assignment_content(self, assignment: int) -> list[Any]:
         """Return the group, trials and sides of an assignment, which its answers refer to."""
-        shown = (
-            [trial.id, *trial.shown.values(), trial.side_1]
-            for trial in self.design.trials[assignment]
-        )
-        return [self.design.groups[assignment], *shown]
+        trials = self.design.trials[assignment]
+        contents = [[trial.id, *trial.shown.values(), trial.side_1] for trial in trials]
+        return [self.design.groups[assignment], *contents]
 
     @cached_property
     def trials_digests(self) -> dict[int, str]:
@@ -229,14 +227,25 @@ def read_study(folder: str | Path) -> Study:
     try:
         options = parse_settings(StudySettings, table)
         presentation = make_presentation(options.trial)
-        plan = _build_plan(options.adaptive, presentation) if "adaptive" in table else None
+        plan = None
+        if "adaptive" in table:
+            # Loads pandas, which a study with a fixed design does not need.
+            from contstim.adaptive.conductor import AdaptivePlan
+
+            plan = parse_settings(AdaptivePlan, options.adaptive, "adaptive")
     except InputError as error:
         raise type(error)(f"{path}: {error}") from None
+    if plan is not None and not presentation.is_pair:
+        raise InputError(f"{path}: [adaptive] chooses pairs; leave trial.presentation at 'choice'")
     for name in ("practice", "attention"):
         for number, trial in enumerate(getattr(options, name), start=1):
             _check_fields(presentation, trial, f"{path}: [[{name}]] {number}")
     design = read_design(folder / "trials.csv", options.attention, presentation)
-    module = _read_module(presentation.find_module(folder))
+    path, module = presentation.find_module(folder), None
+    if not path.is_relative_to(PAGE_FOLDER):
+        module = _read_file(path, "presentation", f"file {path}, which trial.presentation names")
+        if len(module) > _MAX_MODULE:
+            raise InputError(f"{path} has {len(module)} characters; give at most {_MAX_MODULE}")
     study = Study(
         **{item.name: getattr(options, item.name) for item in fields(StudySettings)}
         | {"adaptive": plan},
@@ -249,17 +258,6 @@ def read_study(folder: str | Path) -> Study:
     check_positions(study, design)
     _check_adaptive_trials(study)
     return study
-
-
-def _build_plan(table: object, presentation: Presentation) -> AdaptivePlan:
-    """Build the plan of an adaptive study from the table ``[adaptive]``."""
-    # Loads pandas, which a study with a fixed design does not need.
-    from contstim.adaptive.conductor import AdaptivePlan
-
-    plan = parse_settings(AdaptivePlan, table, "adaptive")
-    if not presentation.is_pair:
-        raise InputError("[adaptive] chooses pairs; leave trial.presentation at 'choice'")
-    return plan
 
 
 def _check_fields(
@@ -291,16 +289,6 @@ def _read_consent(folder: Path, name: str) -> str:
             f"the consent form {path} has {len(text)} characters; give 1 to {_MAX_CONSENT}"
         )
     return text
-
-
-def _read_module(path: Path) -> str | None:
-    """Read the JavaScript source of a custom presentation; None if `path` is bundled."""
-    if path.is_relative_to(PAGE_FOLDER):
-        return None
-    module = _read_file(path, "presentation", f"file {path}, which trial.presentation names")
-    if len(module) > _MAX_MODULE:
-        raise InputError(f"{path} has {len(module)} characters; give at most {_MAX_MODULE}")
-    return module
 
 
 def _read_file(path: Path, kind: str, if_missing: str) -> str:
@@ -346,30 +334,25 @@ def check_positions(study: Study, design: Design) -> None:
 def _check_adaptive_trials(study: Study) -> None:
     """Check that the blank trials and anchors of the design are those that the plan requires."""
     path, plan = study.folder / "trials.csv", study.adaptive
-    if plan is None:
-        for assignment in study.design.trials:
-            n_blank = study.design.count_blank(assignment)
-            if n_blank:
-                raise InputError(
-                    f"{path}: participant {assignment} has {n_blank} trials without sentences, and "
-                    "study.toml has no table [adaptive]; write the plan there"
-                )
-        return
     for assignment, trials in study.design.trials.items():
+        n_blank = study.design.count_blank(assignment)
         n_anchors = sum(trial.condition == ANCHOR for trial in trials)
-        counts = {
-            "trials": (study.design.count_blank(assignment), plan.trials),
-            "anchors": (n_anchors, plan.anchors),
-        }
-        for name, (n_designed, n_planned) in counts.items():
+        if plan is None and n_blank:
+            raise InputError(
+                f"{path}: participant {assignment} has {n_blank} trials without sentences, and "
+                "study.toml has no table [adaptive]; write the plan there"
+            )
+        for name, n_designed in (("trials", n_blank), ("anchors", n_anchors)):
+            n_planned = n_designed if plan is None else getattr(plan, name)
             if n_designed != n_planned:
                 raise InputError(
                     f"{path}: participant {assignment} has {n_designed} positions for "
                     f"adaptive.{name}, which is {n_planned}; make a new study with "
                     "`contstim experiment new --pairs`"
                 )
-    n_ratings = plan.link.n_answers
-    n_choices = len(study.presentation.choices({}) or ())
+    if plan is None:
+        return
+    n_ratings, n_choices = plan.link.n_answers, len(study.presentation.choices({}) or ())
     if n_ratings not in (2, n_choices):
         raise InputError(
             f"adaptive.link.thresholds make {n_ratings} ratings, but trial.levels is "

@@ -48,7 +48,7 @@ def state_of(study):
         return conductor.weights.tobytes(), conductor.issue("somebody new")
 
 
-def test_a_session_gets_its_trials_in_blocks_with_the_others_in_their_places(study):
+def test_blocks_fill_the_blank_trials_of_a_session(study):
     with Store(study) as store:
         token, bundle = begin(store, "Ada")
         assert [one["trial"] for one in bundle["trials"]] == ["n1", "n2", "n3", "n4", "n5"]
@@ -96,7 +96,7 @@ def answered(tmp_path, pool, scores):
     return study, read_study_data(study).choices
 
 
-def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
+def test_choices_include_the_columns_of_the_pool(tmp_path):
     pool, scores = write_tables(tmp_path)
     pairs = pd.read_csv(pool).assign(
         item=lambda t: [f"i{k % 59}" if k < 59 else "" for k in range(len(t))],
@@ -119,7 +119,7 @@ def test_what_the_pool_says_of_its_pairs_comes_with_the_choices(tmp_path):
     assert described["item"].kind == "string"
 
 
-def test_pairs_for_which_the_pool_names_no_item_are_items_of_their_own(tmp_path):
+def test_pairs_without_items_are_separate_items(tmp_path):
     pool, scores = write_tables(tmp_path)
     pairs = pd.read_csv(pool)
     names = ["one", "two", *[""] * (len(pairs) - 2)]
@@ -130,7 +130,7 @@ def test_pairs_for_which_the_pool_names_no_item_are_items_of_their_own(tmp_path)
     assert set(choices.loc[choices["condition"] == "anchor", "item"]) == {"one", "two"}
 
 
-def test_what_people_did_is_not_what_the_pool_says(tmp_path):
+def test_pool_columns_do_not_overwrite_answers(tmp_path):
     pool, scores = write_tables(tmp_path)
     pairs = pd.read_csv(pool).assign(
         rt_ms=1, choice=9, late="yes", assignment=77, trial="x", rating=4, expected=2, kind="sg"
@@ -158,7 +158,7 @@ def test_what_people_did_is_not_what_the_pool_says(tmp_path):
         ("o" * 2001, "He left.", f"sentence_1 is '{'o' * 40}'; give 1 to 2000 characters"),
     ],
 )
-def test_pairs_that_nobody_can_choose_from_are_refused(tmp_path, one, two, message):
+def test_invalid_pairs_are_refused(tmp_path, one, two, message):
     pool, scores = write_tables(tmp_path)
     pairs = pd.read_csv(pool)
     pairs.loc[3] = [one, two]
@@ -171,7 +171,7 @@ def test_pairs_that_nobody_can_choose_from_are_refused(tmp_path, one, two, messa
     assert not (tmp_path / "adaptive").exists()
 
 
-def test_who_only_consents_takes_no_pairs_from_others(study):
+def test_no_block_is_issued_before_the_first_answer(study):
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study, "Ada")).result()
         assert store.next_trials(token, 0).result() == {"trials": bundle["trials"], "more": True}
@@ -181,7 +181,7 @@ def test_who_only_consents_takes_no_pairs_from_others(study):
     assert len(blocks_of(study)) == 1
 
 
-def test_each_block_is_stored_with_what_it_was_chosen_by(study):
+def test_blocks_are_stored_with_their_provenance(study):
     with Store(study) as store:
         take_part(store, "Ada")
         take_part(store, "Bo", 3)
@@ -197,7 +197,7 @@ def test_each_block_is_stored_with_what_it_was_chosen_by(study):
     assert min(pairs) >= PLAN.anchors
 
 
-def test_answers_of_a_failed_commit_are_not_believed(study):
+def test_rolled_back_answers_are_forgotten(study):
     with Store(study) as store:
         take_part(store, "Ada")
         token, bundle = begin(store, "Bo")
@@ -246,7 +246,7 @@ def people(study, seed, told):
             told.send(("stored", name, [t["trial"] for t in left]))
 
 
-def test_ten_kills_lose_nothing_and_issue_nothing_twice(study):
+def test_killed_servers_lose_no_answers_and_repeat_no_pairs(study):
     shown: dict[str, dict[str, list[str]]] = {}
     stored: set[tuple[str, str]] = set()
     processes = multiprocessing.get_context("fork")
@@ -275,7 +275,7 @@ def test_ten_kills_lose_nothing_and_issue_nothing_twice(study):
     assert n >= len(stored) > 20
 
 
-def test_a_pool_that_ends_ends_the_session_with_the_fixed_trials(tmp_path):
+def test_exhausted_pool_leaves_the_fixed_trials(tmp_path):
     study = make_adaptive(tmp_path, n=12)
     with Store(study) as store:
         take_part(store, "Ada")
@@ -286,7 +286,7 @@ def test_a_pool_that_ends_ends_the_session_with_the_fixed_trials(tmp_path):
     assert read_study_data(study).sessions["n_trials"].tolist() == [12, 6]
 
 
-def test_the_page_asks_for_the_next_block(study):
+def test_next_block_over_http(study):
     with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
         begun = client.post("/api/sessions", json=consent(study, "Ada")).json()
         token = {"Authorization": f"Bearer {begun['token']}"}
@@ -306,7 +306,7 @@ def test_the_page_asks_for_the_next_block(study):
         assert reply["refused"][0]["error"] == "trial is none of this session's trials"
 
 
-def test_a_fixed_design_is_one_block(trials, template):
+def test_fixed_design_issues_all_trials(trials, template):
     study = read_study(template)
     with Store(study, template.parent / "data.sqlite3") as store:
         token, bundle, _ = store.open(opening(study, "Ada")).result()
@@ -316,7 +316,7 @@ def test_a_fixed_design_is_one_block(trials, template):
         assert store.next_trials(token, 6).result() == {"trials": [], "more": False}
 
 
-def test_another_pool_or_plan_is_refused(study):
+def test_changed_pool_or_plan_is_refused(study):
     with Store(study) as store:
         take_part(store, "Ada")
     changed = edit(study, "max_pending = 200", "max_pending = 100")
@@ -334,7 +334,7 @@ def test_another_pool_or_plan_is_refused(study):
         Store(study)
 
 
-def test_what_a_deleted_person_was_asked_stays_asked(study):
+def test_pairs_of_deleted_participants_are_not_reissued(study):
     with Store(study) as store:
         take_part(store, "Ada")
         take_part(store, "Bo")
@@ -348,7 +348,7 @@ def test_what_a_deleted_person_was_asked_stays_asked(study):
     assert len(set(pairs)) == len(pairs)
 
 
-def test_blocks_stay_as_they_were_issued(template, tmp_path):
+def test_blocks_are_append_only(template, tmp_path):
     path = tmp_path / "data.sqlite3"
     with closing(open_data(path, read_study(template))) as connection:
         connection.execute(
@@ -358,7 +358,7 @@ def test_blocks_stay_as_they_were_issued(template, tmp_path):
             connection.execute("UPDATE blocks SET session = ''")
 
 
-def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
+def test_new_adaptive_study_and_its_refusals(tmp_path, capsys):
     pool, scores = write_tables(tmp_path)
     plan = tmp_path / "plan.toml"
     plan.write_text(
@@ -393,7 +393,7 @@ def test_the_study_is_written_checked_and_refused_by_exports(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("given", "seed"), [([], 5), (["--seed", "0"], 0), (["--seed", "8"], 8)])
-def test_a_seed_that_is_given_is_the_studys(tmp_path, given, seed):
+def test_seed_option_sets_the_plan(tmp_path, given, seed):
     pool, scores = write_tables(tmp_path)
     plan = tmp_path / "plan.toml"
     plan.write_text("[adaptive]\ntrials = 8\nanchors = 3\nseed = 5\n")
@@ -402,7 +402,7 @@ def test_a_seed_that_is_given_is_the_studys(tmp_path, given, seed):
     assert read_study(tmp_path / "study").adaptive.seed == seed
 
 
-def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
+def test_errors_of_new_adaptive_studies(tmp_path, capsys):
     pool, scores = write_tables(tmp_path, 20)
     new = ["experiment", "new", str(tmp_path / "study")]
     given = ["--pairs", str(pool), "--scores", str(scores)]
@@ -426,7 +426,7 @@ def test_what_new_cannot_use_is_said_in_one_line(tmp_path, capsys):
         make_adaptive(tmp_path, replace(PLAN, anchors=0), catch=0)
 
 
-def test_the_dashboard_says_how_the_study_stands(tmp_path):
+def test_dashboard_shows_interim_results(tmp_path):
     study = make_adaptive(tmp_path, replace(EASY, auto_close=False))
     token = {"Authorization": f"Bearer {'t' * 16}"}
     with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
@@ -452,7 +452,7 @@ def test_the_dashboard_says_how_the_study_stands(tmp_path):
         assert "posterior: " not in page
 
 
-def test_the_dashboard_of_a_study_before_its_first_analysis(tmp_path):
+def test_dashboard_before_the_first_analysis(tmp_path):
     stopping = replace(PLAN.stopping, analyses=(4, 6))
     study = make_adaptive(tmp_path, replace(PLAN, stopping=stopping))
     token = {"Authorization": f"Bearer {'t' * 16}"}
@@ -489,7 +489,7 @@ def moves_of(study):
     return table.loc[table["assignment"] == 0, ["action", "reason"]].to_numpy().tolist()
 
 
-def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
+def test_stopping_rule_closes_the_study(tmp_path):
     study = make_adaptive(tmp_path, EASY)
     said: list[str] = []
     with Store(study, report=said.append) as store:
@@ -520,7 +520,7 @@ def test_a_study_closes_itself_and_who_sits_finishes_and_is_paid(tmp_path):
     )
 
 
-def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
+def test_closed_study_stays_closed_until_reopened(tmp_path, capsys):
     study = make_adaptive(tmp_path, EASY)
     command = ["experiment", "reopen", str(study.folder), "--reason", "a new wave"]
     open_still = edit(study, "auto_close = true", "auto_close = false")
@@ -545,7 +545,7 @@ def test_what_is_closed_stays_so_until_it_is_reopened(tmp_path, capsys):
     assert [action for action, _ in moves_of(study)] == ["closed", "reopened"]
 
 
-def test_a_study_whose_plan_does_not_ask_for_it_stays_open(study):
+def test_study_without_auto_close_stays_open(study):
     with Store(study) as store:
         for name in ("Ada", "Bo", "Cy"):
             take_part(store, name)
@@ -553,12 +553,12 @@ def test_a_study_whose_plan_does_not_ask_for_it_stays_open(study):
     assert moves_of(study) == []
 
 
-def test_blinding_is_for_adaptive_studies(template, capsys):
+def test_blinding_requires_an_adaptive_study(template, capsys):
     assert main(["experiment", "serve", str(template), "--blinded"]) == 2
     assert "--blinded is for adaptive studies; leave it out" in capsys.readouterr().err
 
 
-def test_a_study_that_is_extended_while_it_runs_goes_on_choosing(tmp_path):
+def test_extended_study_continues_to_issue_blocks(tmp_path):
     def of(people, name):
         (tmp_path / name).mkdir()
         stopping = replace(PLAN.stopping, participants=people)

@@ -18,7 +18,7 @@ def recruited(study: Study) -> Study:
     return add(study, RECRUITER)
 
 
-def test_another_browser_goes_on_is_counted_and_learns_nothing(recruited: Study) -> None:
+def test_second_browser_is_counted_and_gets_no_codes(recruited: Study) -> None:
     with Store(recruited) as store:
         token, bundle, _ = store.open(opening(recruited, "P", MINE)).result()
         store.add_answers(token, answers_to(bundle["trials"][:2], 3)).result()
@@ -40,7 +40,7 @@ def test_another_browser_goes_on_is_counted_and_learns_nothing(recruited: Study)
     assert read_study_data(recruited).sessions["browsers"].tolist() == [2]
 
 
-def test_who_names_no_request_is_not_the_browser_that_named_none(recruited: Study) -> None:
+def test_missing_request_id_matches_no_browser(recruited: Study) -> None:
     with Store(recruited) as store:
         token, bundle, _ = store.open(opening(recruited, "P")).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
@@ -50,7 +50,7 @@ def test_who_names_no_request_is_not_the_browser_that_named_none(recruited: Stud
         assert error.value.details["code"] is None
 
 
-def test_the_browser_that_ends_a_session_has_its_code(recruited: Study) -> None:
+def test_finishing_browser_gets_the_code(recruited: Study) -> None:
     with Store(recruited) as store:
         store.open(opening(recruited, "P", MINE)).result()
         token, bundle, _ = store.open(opening(recruited, "P", OTHER)).result()
@@ -59,7 +59,7 @@ def test_the_browser_that_ends_a_session_has_its_code(recruited: Study) -> None:
             assert store.finish(token).result()["code"] == "DONE1"
 
 
-def test_nobody_is_locked_out_by_openings_of_others(recruited: Study) -> None:
+def test_other_browsers_do_not_invalidate_tokens(recruited: Study) -> None:
     with Store(recruited) as store:
         token, bundle, _ = store.open(opening(recruited, "P", MINE)).result()
         others = [store.open(opening(recruited, "P")).result()[0] for _ in range(50)]
@@ -70,7 +70,7 @@ def test_nobody_is_locked_out_by_openings_of_others(recruited: Study) -> None:
         assert store.resume(others[-1]).result()["session"] == bundle["session"]
 
 
-def test_browsers_with_sessions_that_the_data_do_not_have_are_counted(study: Study) -> None:
+def test_orphaned_sessions_are_counted(study: Study) -> None:
     with Store(study) as store:
         token, _, _ = store.open(opening(study)).result()
         unknown = token[::-1]

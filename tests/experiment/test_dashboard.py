@@ -11,7 +11,7 @@ from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 
-def test_the_summary(study: Study) -> None:
+def test_summary_of_a_session(study: Study) -> None:
     study = add(study, ATTENTION)
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study, "secret-id")).result()
@@ -32,7 +32,7 @@ def test_the_summary(study: Study) -> None:
         assert found["outcomes"] == {"active": 1}
 
 
-def test_the_summary_does_not_wait_for_the_writer_and_counts_what_is_new(study: Study) -> None:
+def test_summary_is_incremental_and_does_not_block(study: Study) -> None:
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study, "A")).result()
         trials = bundle["trials"]
@@ -54,7 +54,7 @@ def test_the_summary_does_not_wait_for_the_writer_and_counts_what_is_new(study: 
         assert store.summary().result()["sessions"][1]["answered"] == 3
 
 
-def test_the_dashboard_escapes_whatever_it_shows() -> None:
+def test_dashboard_escapes_html() -> None:
     nasty = "<img src=x onerror=alert(1)>"
     session = {
         "session": nasty,

@@ -76,7 +76,9 @@ settings_of_all = settings(
 
 @settings_of_all
 @given(st.sampled_from(POSTS), st.binary(max_size=200))
-def test_bytes(client: TestClient, session: dict[str, Any], path: str, body: bytes) -> None:
+def test_malformed_bodies(
+    client: TestClient, session: dict[str, Any], path: str, body: bytes
+) -> None:
     check(client, path, body, str(session["token"]))
 
 
@@ -85,7 +87,7 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4), max_
 
 @settings(settings_of_all, max_examples=30)
 @given(st.sampled_from(POSTS), st.dictionaries(st.sampled_from(TOP), JSON | ROWS, max_size=3))
-def test_values_where_others_belong(
+def test_values_of_wrong_types(
     client: TestClient, session: dict[str, Any], path: str, body: dict[str, object]
 ) -> None:
     check(client, path, json.dumps(body).encode(), str(session["token"]))
@@ -93,7 +95,7 @@ def test_values_where_others_belong(
 
 @settings_of_all
 @given(st.dictionaries(st.sampled_from(FIELDS), SCALARS, min_size=1, max_size=3))
-def test_one_field_of_a_good_answer_is_another(
+def test_valid_answers_with_one_wrong_field(
     client: TestClient, session: dict[str, Any], change: dict[str, object]
 ) -> None:
     trials = session["bundle"]["trials"]
@@ -103,14 +105,14 @@ def test_one_field_of_a_good_answer_is_another(
 
 @settings_of_all
 @given(st.text(st.characters(codec="latin-1", exclude_characters="\r\n\x00"), max_size=60))
-def test_tokens(client: TestClient, token: str) -> None:
+def test_malformed_tokens(client: TestClient, token: str) -> None:
     headers = {"authorization": f"Bearer {token}".encode("latin-1")}
     reply = client.get("/api/session", headers=headers)
     assert reply.status_code == 401
     assert client.get("/api/dashboard", headers=headers).status_code in (401, 403, 429)
 
 
-def test_the_data_are_sound_after_all_that(
+def test_data_stay_valid_after_attacks(
     client: TestClient, session: dict[str, Any], template: Path
 ) -> None:
     """The session goes on, and what was stored has the types and ranges of the schema."""
@@ -128,7 +130,7 @@ def test_the_data_are_sound_after_all_that(
     assert board["outcomes"]["complete"] == 1
 
 
-def test_recruiters_addresses_are_no_way_to_another_site(study: Study) -> None:
+def test_redirects_stay_on_the_recruiters_site(study: Study) -> None:
     """Codes and redirects come from the study's file alone, never from a request."""
     study = add(study, RECRUITER)
     with TestClient(make_app(Store(study), TOKEN)) as client:

@@ -37,7 +37,7 @@ print(*sorted({d for n in {m.split(".")[0] for m in sys.modules} for d in known.
 """
 
 
-def test_the_lean_requirements_are_what_a_server_imports() -> None:
+def test_server_requirements_match_its_imports() -> None:
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -49,7 +49,7 @@ def test_the_lean_requirements_are_what_a_server_imports() -> None:
     assert all(f'"{line}"' in project for line in lines if line[:1].isalpha())
 
 
-def test_a_server_that_was_killed_is_back_without_loading_what_takes_long() -> None:
+def test_server_starts_without_heavy_imports() -> None:
     code = (
         "import contstim.experiment.commands.experiment, contstim.experiment.serving, sys; "
         "print(*sys.modules)"
@@ -61,7 +61,7 @@ def test_a_server_that_was_killed_is_back_without_loading_what_takes_long() -> N
     assert not {"pandas", "numpy", "torch"} & {*done.stdout.split()}
 
 
-def test_health_says_whether_data_can_be_stored(study: Study) -> None:
+def test_health_check_without_data_file(study: Study) -> None:
     with TestClient(make_app(Store(study), "a-token-of-the-tests")) as client:
         assert client.get("/health").json() == {"status": "ok"}
         (study.folder / "collected.sqlite3").rename(study.folder / "away")
@@ -89,13 +89,13 @@ with TestClient(make_app(store, "a-token-of-the-tests")) as client:
 """
 
 
-def test_health_commits_and_says_so_where_files_cannot_grow(study: Study) -> None:
+def test_health_check_on_a_full_disk(study: Study) -> None:
     command = [sys.executable, "-c", FULL, str(study.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["200", "503", "503", "200"]
 
 
-def test_a_pilots_data_are_apart(
+def test_pilot_data_are_separate(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = add(study, "")
@@ -108,7 +108,7 @@ def test_a_pilots_data_are_apart(
     assert "6 choices of 1 participants" in capsys.readouterr().out
 
 
-def test_a_consent_form_with_placeholders_is_not_served(
+def test_consent_form_with_placeholders_is_refused(
     study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Study] = []

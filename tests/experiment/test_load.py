@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_killed_server_loses_nothing_that_it_acknowledged() -> None:
+def test_killed_server_loses_no_acknowledged_answer() -> None:
     """The script itself fails on a lost, repeated or changed answer or unbalanced groups."""
     options = ["--participants", "6", "--trials", "10", "--kills", "2", "--patience", "120"]
     command = [sys.executable, str(ROOT / "benchmarks" / "experiment.py"), *options]

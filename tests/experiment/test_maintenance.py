@@ -37,7 +37,7 @@ def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
     }
 
 
-def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path: Path) -> None:
+def test_extension_does_not_disturb_open_sessions(study: Study, tmp_path: Path) -> None:
     before = lists(study)
     make_trials(participants=3).to_csv(tmp_path / "more.csv", index=False)
     with Store(study) as store:
@@ -70,7 +70,7 @@ def test_more_participants_follow_and_those_who_sit_stay(study: Study, tmp_path:
         extend_study(after, tmp_path / "more.csv")
 
 
-def test_another_wave_is_further_groups_with_items_of_their_own(
+def test_other_trials_become_new_groups_and_items(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wave = make_trials()
@@ -92,7 +92,7 @@ def test_another_wave_is_further_groups_with_items_of_their_own(
     assert choices["group"].value_counts().tolist() == [12] * 4
 
 
-def test_a_table_of_other_columns_changes_nothing(study: Study, tmp_path: Path) -> None:
+def test_table_with_other_columns_is_refused(study: Study, tmp_path: Path) -> None:
     before = (study.folder / "trials.csv").read_bytes()
     table = make_trials(participants=3)
     table.assign(mine=1).to_csv(tmp_path / "more.csv", index=False)
@@ -101,7 +101,7 @@ def test_a_table_of_other_columns_changes_nothing(study: Study, tmp_path: Path) 
     assert (study.folder / "trials.csv").read_bytes() == before
 
 
-def test_a_backup_of_a_running_study_is_whole_and_one_file(
+def test_backup_of_a_running_study_is_one_complete_file(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "backups" / "copy.sqlite3"
@@ -136,7 +136,7 @@ def everything(study: Study) -> bytes:
     return b"".join(path.read_bytes() for path in study.folder.glob(f"{DATA_FILE}*"))
 
 
-def test_a_participant_is_forgotten_and_the_assignment_is_free(
+def test_deleted_participant_frees_the_assignment(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = add(study, RECRUITER)
@@ -175,7 +175,7 @@ def test_a_participant_is_forgotten_and_the_assignment_is_free(
     assert len(read_study_data(study).sessions) == 3
 
 
-def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> None:
+def test_extension_without_item_numbers(study: Study, tmp_path: Path) -> None:
     numbers = ["stimulus", "item"]
     table = make_trials().drop(columns=numbers)
     table.to_csv(study.folder / "trials.csv", index=False)
@@ -187,7 +187,7 @@ def test_lists_without_item_numbers_extend_too(study: Study, tmp_path: Path) -> 
     assert isinstance(pd.read_csv(study.folder / "trials.csv"), pd.DataFrame)
 
 
-def test_items_keep_their_names_where_a_study_is_extended(study: Study, tmp_path: Path) -> None:
+def test_extension_keeps_item_names(study: Study, tmp_path: Path) -> None:
     before, more = make_trials(), make_trials(participants=3)
     before["item"] = before["stimulus"] // 2
     before.to_csv(study.folder / "trials.csv", index=False)
@@ -201,9 +201,7 @@ def test_items_keep_their_names_where_a_study_is_extended(study: Study, tmp_path
     assert after["item"].nunique() == before["item"].nunique()
 
 
-def test_items_of_another_wave_are_not_those_of_the_first_that_are_called_alike(
-    study: Study, tmp_path: Path
-) -> None:
+def test_equal_names_of_different_items_are_kept_apart(study: Study, tmp_path: Path) -> None:
     before, wave = make_trials(), make_trials()
     before["item"] = before["stimulus"]
     before.to_csv(study.folder / "trials.csv", index=False)
@@ -223,7 +221,7 @@ def test_items_of_another_wave_are_not_those_of_the_first_that_are_called_alike(
 
 
 @pytest.mark.parametrize("place", ["session", "why"])
-def test_reasons_that_no_file_holds_are_refused_in_python_too(study: Study, place: str) -> None:
+def test_reasons_with_surrogates_are_refused(study: Study, place: str) -> None:
     with Store(study) as store:
         session = play(store, "A", n=1)
     given = {session: "asked"} if place == "why" else {"a\udcff": "asked"}

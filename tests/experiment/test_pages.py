@@ -52,7 +52,7 @@ def vendored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return file
 
 
-def test_without_the_npm_files_one_line_names_the_command(
+def test_missing_npm_files_name_the_command(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(MissingExtraError) as caught:
@@ -63,7 +63,9 @@ def test_without_the_npm_files_one_line_names_the_command(
     )
 
 
-def test_without_npm_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_npm_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(vendor.shutil, "which", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"npm is not installed; install Node.js 18"):
         fetch_vendor(tmp_path)
@@ -76,7 +78,7 @@ def fake_npm(folder: Path, script: str) -> Path:
     return npm
 
 
-def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
+def test_npm_installs_locked_packages_without_scripts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made = "".join(
@@ -109,14 +111,14 @@ def test_npm_is_asked_for_the_locked_packages_and_runs_no_scripts(
         fetch_vendor(page)
 
 
-def test_every_npm_package_is_pinned_by_a_hash_and_no_address() -> None:
+def test_npm_packages_are_pinned_by_hash() -> None:
     lock = json.loads((PAGE_FOLDER / "package-lock.json").read_text("utf-8"))
     packages = {name: package for name, package in lock["packages"].items() if name}
     assert all(package["integrity"].startswith("sha512-") for package in packages.values())
     assert not any("resolved" in package for package in packages.values())
 
 
-def test_the_licences_of_what_is_vendored_are_noted_with_their_versions() -> None:
+def test_licences_of_vendored_files_are_listed() -> None:
     notice = (PAGE_FOLDER / "THIRD_PARTY.txt").read_text("utf-8")
     # type-fest is types only: nothing of it is in the file.
     lock = json.loads((PAGE_FOLDER / "package-lock.json").read_text("utf-8"))
@@ -127,7 +129,7 @@ def test_the_licences_of_what_is_vendored_are_noted_with_their_versions() -> Non
     assert (PAGE_FOLDER / "THIRD_PARTY.txt").exists()
 
 
-def test_sources_ask_no_other_host_and_set_no_html() -> None:
+def test_sources_use_no_other_host_and_no_html() -> None:
     assert len(SOURCES) > 8
     for path in (*SOURCES, PAGE_FOLDER / "page.css", PAGE_FOLDER / "index.html"):
         text = path.read_text("utf-8")
@@ -137,7 +139,7 @@ def test_sources_ask_no_other_host_and_set_no_html() -> None:
     assert ":hover" not in (PAGE_FOLDER / "page.css").read_text("utf-8")
 
 
-def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
+def test_texts_and_their_uses_agree() -> None:
     code = "\n".join(path.read_text("utf-8") for path in SOURCES)
     html = (PAGE_FOLDER / "index.html").read_text("utf-8")
     used = {*re.findall(r'"([a-z]+(?:_[a-z]+)+|loading|saving|offline|progress)"', code)}
@@ -156,7 +158,7 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there() -> None:
     assert set(re.findall(r'say\("(\w+)"', code)) <= texts
 
 
-def test_the_page_is_filled_in_as_text(study: Study) -> None:
+def test_page_texts_are_escaped(study: Study) -> None:
     study = edit(study, 'title = "Which sentence is more likely?"', 'title = "<b> & {loading}"')
     page = render_index(study, "server")
     assert "<title>&lt;b&gt; &amp;" in page
@@ -171,7 +173,7 @@ def read_site(site: Path) -> dict[str, Any]:
     return table
 
 
-def test_a_static_site_has_a_bundle_for_each_assignment(
+def test_static_site_has_a_bundle_per_assignment(
     study: Study, vendored: Path, tmp_path: Path
 ) -> None:
     study = add(study, '[recruiter]\nname = "x"\n[recruiter.codes]\ncomplete = "C1"\n')
@@ -208,7 +210,7 @@ def test_a_static_site_has_a_bundle_for_each_assignment(
         (None, "a", "needs an endpoint"),
     ],
 )
-def test_endpoints_that_cannot_be_are_refused(
+def test_invalid_endpoints_are_refused(
     study: Study,
     vendored: Path,
     tmp_path: Path,
@@ -221,7 +223,7 @@ def test_endpoints_that_cannot_be_are_refused(
     assert not (tmp_path / "site").exists()
 
 
-def test_a_folder_with_something_in_it_is_not_written_over(
+def test_existing_folder_is_not_overwritten(
     study: Study, vendored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "site").mkdir()
@@ -231,7 +233,7 @@ def test_a_folder_with_something_in_it_is_not_written_over(
     assert [path.name for path in (tmp_path / "site").iterdir()] == ["thesis.txt"]
 
 
-def test_jatos_would_import_the_archive(
+def test_archive_satisfies_the_rules_of_jatos(
     study: Study, vendored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = edit(study, 'title = "Which sentence is more likely?"', 'title = "A & <b>"')
@@ -317,7 +319,7 @@ def setting(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ("data.batchList.0.batchInput", 3, "batchInput is 3"),
     ],
 )
-def test_what_jatos_refuses_is_refused(
+def test_invalid_jatos_properties_are_detected(
     study: Study, vendored: Path, path: str, value: Any, message: str
 ) -> None:
     archive = make_jatos_archive(study)
@@ -326,7 +328,7 @@ def test_what_jatos_refuses_is_refused(
         check_jatos_archive(changed(archive, setting(path, value)))
 
 
-def test_archives_of_the_wrong_layout_are_refused(study: Study, vendored: Path) -> None:
+def test_invalid_archive_layouts_are_detected(study: Study, vendored: Path) -> None:
     archive = make_jatos_archive(study)
     with pytest.raises(ValidationError, match="not a ZIP file"):
         check_jatos_archive(io.BytesIO(archive[:100]))
@@ -348,7 +350,7 @@ def test_archives_of_the_wrong_layout_are_refused(study: Study, vendored: Path) 
         check_jatos_archive(changed(archive, twice))
 
 
-def test_the_files_are_fetched_on_first_use_only(
+def test_vendored_files_are_fetched_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fetched: list[Path] = []

@@ -105,7 +105,7 @@ def take_part(study: Study, name: str) -> dict[str, Any]:
         return store.finish(token).result()
 
 
-def test_a_bar_in_a_sentence_is_noted(reading: Study, tmp_path: Path) -> None:
+def test_note_on_bars_in_sentences(reading: Study, tmp_path: Path) -> None:
     assert not any("contain a bar" in note for note in reading.notes)
     (tmp_path / "bars").mkdir()
     table = ITEMS.replace("It rained.", "The old man| the boats.")
@@ -130,7 +130,7 @@ def test_a_bar_between_spaces_is_refused(
         add(reading, '\n[[practice]]\nsentence = "The dog || barked."\n')
 
 
-def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
+def test_item_versions_form_a_latin_square(reading: Study) -> None:
     seen = Counter()
     for assignment, own in reading.design.trials.items():
         assert [trial.number for trial in own] == [1, 2, 3]
@@ -164,7 +164,7 @@ def test_versions_of_items_are_a_latin_square(reading: Study) -> None:
         ("sentence,group\nA.,1\n", "has a column 'group', which the design adds; rename it"),
     ],
 )
-def test_sentences_that_cannot_be_laid_out(
+def test_invalid_sentence_tables(
     table: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "items.csv").write_text(table, "utf-8")
@@ -174,7 +174,7 @@ def test_sentences_that_cannot_be_laid_out(
     assert not (tmp_path / "s").exists()
 
 
-def test_reading_comes_back_word_by_word(reading: Study, tmp_path: Path) -> None:
+def test_reading_times_are_exported_by_word(reading: Study, tmp_path: Path) -> None:
     assert take_part(reading, "A")["outcome"] == "complete"
     collected = read_study_data(reading)
     answers, words = collected.answers, collected.words
@@ -204,9 +204,7 @@ The men near the doors was tall.,men,b,plural
 
 
 @pytest.mark.parametrize("presentation", ["rating", "reading"])
-def test_items_and_factors_of_every_export_are_the_researchers(
-    presentation: str, tmp_path: Path
-) -> None:
+def test_exports_keep_items_and_factors(presentation: str, tmp_path: Path) -> None:
     study = lay_out(tmp_path, presentation, FACTORS)
     for name in ("A", "B"):
         take_part(study, name)
@@ -225,7 +223,7 @@ def test_items_and_factors_of_every_export_are_the_researchers(
             assert words[name].to_dict() == by_stimulus[name].to_dict()
 
 
-def test_pairs_of_ones_own_keep_items_and_factors_to_the_end(tmp_path: Path) -> None:
+def test_custom_pairs_keep_items_and_factors(tmp_path: Path) -> None:
     rows = [
         {"item": item, "attractor": a, "verb": v, "sentence_1": f"The {item} {a} {v}."}
         for item in ("key", "door", "road", "note")
@@ -262,7 +260,7 @@ def test_pairs_of_ones_own_keep_items_and_factors_to_the_end(tmp_path: Path) -> 
         assert joined[f"{name}_x"].tolist() == joined[f"{name}_y"].tolist()
 
 
-def test_lists_that_are_added_keep_the_numbers_of_sentences_and_the_items(tmp_path: Path) -> None:
+def test_extension_keeps_stimulus_numbers_and_items(tmp_path: Path) -> None:
     study = lay_out(tmp_path, "rating", FACTORS)
     # The same sentences in another order, numbered otherwise.
     head, *sentences = FACTORS.splitlines()
@@ -277,7 +275,7 @@ def test_lists_that_are_added_keep_the_numbers_of_sentences_and_the_items(tmp_pa
     )
 
 
-def test_an_item_of_two_sentences_needs_a_column_that_numbers_these(tmp_path: Path) -> None:
+def test_items_with_versions_need_stimulus_numbers(tmp_path: Path) -> None:
     study = lay_out(tmp_path, "rating", FACTORS)
     table = pd.read_csv(study.folder / "trials.csv").drop(columns="stimulus")
     table["item"] = table["item"].map({"keys": 1, "men": 2})
@@ -301,9 +299,7 @@ def test_an_item_of_two_sentences_needs_a_column_that_numbers_these(tmp_path: Pa
         ({"detail": '{"words": ["A"], "rt_ms": [9]}'}, "the words of the answer are not those of"),
     ],
 )
-def test_answers_that_no_reader_gives_are_refused(
-    reading: Study, change: dict[str, Any], why: str
-) -> None:
+def test_invalid_reading_answers(reading: Study, change: dict[str, Any], why: str) -> None:
     with Store(reading) as store:
         token, bundle, _ = store.open(opening(reading)).result()
         trial = next(t for t in bundle["trials"] if t["shown"].get("question"))
@@ -312,7 +308,7 @@ def test_answers_that_no_reader_gives_are_refused(
         assert refused.refused[0][1].startswith(why)
 
 
-def test_replacement_in_a_study_without_choices_between_sentences(
+def test_replacement_in_a_rating_study(
     rating: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_part(rating, "A")
@@ -329,7 +325,7 @@ def test_replacement_in_a_study_without_choices_between_sentences(
     assert message in capsys.readouterr().err
 
 
-def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
+def test_rating_scale_and_checks(rating: Study) -> None:
     assert take_part(rating, "A")["outcome"] == "complete"  # one failed check of two that end it
     collected = read_study_data(rating)
     assert collected.answers["choice"].tolist() == [1, 1]
@@ -346,7 +342,7 @@ def test_ratings_have_their_scale_and_checks(rating: Study) -> None:
 
 
 @pytest.mark.usefixtures("vendored")
-def test_a_module_of_ones_own_is_shipped_and_its_details_are_columns(own: Study) -> None:
+def test_custom_module_details_become_columns(own: Study) -> None:
     assert take_part(own, "A")["outcome"] == "complete"
     answers = read_study_data(own).answers
     assert answers[["word", "choice", "detail_said"]].to_numpy().tolist() == [
@@ -380,7 +376,7 @@ HOSTILE = {"row_id": "7", "": "x", "participant": "me", "a b": 1}
 
 
 @pytest.mark.parametrize("name", ["reading", "own"])
-def test_no_detail_blocks_the_export(
+def test_malformed_details_do_not_block_the_export(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     study = request.getfixturevalue(name)
@@ -396,7 +392,7 @@ def test_no_detail_blocks_the_export(
     assert all("me" not in row[header.index("participant")] for row in rows)
 
 
-def test_details_that_more_people_give_are_the_columns(own: Study) -> None:
+def test_most_frequent_details_become_columns(own: Study) -> None:
     send(own, [{f"x{n}": n for n in range(60)}] * 2)
     for name in "AB":
         take_part(own, name)
@@ -404,7 +400,7 @@ def test_details_that_more_people_give_are_the_columns(own: Study) -> None:
     assert answers["detail_said"].dropna().tolist() == ["x"] * 4
 
 
-def test_the_tables_are_there_where_the_data_set_is_not_as_it_should_be(
+def test_tables_are_written_if_the_data_set_is_invalid(
     rating: Study,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -428,7 +424,7 @@ def test_the_tables_are_there_where_the_data_set_is_not_as_it_should_be(
         ("participant,group,trial,condition,word,row_id", "has a column 'row_id'"),
     ],
 )
-def test_columns_that_no_data_set_can_have(own: Study, header: str, message: str) -> None:
+def test_reserved_column_names(own: Study, header: str, message: str) -> None:
     path = own.folder / "trials.csv"
     rows = path.read_text("utf-8").splitlines()[1:]
     path.write_text("\n".join([header, *(f"{row},1" for row in rows)]), "utf-8")
@@ -436,7 +432,7 @@ def test_columns_that_no_data_set_can_have(own: Study, header: str, message: str
         read_study(own.folder)
 
 
-def test_a_module_of_ones_own_without_columns_shows_pairs(study: Study) -> None:
+def test_custom_module_without_columns_shows_pairs(study: Study) -> None:
     (study.folder / "mine.js").write_text(OWN, "utf-8")
     study = edit(study, 'presentation = "choice"', 'presentation = "mine.js"')
     assert make_bundle(study, 1)["trials"][0]["shown"].keys() == {"left", "right"}
@@ -454,7 +450,7 @@ def test_a_module_of_ones_own_without_columns_shows_pairs(study: Study) -> None:
         ("sentence,condition\nA b.,x\n ,x\n", "row 2: sentence is ''; give 1 to 2000 characters"),
     ],
 )
-def test_faults_of_sentences_name_the_file_that_was_given(
+def test_errors_in_sentences_name_the_file(
     table: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "items.csv").write_text(table, "utf-8")
@@ -493,15 +489,15 @@ def test_faults_of_sentences_name_the_file_that_was_given(
         ('sentence = "We', 'left = "We', "[[practice]] 2 has no 'sentence'; this presentation"),
     ],
 )
-def test_presentations_that_do_not_fit(reading: Study, old: str, new: str, message: str) -> None:
+def test_presentation_that_does_not_fit_the_design(
+    reading: Study, old: str, new: str, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         edit(reading, old, new)
 
 
 @pytest.mark.parametrize("name", ["choice", "reading", "rating", "own"])
-def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_data_dictionary_describes_every_column(name: str, request: pytest.FixtureRequest) -> None:
     if name == "choice":
         study = add(request.getfixturevalue("study"), ATTENTION + RECRUITER)
         with Store(study) as store:
@@ -538,7 +534,7 @@ def test_the_dictionary_has_type_levels_and_bounds_of_every_column(
             ), column
 
 
-def test_pages_without_a_server_learn_only_digests_of_failing_answers(study: Study) -> None:
+def test_static_pages_get_only_digests_of_wrong_answers(study: Study) -> None:
     study = add(study, ATTENTION)
     checks, right = make_page_checks(study, 2), study.presentation.is_correct
     assert checks is not None
@@ -550,12 +546,12 @@ def test_pages_without_a_server_learn_only_digests_of_failing_answers(study: Stu
     assert make_bundle(study, 2)["settings"]["checks"] is None  # the server itself reads answers
 
 
-def test_the_digest_is_that_of_its_authors() -> None:
+def test_fnv1a_matches_the_published_values() -> None:
     # Test vectors of the reference implementation, test_fnv.c.
     assert [fnv1a(text) for text in ("", "a", "foobar")] == [0x811C9DC5, 0xE40C292C, 0xBF9CF968]
 
 
-def test_boxes_of_consent_are_asked_and_named_apart_from_questions(study: Study) -> None:
+def test_consent_boxes_have_their_own_names(study: Study) -> None:
     path = study.folder / "study.toml"
     box = 'file = "consent.md"\n[[consent.boxes]]\nname = "adult"\ntext = "I am 18."\n'
     path.write_text(path.read_text("utf-8").replace('file = "consent.md"\n', box, 1), "utf-8")
@@ -567,7 +563,7 @@ def test_boxes_of_consent_are_asked_and_named_apart_from_questions(study: Study)
         add(study, twice)
 
 
-def test_a_study_can_be_made_of_sentences_that_are_laid_out_already(tmp_path: Path) -> None:
+def test_study_from_an_existing_table_of_sentences(tmp_path: Path) -> None:
     study = lay_out(tmp_path, "rating", RATED)
     again = create_study(tmp_path / "b", study.folder / "trials.csv", presentation="rating")
     assert again.design.trials == study.design.trials

@@ -59,9 +59,7 @@ def respond(store: Store, token: str, **responses: object) -> str:
     return received.refused[0][1] if received.refused else ""
 
 
-def test_answers_to_the_studys_questions_are_kept_the_first_of_each_counts(
-    store: Store, asking: Study
-) -> None:
+def test_first_response_to_each_question_counts(store: Store, asking: Study) -> None:
     token, _, _ = store.open(opening(asking)).result()
     assert not respond(store, token, native="yes", devices=["screen"], reuse="no")
     assert not respond(store, token, native="no", remarks="", devices=[])
@@ -88,7 +86,7 @@ def test_answers_to_the_studys_questions_are_kept_the_first_of_each_counts(
         ({"reuse": ["yes"]}, "reuse has an answer that the page does not offer"),
     ],
 )
-def test_what_no_question_asks_is_refused(
+def test_responses_to_unknown_questions_are_refused(
     store: Store, asking: Study, responses: dict[str, object], why: str
 ) -> None:
     token, _, _ = store.open(opening(asking)).result()
@@ -96,7 +94,7 @@ def test_what_no_question_asks_is_refused(
     assert store.resume(token).result()["responded"] == []
 
 
-def test_a_question_is_answered_a_few_times_at_most(store: Store, asking: Study) -> None:
+def test_responses_per_question_are_limited(store: Store, asking: Study) -> None:
     token, _, _ = store.open(opening(asking)).result()
     for _ in range(5):
         assert not respond(store, token, remarks="x" * 5000)
@@ -105,7 +103,7 @@ def test_a_question_is_answered_a_few_times_at_most(store: Store, asking: Study)
     assert store.resume(token).result()["responded"] == ["remarks"]
 
 
-def test_a_flood_of_responses_holds_nobody_up(store: Store, asking: Study) -> None:
+def test_many_responses_stay_fast(store: Store, asking: Study) -> None:
     """All that a session may send, and then its end asked for: some milliseconds of the writer."""
     token, bundle, _ = store.open(opening(asking)).result()
     for number in range(40):
@@ -119,7 +117,7 @@ def test_a_flood_of_responses_holds_nobody_up(store: Store, asking: Study) -> No
     assert (time.perf_counter() - begun) / 20 < 0.25  # 0.01 is usual; of the flood, seconds
 
 
-def test_who_is_screened_out_is_not_excluded(store: Store, asking: Study) -> None:
+def test_screened_out_sessions_are_not_excluded(store: Store, asking: Study) -> None:
     token, _, _ = store.open(opening(asking)).result()
     respond(store, token, native="no")
     assert store.finish(token).result()["outcome"] == "screened_out"
@@ -129,7 +127,7 @@ def test_who_is_screened_out_is_not_excluded(store: Store, asking: Study) -> Non
     assert summary["free"] == summary["assignments"]
 
 
-def test_a_screening_question_that_is_left_out_is_missing(store: Store, asking: Study) -> None:
+def test_unanswered_screening_question_is_missing(store: Store, asking: Study) -> None:
     token, bundle, _ = store.open(opening(asking)).result()
     store.add_answers(token, answers_to(bundle["trials"])).result()
     respond(store, token, native="perhaps")

@@ -21,7 +21,7 @@ def request(client: str = "192.0.2.1", **headers: str) -> Request:
     return Request({"type": "http", "headers": sent, "client": (client, 1)})
 
 
-def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.experiment.requests.BODY_TIMEOUT", 0.05)
 
     async def half() -> Message:
@@ -38,7 +38,7 @@ def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.Mon
     assert reply.body == b'{"error":"the body took longer than 0.05 seconds"}'
 
 
-def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:
+def test_ipv6_clients_are_networks() -> None:
     assert get_client_address(request("192.0.2.1")) == "192.0.2.1"
     assert get_client_address(request("2001:db8:1:2:3::4")) == get_client_address(
         request("2001:db8:1:2:ffff::1")
@@ -50,7 +50,7 @@ def test_a_client_is_an_address_and_of_ipv6_its_network() -> None:
     assert get_client_address(request("testclient")) == "testclient"
 
 
-def test_an_allowance_comes_back_bit_by_bit() -> None:
+def test_rate_limiter_refills_continuously() -> None:
     now = [100.0]
     limiter = RateLimiter(3, 60, lambda: now[0])
     assert [limiter.acquire("a") for _ in range(4)] == [True, True, True, False]
@@ -64,7 +64,7 @@ def test_an_allowance_comes_back_bit_by_bit() -> None:
     assert all(RateLimiter(0, 60).acquire("a") for _ in range(1000))
 
 
-def test_of_many_clients_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_limiter_remembers_the_latest_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.experiment.requests._MAX_CLIENTS", 2)
     limiter = RateLimiter(1, 60, lambda: 0.0)
     assert [limiter.acquire(client) for client in "abc"] == [True] * 3

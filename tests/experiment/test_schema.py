@@ -14,7 +14,7 @@ from contstim.experiment.study import Study
 from contstim.experiment.study_data import read_study_data
 
 
-def test_levels_of_confidence_stay_while_there_are_data(study: Study) -> None:
+def test_scale_cannot_change_once_there_are_data(study: Study) -> None:
     Store(study).close()
     with pytest.raises(InputError, match=r"the trials or \[trial\] of .* differ from those for"):
         Store(edit(study, "levels = 3", "levels = 1"))
@@ -41,9 +41,7 @@ def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -
         open_data(tmp_path / "nothing.sqlite3")
 
 
-def test_data_that_could_not_be_made_do_not_stop_the_next(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_creation_leaves_no_data_file(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: Study) -> dict[int, str]:
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -58,12 +56,12 @@ def test_data_that_could_not_be_made_do_not_stop_the_next(
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
-def test_texts_may_change_while_a_study_runs(study: Study) -> None:
+def test_texts_can_change_while_a_study_runs(study: Study) -> None:
     Store(study).close()
     Store(edit(study, "Which sentence is more likely?", "Another title")).close()
 
 
-def test_other_formats_are_refused(study: Study) -> None:
+def test_other_file_formats_are_refused(study: Study) -> None:
     Store(study).close()
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
         connection.execute("UPDATE about SET value = '5' WHERE key = 'format'")

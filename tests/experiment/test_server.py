@@ -65,7 +65,7 @@ def start(client: TestClient, study: Study, participant: str | None = None) -> t
     return {"authorization": f"Bearer {body['token']}"}, body["bundle"]
 
 
-def test_a_whole_session(client: TestClient, study: Study) -> None:
+def test_session_from_start_to_finish(client: TestClient, study: Study) -> None:
     info = client.get("/api/study").json()
     assert info["consent"]["sha256"] == study.consent_sha256
     assert "DONE1" not in json.dumps(info)
@@ -97,14 +97,14 @@ def test_a_whole_session(client: TestClient, study: Study) -> None:
     assert again.json()["outcome"] == "complete"
 
 
-def test_declining_is_counted_and_nothing_else(client: TestClient, study: Study) -> None:
+def test_declined_consent_is_only_counted(client: TestClient, study: Study) -> None:
     assert client.post("/api/declined", json={"why": "x"}).status_code == 204
     headers = {"authorization": f"Bearer {TOKEN}"}
     found = client.get("/api/dashboard", headers=headers).json()
     assert (found["declined"], found["sessions"]) == (1, [])
 
 
-def test_only_parameters_that_the_study_names_are_kept(client: TestClient, study: Study) -> None:
+def test_only_named_query_parameters_are_stored(client: TestClient, study: Study) -> None:
     client.post("/api/sessions", json=consent(study, parameters={"STUDY_ID": "s", "x": "y"}))
     with sqlite3.connect(study.folder / "collected.sqlite3") as connection:
         kept = connection.execute("SELECT parameters FROM participants").fetchall()
@@ -132,7 +132,7 @@ def test_pages_and_headers(client: TestClient, page: Path) -> None:
     assert client.get("/api/answers").status_code == 405
 
 
-def test_the_page_that_is_not_built_says_how(study: Study, tmp_path: Path) -> None:
+def test_unbuilt_page_names_the_command(study: Study, tmp_path: Path) -> None:
     with TestClient(make_app(Store(study), TOKEN, tmp_path / "none")) as client:
         reply = client.get("/")
         assert reply.status_code == 503
@@ -153,7 +153,7 @@ PATHS = (
 )
 
 
-def test_no_path_leads_out_of_the_page(client: TestClient, page: Path) -> None:
+def test_paths_cannot_leave_the_page_folder(client: TestClient, page: Path) -> None:
     version = page_version(page)
     for path in (*PATHS, *(path.replace("static", f"static/{version}") for path in PATHS)):
         reply = client.get(path)
@@ -161,7 +161,7 @@ def test_no_path_leads_out_of_the_page(client: TestClient, page: Path) -> None:
         assert "secret" not in reply.text
 
 
-def test_the_dashboard_is_behind_its_token(client: TestClient, study: Study) -> None:
+def test_dashboard_requires_its_token(client: TestClient, study: Study) -> None:
     session, _ = start(client, study, "PID1")
     wrong = ({}, {"authorization": "Bearer wrong"}, session, {"authorization": "Basic x"})
     for headers in wrong:
@@ -179,7 +179,7 @@ def test_the_dashboard_is_behind_its_token(client: TestClient, study: Study) -> 
         assert client.post("/dashboard", **given).status_code == 405  # it can be read only
 
 
-def test_guesses_of_the_token_are_few_for_each_client(client: TestClient) -> None:
+def test_wrong_tokens_are_rate_limited_per_client(client: TestClient) -> None:
     replies = [client.get("/dashboard", auth=("me", f"guess-{n}")) for n in range(40)]
     assert [reply.status_code for reply in replies] == [401] * 10 + [429] * 30
     assert "wait a minute" in replies[-1].text
@@ -190,7 +190,7 @@ def test_guesses_of_the_token_are_few_for_each_client(client: TestClient) -> Non
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_studies_below_paths_of_one_web_server(
+def test_studies_behind_one_reverse_proxy(
     told: bool, study: Study, page: Path, tmp_path: Path
 ) -> None:
     """Whether the web server in front tells the path or takes it away, as most do."""
@@ -227,7 +227,7 @@ class Tags(HTMLParser):
         self.found.add(tag)
 
 
-def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
+def test_scripts_in_texts_and_ids_are_escaped(study: Study, page: Path) -> None:
     nasty = "<script>alert(1)</script>"
     path = study.folder / "trials.csv"
     path.write_text(path.read_text("utf-8").replace("slowly.", f"slowly {nasty}."), "utf-8")
@@ -244,7 +244,7 @@ def test_script_in_texts_and_ids_stays_text(study: Study, page: Path) -> None:
         assert "script" not in Tags(shown).found
 
 
-def test_the_dashboard_says_how_far_people_came(client: TestClient, study: Study) -> None:
+def test_dashboard_shows_the_funnel(client: TestClient, study: Study) -> None:
     client.get("/api/study")
     headers, bundle = start(client, study, "PID1")
     client.post("/api/answers", json={"answers": answers_to(bundle["trials"][:2])}, headers=headers)
@@ -254,9 +254,7 @@ def test_the_dashboard_says_how_far_people_came(client: TestClient, study: Study
     assert board["funnel"] == {"opened": 1, "consent": 1, "practice": 1, "trials": 1, "end": 0}
 
 
-def test_halves_of_characters_stop_neither_a_session_nor_an_export(
-    study: Study, page: Path
-) -> None:
+def test_surrogates_block_neither_session_nor_export(study: Study, page: Path) -> None:
     study = add(study, '[[questions]]\nname = "free"\nprompt = "Say."\n')
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
         headers, bundle = start(client, study, "PID1")
@@ -278,7 +276,7 @@ def test_halves_of_characters_stop_neither_a_session_nor_an_export(
     assert [row[1:3] for row in rows[1:]] == [["free", "half ? \U0001f600\r."]]
 
 
-def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -> None:
+def test_bodies_are_limited_and_must_be_json(client: TestClient, study: Study) -> None:
     headers, _ = start(client, study)
     long = b'{"answers": [' + b" " * MAX_BODY_BYTES + b"]}"
     json_type = {**headers, "content-type": "application/json"}
@@ -306,7 +304,7 @@ def test_bodies_are_bounded_and_must_be_json(client: TestClient, study: Study) -
         assert set(reply.json()) == {"error"}
 
 
-def test_forged_and_foreign_sessions(client: TestClient, study: Study) -> None:
+def test_forged_and_foreign_session_tokens(client: TestClient, study: Study) -> None:
     first, bundle = start(client, study, "A")
     second, other = start(client, study, "B")
     assert bundle["group"] != other["group"]
@@ -335,7 +333,7 @@ def test_forged_and_foreign_sessions(client: TestClient, study: Study) -> None:
     assert [*client.get("/api/session", headers=first).json()["answered"]] == [own]
 
 
-def test_repeated_and_reordered_posts_change_nothing(client: TestClient, study: Study) -> None:
+def test_repeated_and_reordered_requests_are_idempotent(client: TestClient, study: Study) -> None:
     headers, bundle = start(client, study)
     sent = answers_to(bundle["trials"])
     for batch in (sent[3:], sent[1:4], sent, sent[::-1], sent):
@@ -364,7 +362,7 @@ OPENINGS: tuple[dict[str, object], ...] = (
 )
 
 
-def test_a_session_is_not_opened_by(client: TestClient, study: Study) -> None:
+def test_invalid_session_requests(client: TestClient, study: Study) -> None:
     headers = {"content-type": "application/json"}
     for change in OPENINGS:
         body = json.dumps({**consent(study), **change})
@@ -374,7 +372,7 @@ def test_a_session_is_not_opened_by(client: TestClient, study: Study) -> None:
     assert board.json()["sessions"] == []
 
 
-def test_a_full_study_gives_its_code(study: Study, page: Path) -> None:
+def test_full_study_returns_its_completion_code(study: Study, page: Path) -> None:
     study = add(study, RECRUITER + 'full = "FULL3"\n')
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
         for name in "ABCD":
@@ -384,7 +382,7 @@ def test_a_full_study_gives_its_code(study: Study, page: Path) -> None:
         assert reply.json()["code"] == "FULL3"
 
 
-def test_without_the_recruiters_id(study: Study, page: Path) -> None:
+def test_missing_recruiter_id(study: Study, page: Path) -> None:
     study = add(study, RECRUITER.replace("parameters", "required = true\nparameters"))
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
         reply = client.post("/api/sessions", json=consent(study))
@@ -392,7 +390,7 @@ def test_without_the_recruiters_id(study: Study, page: Path) -> None:
         assert "PROLIFIC_PID" in reply.json()["error"]
 
 
-def test_a_disk_that_fails_acknowledges_nothing(study: Study, page: Path) -> None:
+def test_full_disk_acknowledges_nothing(study: Study, page: Path) -> None:
     said: list[str] = []
     store = Store(study, report=said.append)
     with TestClient(make_app(store, TOKEN, page)) as client:
@@ -411,7 +409,7 @@ def test_a_disk_that_fails_acknowledges_nothing(study: Study, page: Path) -> Non
         assert client.post("/api/answers", json=body, headers=headers).status_code == 200
 
 
-def test_data_that_were_removed_acknowledge_nothing(client: TestClient, study: Study) -> None:
+def test_removed_data_file_acknowledges_nothing(client: TestClient, study: Study) -> None:
     headers, bundle = start(client, study)
     (study.folder / "collected.sqlite3").unlink()
     body = {"answers": [answer(bundle["trials"][0]["trial"])]}
@@ -423,7 +421,7 @@ def test_data_that_were_removed_acknowledge_nothing(client: TestClient, study: S
     assert "the data cannot be stored now" in reply.text
 
 
-def test_a_request_that_the_stopping_server_ends_is_answered() -> None:
+def test_cancelled_request_gets_status_503() -> None:
     async def wait(_: Request) -> Response:
         await asyncio.sleep(60)
         return Response()
@@ -440,7 +438,7 @@ def test_a_request_that_the_stopping_server_ends_is_answered() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
-def test_other_addresses_need_a_token(host: str) -> None:
+def test_public_address_requires_a_token(host: str) -> None:
     with pytest.raises(InputError, match="give --token .* TLS") as error:
         check_address(host, None)
     assert "\n" not in str(error.value)
@@ -453,7 +451,7 @@ def test_other_addresses_need_a_token(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "::1"])
-def test_this_machine_gets_a_token_of_its_own(host: str) -> None:
+def test_loopback_address_gets_a_random_token(host: str) -> None:
     one, two = check_address(host, None), check_address(host, None)
     assert one != two
     assert len(one) >= 16
@@ -496,7 +494,7 @@ def served(
         process.wait()
 
 
-def test_what_is_printed_tells_how_to_log_in(study: Study, page: Path) -> None:
+def test_start_messages_say_how_to_log_in(study: Study, page: Path) -> None:
     with served(study, page, 200, 200) as (port, told):
         one, two, three = (line.removesuffix(" 200 200") for line in _three(told))
     assert one == f"participants: http://127.0.0.1:{port}/"
@@ -524,7 +522,7 @@ def _three(told: Path) -> list[str]:
     return lines
 
 
-def test_an_address_in_use_is_one_line() -> None:
+def test_port_in_use_is_reported_in_one_line() -> None:
     with _listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(OutputError, match=f"cannot listen on 127.0.0.1:{port}.*--port"):
@@ -533,7 +531,7 @@ def test_an_address_in_use_is_one_line() -> None:
         _listen("no.such.host.invalid", 0)
 
 
-def test_data_may_lie_in_a_folder_whose_name_is_no_text(study: Study, tmp_path: Path) -> None:
+def test_data_folder_with_undecodable_name(study: Study, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     try:
         study.folder.rename(folder)
@@ -545,7 +543,7 @@ def test_data_may_lie_in_a_folder_whose_name_is_no_text(study: Study, tmp_path: 
     assert len(read_study_data(read_study(folder)).choices) == 6
 
 
-def test_one_address_opens_so_many_sessions(study: Study, caplog: pytest.LogCaptureFixture) -> None:
+def test_sessions_per_client_are_limited(study: Study, caplog: pytest.LogCaptureFixture) -> None:
     study = edit(study, "sessions_per_client = 40", "sessions_per_client = 2")
     app = make_app(Store(study), TOKEN)
     with TestClient(app, client=("192.0.2.1", 1)) as client:

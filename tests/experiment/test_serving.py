@@ -56,7 +56,7 @@ def ask(port: int, *parts: bytes) -> bytes:
     return reply
 
 
-def test_a_link_to_the_data_is_the_data(study: Study, tmp_path: Path) -> None:
+def test_lock_follows_symbolic_links(study: Study, tmp_path: Path) -> None:
     link = tmp_path / "link.sqlite3"
     with Store(study) as store:
         os.symlink(store.path, link)

@@ -60,7 +60,7 @@ def groups_taken(store: Store) -> list[int]:
     return [int(str(n)) for (n,) in rows(store, query)]
 
 
-def test_assignments_are_balanced_at_every_moment_and_then_full(store: Store, study: Study) -> None:
+def test_assignments_stay_balanced_until_the_study_is_full(store: Store, study: Study) -> None:
     seen = []
     for _ in range(4):
         _, bundle, new = store.open(opening(study)).result()
@@ -76,7 +76,7 @@ def test_assignments_are_balanced_at_every_moment_and_then_full(store: Store, st
     assert rows(store, "SELECT count(*) FROM participants") == [(4,)]
 
 
-def test_consent_is_kept_with_its_text(store: Store, study: Study) -> None:
+def test_consent_form_is_stored(store: Store, study: Study) -> None:
     store.open(opening(study)).result()
     query = "SELECT consent_sha256, consent_version, text FROM sessions JOIN consents"
     assert rows(store, query) == [(study.consent_sha256, "1", study.consent_text)]
@@ -85,7 +85,7 @@ def test_consent_is_kept_with_its_text(store: Store, study: Study) -> None:
             store.open(SessionRequest(wrong, None, None, {})).result()
 
 
-def test_the_same_participant_or_request_finds_the_same_session(store: Store, study: Study) -> None:
+def test_repeated_request_finds_the_same_session(store: Store, study: Study) -> None:
     token, first, _ = store.open(opening(study, "ABC")).result()
     store.add_answers(token, [answer(first["trials"][0]["trial"])]).result()
     again, second, new = store.open(opening(study, "ABC")).result()
@@ -105,7 +105,7 @@ def test_the_same_participant_or_request_finds_the_same_session(store: Store, st
     assert fifth["session"] != third["session"]
 
 
-def test_repeats_and_conflicts(store: Store, study: Study) -> None:
+def test_repeated_and_conflicting_answers(store: Store, study: Study) -> None:
     token, bundle, _ = store.open(opening(study)).result()
     trial = bundle["trials"][0]["trial"]
     one, two = answer(trial, 3), answer(trial, -1)
@@ -122,7 +122,7 @@ def test_repeats_and_conflicts(store: Store, study: Study) -> None:
     assert store.resume(token).result()["answered"] == {trial: {}}
 
 
-def test_one_bad_answer_does_not_hold_up_the_others(store: Store, study: Study) -> None:
+def test_invalid_answer_does_not_block_others(store: Store, study: Study) -> None:
     token, bundle, _ = store.open(opening(study)).result()
     good = answer(bundle["trials"][1]["trial"])
     bad = answer("t999")
@@ -134,7 +134,7 @@ def test_one_bad_answer_does_not_hold_up_the_others(store: Store, study: Study) 
     ]
 
 
-def test_events_are_kept_once(store: Store, study: Study) -> None:
+def test_repeated_events_are_stored_once(store: Store, study: Study) -> None:
     token, _, _ = store.open(opening(study)).result()
     one = event("blur", detail={"width": 320})
     found = store.add_events(token, [one, one, event("party")]).result()
@@ -143,7 +143,7 @@ def test_events_are_kept_once(store: Store, study: Study) -> None:
     assert rows(store, "SELECT kind, detail FROM events") == [("blur", '{"width": 320}')]
 
 
-def test_a_flood_is_refused_and_the_first_answers_stay(store: Store, study: Study) -> None:
+def test_too_many_answers_and_events_are_refused(store: Store, study: Study) -> None:
     token, bundle, _ = store.open(opening(study)).result()
     trial = bundle["trials"][0]["trial"]
     for _ in range(25):
@@ -157,7 +157,7 @@ def test_a_flood_is_refused_and_the_first_answers_stay(store: Store, study: Stud
     assert rows(store, "SELECT count(*) FROM events") == [(116_000 // 500,)]
 
 
-def test_the_raw_log_cannot_be_changed(store: Store, study: Study) -> None:
+def test_raw_log_is_append_only(store: Store, study: Study) -> None:
     token, bundle, _ = store.open(opening(study)).result()
     store.add_answers(token, answers_to(bundle["trials"])).result()
     store.add_events(token, [event()]).result()
@@ -167,7 +167,7 @@ def test_the_raw_log_cannot_be_changed(store: Store, study: Study) -> None:
                 rows(store, statement)
 
 
-def test_the_end(study: Study) -> None:
+def test_finishing_a_session(study: Study) -> None:
     study = add(study, RECRUITER)
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study, "P")).result()
@@ -193,7 +193,7 @@ def test_the_end(study: Study) -> None:
         assert error.value.status == 409
 
 
-def test_failed_checks_end_a_session_at_once_where_the_study_says_so(study: Study) -> None:
+def test_failed_checks_can_end_a_session_immediately(study: Study) -> None:
     study = edit(add(study, ATTENTION), "end_immediately = false", "end_immediately = true")
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study)).result()
@@ -210,7 +210,7 @@ def test_failed_checks_end_a_session_at_once_where_the_study_says_so(study: Stud
         assert [one["trial"] for one in bundle["trials"]] == [f"n{k}" for k in range(1, 9)]
 
 
-def test_what_was_shown_is_kept_once_for_each_change(study: Study) -> None:
+def test_materials_are_stored_once_per_version(study: Study) -> None:
     for title in ("A", "A", "B"):
         study = edit(study, study.study.title, title)
         with Store(study) as store:
@@ -245,7 +245,7 @@ def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome
         assert end["code"] == "DONE1"
 
 
-def test_the_time_limit_is_the_servers(study: Study, clock: Clock) -> None:
+def test_time_limit_is_measured_by_the_server(study: Study, clock: Clock) -> None:
     study = edit(study, "time_limit_minutes = 0", "time_limit_minutes = 90")
     with Store(study, clock=clock) as store:
         token, bundle, _ = store.open(opening(study, "A")).result()
@@ -271,7 +271,7 @@ def test_the_time_limit_is_the_servers(study: Study, clock: Clock) -> None:
         assert rows(store, "SELECT count(*) FROM answers WHERE late = 1") == [(1,)]
 
 
-def test_abandoned_assignments_go_to_the_next_and_late_returns_come_first(
+def test_abandoned_assignments_are_released_and_restored(
     store: Store, study: Study, clock: Clock
 ) -> None:
     tokens, assignments = [], []
@@ -307,7 +307,7 @@ def test_abandoned_assignments_go_to_the_next_and_late_returns_come_first(
     assert actions == {"taken": 5, "released": 2, "returned": 1}
 
 
-def test_the_session_that_is_silent_longest_makes_room_for_a_newcomer(
+def test_longest_silent_session_is_released_if_none_is_free(
     store: Store, study: Study, clock: Clock
 ) -> None:
     people = {}
@@ -335,7 +335,7 @@ def test_the_session_that_is_silent_longest_makes_room_for_a_newcomer(
     assert store.finish(token).result()["outcome"] == "complete"
 
 
-def test_no_assignment_is_handed_on_where_the_study_says_never(study: Study, clock: Clock) -> None:
+def test_zero_minutes_disable_reassignment(study: Study, clock: Clock) -> None:
     study = edit(study, "reassign_after_minutes = 10", "reassign_after_minutes = 0")
     with Store(study, clock=clock) as store:
         for name in "ABCD":
@@ -345,7 +345,7 @@ def test_no_assignment_is_handed_on_where_the_study_says_never(study: Study, clo
             store.open(opening(study, "E")).result()
 
 
-def test_everything_is_there_after_opening_again(study: Study) -> None:
+def test_data_survive_reopening(study: Study) -> None:
     with Store(study) as store:
         token, bundle, _ = store.open(opening(study, "A")).result()
         store.add_answers(token, answers_to(bundle["trials"][:3])).result()
@@ -357,7 +357,7 @@ def test_everything_is_there_after_opening_again(study: Study) -> None:
         assert store.summary().result()["declined"] == 1
 
 
-def test_a_commit_is_synchronised_before_a_future_is_done(store: Store) -> None:
+def test_commits_are_synchronised_to_disk(store: Store) -> None:
     def settings(connection: sqlite3.Connection) -> tuple[str, int]:
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         return mode, connection.execute("PRAGMA synchronous").fetchone()[0]
@@ -365,7 +365,7 @@ def test_a_commit_is_synchronised_before_a_future_is_done(store: Store) -> None:
     assert store._writer.submit(settings).result() == ("wal", 2)  # 2: FULL
 
 
-def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
+def test_failing_report_does_not_stop_the_writer(study: Study) -> None:
     def say(_: str) -> None:
         raise BrokenPipeError(32, "nobody reads standard output")
 
@@ -378,7 +378,7 @@ def test_a_writer_that_can_tell_nobody_goes_on(study: Study) -> None:
         assert store.summary().result(timeout=240)["sessions"] == []
 
 
-def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study) -> None:
+def test_moved_data_file_refuses_writes_until_it_is_back(study: Study) -> None:
     said: list[str] = []
     with Store(study, report=said.append) as store:
         token, bundle, _ = store.open(opening(study, "A")).result()
@@ -405,7 +405,7 @@ def test_data_that_were_moved_away_take_nothing_until_they_are_back(study: Study
         ]
 
 
-def test_a_removed_log_of_changes_takes_nothing_until_the_server_starts_again(
+def test_removed_wal_file_refuses_writes_until_restart(
     study: Study,
 ) -> None:
     with Store(study) as store:
@@ -420,7 +420,7 @@ def test_a_removed_log_of_changes_takes_nothing_until_the_server_starts_again(
         assert rows(store, "SELECT answer FROM answers") == [(one["id"],)]
 
 
-def test_a_second_server_of_a_study_is_refused(
+def test_second_server_of_a_study_is_refused(
     study: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = study.folder / "collected.sqlite3"
@@ -439,7 +439,7 @@ def test_a_second_server_of_a_study_is_refused(
     Store(study).close()
 
 
-def test_a_killed_server_leaves_nothing_that_stops_the_next(study: Study) -> None:
+def test_killed_server_does_not_block_the_next(study: Study) -> None:
     code = (
         "import os, sys\n"
         "from contstim.experiment.store import Store\n"

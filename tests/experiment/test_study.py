@@ -35,7 +35,7 @@ from contstim.experiment.trials import read_design
 from contstim.text.languages import get_language
 
 
-def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.DataFrame) -> None:
+def test_new_study_matches_the_design(study: Study, trials: pd.DataFrame) -> None:
     design = study.design
     assert dict(design.groups) == {1: 1, 2: 1, 3: 2, 4: 2}
     assert design.list_assignments(2) == [3, 4]
@@ -54,9 +54,7 @@ def test_a_new_study_is_read_back_as_the_design_says(study: Study, trials: pd.Da
     assert "consent.md still has passages marked" in study.notes[0]
 
 
-def test_items_are_found_where_the_table_does_not_number_them(
-    study: Study, trials: pd.DataFrame
-) -> None:
+def test_items_without_numbers_are_inferred(study: Study, trials: pd.DataFrame) -> None:
     path = study.folder / "trials.csv"
     trials.drop(columns=["stimulus", "item"]).to_csv(path, index=False)
     design = read_study(study.folder).design
@@ -67,7 +65,7 @@ def test_items_are_found_where_the_table_does_not_number_them(
     assert not set(ids[0]) & set(ids[2])
 
 
-def test_attention_checks_stand_where_they_should(study: Study) -> None:
+def test_positions_of_attention_checks(study: Study) -> None:
     study = add(study, ATTENTION)
     shown = study.design.trials[1]
     assert [t.kind for t in shown] == ["attention", *["choice"] * 2, "attention", *["choice"] * 4]
@@ -78,7 +76,7 @@ def test_attention_checks_stand_where_they_should(study: Study) -> None:
     ]
 
 
-def test_breaks(study: Study) -> None:
+def test_positions_of_breaks(study: Study) -> None:
     study = edit(study, "break_every = 55", "break_every = 2")
     study = edit(study, "break_after = []", "break_after = [5, 1]")
     assert make_bundle(study, 1)["settings"]["breaks"] == [1, 2, 4, 5]
@@ -93,7 +91,7 @@ def test_ratings_by_side(side: str) -> None:
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
-def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: int) -> None:
+def test_ratings_match_the_evaluation_for_all_levels(levels: int) -> None:
     shown = make_presentation(TrialOptions(levels=levels))
     choices = shown.choices({}) or ()
     assert len(choices) in SCALES.values()  # or `evaluate` refuses what is exported
@@ -102,12 +100,12 @@ def test_ratings_of_other_numbers_of_levels_are_those_of_the_evaluation(levels: 
 
 
 @pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
-def test_no_other_choice_has_a_rating(choice: Any) -> None:
+def test_invalid_choices_have_no_rating(choice: Any) -> None:
     with pytest.raises(InputError, match="choice is"):
         make_presentation(TrialOptions()).rating(choice, "left")
 
 
-def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> None:
+def test_bundle_hides_the_side_of_sentence_1(study: Study) -> None:
     study = add(study, RECRUITER)
     bundle = make_bundle(study, 3, "s", ["n1"], 12.5)
     assert json.loads(json.dumps(bundle)) == bundle
@@ -139,7 +137,7 @@ def test_the_bundle_is_whole_and_says_nothing_of_sentence_1(study: Study) -> Non
         make_outcome_link(study, "over")
 
 
-def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
+def test_no_completion_code_without_a_recruiter(study: Study) -> None:
     assert make_outcome_link(study, "complete") == {"code": None, "redirect": None}
     assert make_study_info(study)["recruiter"] is None
 
@@ -194,7 +192,7 @@ def test_without_a_recruiter_there_is_no_code(study: Study) -> None:
         ("[study]", "study", "cannot read .*study.toml as TOML"),
     ],
 )
-def test_faults_in_study_toml(study: Study, old: str, new: str, message: str) -> None:
+def test_errors_in_study_toml(study: Study, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         edit(study, old, new)
     assert "\n" not in str(error.value)
@@ -219,7 +217,7 @@ def test_faults_in_study_toml(study: Study, old: str, new: str, message: str) ->
         ),
     ],
 )
-def test_faults_in_further_tables(study: Study, text: str, message: str) -> None:
+def test_errors_in_optional_tables(study: Study, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         add(study, text)
 
@@ -244,7 +242,7 @@ def test_faults_in_further_tables(study: Study, text: str, message: str) -> None
         (lambda t: t.assign(sentence_1="x" * 3000), "row 1: sentence_1 is 'xxx"),
     ],
 )  # fmt: skip
-def test_faults_in_the_trials(
+def test_errors_in_rows_of_trials(
     study: Study, trials: pd.DataFrame, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
 ) -> None:
     path = study.folder / "trials.csv"
@@ -254,7 +252,7 @@ def test_faults_in_the_trials(
     assert str(path) in str(error.value)
 
 
-def test_faults_in_the_form_of_the_trials(tmp_path: Path) -> None:
+def test_errors_in_the_format_of_trials(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,a\n1,2\n", "utf-8")
     with pytest.raises(InputError, match="two columns 'a'"):
@@ -267,7 +265,7 @@ def test_faults_in_the_form_of_the_trials(tmp_path: Path) -> None:
         read_design(path)
 
 
-def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
+def test_translated_texts(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
     path.write_text('continue_button = "Weiter"\nprogress = "{number} von {total}"\n', "utf-8")
     texts = read_texts(path, make_presentation(TrialOptions()))
@@ -287,13 +285,15 @@ def test_texts_are_translated_in_one_file(tmp_path: Path) -> None:
             read_texts(path, make_presentation(TrialOptions()))
 
 
-def test_every_default_text_survives_its_own_file(tmp_path: Path) -> None:
+def test_default_texts_are_valid(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
     path.write_text(read_text_source(), "utf-8")
     assert read_texts(path, make_presentation(TrialOptions())) == read_default_texts()
 
 
-def test_the_commands(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_of_a_new_study(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = str(study.folder / "trials.csv")
     assert main(["experiment", "new", str(tmp_path / "My study!"), "--trials", table]) == 0
     out = capsys.readouterr().out
@@ -306,7 +306,7 @@ def test_the_commands(study: Study, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_nothing_is_written_around_trials_that_cannot_be_used(tmp_path: Path) -> None:
+def test_invalid_trials_leave_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a\n1\n", "utf-8")
     with pytest.raises(InputError, match="has no column 'participant'"):
@@ -314,7 +314,7 @@ def test_nothing_is_written_around_trials_that_cannot_be_used(tmp_path: Path) ->
     assert not (tmp_path / "study").exists()
 
 
-def test_a_study_is_there_whole_or_not_at_all(
+def test_study_folder_is_written_atomically(
     tmp_path: Path, trials: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trials.to_csv(tmp_path / "t.csv", index=False)
@@ -336,7 +336,7 @@ def test_a_study_is_there_whole_or_not_at_all(
     assert Path.cwd().samefile(tmp_path / "study")
 
 
-def test_the_preset_of_golan_2023(
+def test_preset_golan2023(
     trials: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trials.to_csv(tmp_path / "t.csv", index=False)
@@ -358,7 +358,7 @@ def test_the_preset_of_golan_2023(
         create_study(tmp_path / "other", tmp_path / "t.csv", "golan")
 
 
-def test_where_participants_return_to() -> None:
+def test_redirect_urls() -> None:
     sona = Recruiter(
         name="sona",
         participant="id",
@@ -416,13 +416,13 @@ def test_where_participants_return_to() -> None:
         ),
     ],
 )
-def test_questions_that_cannot_be_asked(study: Study, text: str, message: str) -> None:
+def test_invalid_questions(study: Study, text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         add(study, f"[[questions]]\n{text}\n")
 
 
 @pytest.mark.parametrize("language", sorted({*PAGE_LANGUAGES} - {"en"}))
-def test_texts_that_come_with_the_package_are_whole(
+def test_bundled_translations_are_complete(
     language: str, trials: pd.DataFrame, tmp_path: Path
 ) -> None:
     trials.to_csv(tmp_path / "t.csv", index=False)

@@ -33,6 +33,6 @@ class Coins(PairChoice):
         """Nothing of the study's options changes it."""
         return self.module
 
-    def choices(self, shown: Mapping[str, str]) -> Sequence[int]:
+    def choices(self, fields: Mapping[str, str]) -> Sequence[int]:
         """Return the divisions, from nine coins to the left to nine to the right."""
         return (-4, -3, -2, -1, 1, 2, 3, 4)
