@@ -206,11 +206,13 @@ def find_scores(study: Study) -> Path:
 def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     """Read a pool of pairs and check that it is large enough for the plan."""
     pairs = read_table(pool, tuple(_PAIR))
+    normalised = []
     for number, texts in enumerate(pairs[_PAIR].astype(str).itertuples(index=False), start=1):
         try:
-            normalise_pair(*texts)
+            normalised.append(normalise_pair(*texts))
         except InputError as error:
             raise InputError(f"{pool}, row {number}: {error}") from None
+    pairs[_PAIR] = pd.DataFrame(normalised, index=pairs.index)
     try:
         checked_pool = Pool.from_scores(pairs, read_scores(scores), plan.link)
     except InputError as error:
