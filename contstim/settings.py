@@ -78,7 +78,7 @@ class _OneOf(AfterValidator):
         return tuple(self.known)
 
 
-def option(default: Any, text: str, metavar: str | None = None, name: str | None = None) -> Any:
+def option(default: Any, text: str, metavar: str | None = None) -> Any:
     """Declare a field of settings that is an option of commands as well, ``--its-name METAVAR``.
 
     Parameters
@@ -87,10 +87,8 @@ def option(default: Any, text: str, metavar: str | None = None, name: str | None
         Its default.
     text, metavar
         What the command's help says of it; a truth value and a choice have no `metavar`.
-    name
-        What the option is called where that is not the field's name.
     """
-    return field(default=default, metadata={"help": text, "metavar": metavar, "name": name})
+    return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
 def validate_choice(names: Collection[str], kind: str | None = None) -> AfterValidator:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, chdir, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from contstim.errors import OutputError
 from contstim.files import lock, write_atomically
@@ -32,22 +30,11 @@ MANIFEST = "plan.json"
 _VISIBILITY_PAUSES = (0.1, 1, 5, 25, 60)
 
 
-class Executor(ABC):
+class Executor(AbstractContextManager["Executor"]):
     """Base class of executors, which distribute tasks to workers.
 
     An executor is a context manager: its processes end with the ``with`` block.
     """
-
-    def __enter__(self) -> Self:
-        return self
-
-    @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
     def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
         """Load models one after the other and return their records by spec."""
@@ -235,11 +222,7 @@ def start_run(
             vocabulary_file = store.folder / "vocabulary.csv"
             run.vocabulary.save(vocabulary_file)
         context = RunContext(
-            store.folder,
-            store.score_cache.folder,
-            plan.folder,
-            vocabulary_file,
-            plan.study.threads,
+            store.folder, store.score_cache.folder, plan.folder, vocabulary_file, plan.study.threads
         )
         yield run, Engine(store, context, executor, check_lock)
 

@@ -26,13 +26,7 @@ from contstim.synthesis.problem import (
     require_two_words,
     standard_deviation,
 )
-from contstim.synthesis.results import (
-    ContrastRow,
-    Row,
-    Synthesis,
-    distinct_triplets,
-    max_attempts,
-)
+from contstim.synthesis.results import ContrastRow, Row, Synthesis, distinct_triplets, max_attempts
 from contstim.text import Sentence, pool
 from contstim.text.diversity import WordShareLimit
 from contstim.text.languages import ENGLISH
@@ -204,7 +198,7 @@ class SynthesisJob:
             "contrast": self.resolve_contrast(contrast),
             "model_records": tuple(models[spec] for spec in contrast.names),
             "strategy_records": tuple(models[spec] for spec in strategy.models),
-            "vocabulary": self.run.vocabulary_digest,
+            "vocabulary": self.run.vocabulary.digest,
             "strategy": format_strategy(strategy),
             "package": self.options.package,
             "seed": self.run.plan.study.seed,

@@ -11,7 +11,7 @@ from pydantic import Field
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.base import check_sentence_language
 from contstim.pipeline.model_records import load_model_on_cpu
-from contstim.settings import PositiveInt, TupleFromList, option, settings, validate_choice
+from contstim.settings import PositiveInt, TupleFromList, settings, validate_choice
 from contstim.synthesis import STRATEGIES, parse_strategy, require_edit_support
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, ModelContrast, require_distinct_models
@@ -68,35 +68,15 @@ class SynthesisOptions:
         it are discarded.
     """
 
-    strategy: str = option(
-        "edit",
-        "edit: replace words of the natural sentence; beam: whole sentences of lowest probability "
-        "under the rejecting model; sample: sentences that read as English, sampled from a "
-        "language model (default: edit)",
-        "NAME",
-    )
+    strategy: str = "edit"
     pairs: TupleFromList[TupleFromList[str]] = ()
-    reject: TupleFromList[str] = option((), "model that must reject the sentence", "SPEC")
-    accept: TupleFromList[str] = option((), "model that must accept the sentence", "SPEC")
-    margin: Annotated[float, Field(ge=0, le=1e6)] = option(
-        0.0, "maximum decrease of the score of an accepting model", "NATS"
-    )
-    min_scores: TupleFromList[str] = option(
-        (),
-        "lower bound on the score of a model, nats, e.g. contstim:gpt>=natural-5",
-        "BOUND",
-        "min-score",
-    )
+    reject: TupleFromList[str] = ()
+    accept: TupleFromList[str] = ()
+    margin: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    min_scores: TupleFromList[str] = ()
     readable: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
-    edits: str = option(
-        "", "limits on the edits, e.g. max=3,fixed=0+1,same-class (edit only)", "RULE"
-    )
-    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = option(
-        DEFAULT_WORD_SHARE,
-        "maximum share of the synthetic sentences that may contain the same word "
-        f"(default: {DEFAULT_WORD_SHARE:g})",
-        "SHARE",
-    )
+    edits: str = ""
+    max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = DEFAULT_WORD_SHARE
     starts: Annotated[str, validate_choice(STARTS)] = "partitioned"
     per_pair: PositiveInt | None = None
     per_sentence: Annotated[int, Field(ge=1, le=1000)] = 1

@@ -87,8 +87,7 @@ class Worker:
         self._versions = package_versions()
         self._strategy_records: Sequence[ModelRecord] = ()
 
-        # Vocabulary with its digest, which is slow to compute.
-        self._vocabulary: tuple[Vocabulary, str] | None = None
+        self._vocabulary: Vocabulary | None = None
         # Words that the models of a group know, by the name of the group.
         self._shared_vocabulary: tuple[str, SharedVocabulary] | None = None
         # The same words without the excluded ones.
@@ -185,18 +184,18 @@ class Worker:
         InputError
             If the vocabulary has changed since the start of the run.
         """
-        if self._vocabulary is None or self._vocabulary[1] != digest:
+        if self._vocabulary is None or self._vocabulary.digest != digest:
             # Read the file again: this worker may have read it for an earlier run.
             path = self.context.vocabulary_file
-            vocabulary = bundled_vocabulary() if path is None else Vocabulary.read(path)
-            self._vocabulary, self._shared_vocabulary = (vocabulary, vocabulary.digest), None
-            if self._vocabulary[1] != digest:
+            self._vocabulary = bundled_vocabulary() if path is None else Vocabulary.read(path)
+            self._shared_vocabulary = None
+            if self._vocabulary.digest != digest:
                 raise InputError(
                     "the vocabulary has changed since the run was started; repeat the command "
                     "that started the run"
                 )
         if self._shared_vocabulary is None or self._shared_vocabulary[0] != task.model_group:
-            words = SharedVocabulary(self._vocabulary[0], self.load_models(task))
+            words = SharedVocabulary(self._vocabulary, self.load_models(task))
             self._shared_vocabulary, self._allowed_words = (task.model_group, words), None
         if self._allowed_words is None or self._allowed_words[0] != excluded_words:
             words = self._shared_vocabulary[1].exclude(frozenset(excluded_words))

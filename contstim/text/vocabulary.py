@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import as_file, files
 from os import PathLike
 from pathlib import Path
@@ -291,7 +291,7 @@ class Vocabulary:
             f"{len(self.repeatable)} repeatable>"
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the CSV form, for provenance."""
         return digest(self.to_csv())[:16]

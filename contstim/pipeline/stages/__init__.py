@@ -131,11 +131,6 @@ class Run:
             return get_language(self.plan.vocabulary.language)
         return self.vocabulary.language
 
-    @cached_property
-    def vocabulary_digest(self) -> str:
-        """Digest of the vocabulary, which is slow to compute."""
-        return self.vocabulary.digest
-
     def read_scores(self, spec: str) -> Mapping[str, CachedScore]:
         """Return the scores of a model that are known so far, by sentence.
 

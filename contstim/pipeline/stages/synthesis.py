@@ -33,6 +33,9 @@ RESULT_NOTES = (
 #: `contstim.synthesis.writer.Draft`.
 POOL_COLUMNS = ("source", "writer_log_prob", "writer_worst", "writer_end")
 
+# Options that the notes always contain.
+_ASSIGNMENT_NOTES = ("starts", "per_pair", "per_sentence", "minimum_drop")
+
 # Options that the notes contain only if they differ from their defaults.
 _OPTIONAL_NOTES = ("margin", "min_scores", "readable", "edits", "max_word_share")
 
@@ -130,14 +133,11 @@ class SynthesisStage(Stage):
 
     def settings(self, run: Run) -> dict[str, Any]:
         """Return everything that the rows depend on, as JSON values."""
-        plan, options, defaults = (
-            run.plan,
-            run.plan.get_options(SynthesisOptions),
-            SynthesisOptions(),
-        )
+        plan, options = run.plan, run.plan.get_options(SynthesisOptions)
+        defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
         vocabulary: dict[str, Any] = {
-            "digest": run.vocabulary_digest,
+            "digest": run.vocabulary.digest,
             "words": len(run.vocabulary.elsewhere),
         }
         if plan.vocabulary.non_defaults:
@@ -161,10 +161,7 @@ class SynthesisStage(Stage):
             },
             "strategy": format_strategy(options.parsed_strategy),
             "seed": plan.study.seed,
-            "starts": options.starts,
-            "per_pair": options.per_pair,
-            "per_sentence": options.per_sentence,
-            "minimum_drop": options.minimum_drop,
+            **{key: getattr(options, key) for key in _ASSIGNMENT_NOTES},
         }
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -112,16 +113,9 @@ class _TripletStage(Stage):
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(TripletOptions)
-        triplets = select_triplets(
-            load_triplets(run),
-            per_pair=options.per_pair,
-            objective=options.objective,
-            strata=options.strata,
-            max_word_share=options.max_word_share,
-            distinct_items=options.distinct_items,
-            ties=options.ties,
-            reference=load_log_probs(run) if options.reference == "sentences" else None,
-        )
+        parameters: dict[str, Any] = asdict(options)
+        parameters["reference"] = load_log_probs(run) if options.reference == "sentences" else None
+        triplets = select_triplets(load_triplets(run), **parameters)
         return format_csv(triplets), selection_notes(triplets)
 
 
