@@ -1,6 +1,6 @@
 """A study while it runs: it grows, is copied, forgets a participant; data of earlier versions.
 
-Tests `contstim.experiment.commands.data`.
+Tests `contstim.experiment.commands.data` and `contstim.experiment.commands.replacement`.
 """
 
 import json
@@ -152,7 +152,7 @@ def test_deleted_participant_frees_the_assignment(
         assert re.fullmatch("[0-9A-F]{8}", code)
         who = f"{code[:4]}-{code[4:].lower()}"
         assert main([*forget, "--participant", who, "--reason", "asked by mail"]) == 0
-        assert f"{code} is deleted;" in capsys.readouterr().out
+        assert f"{code} is deleted from the data" in capsys.readouterr().out
         left = everything(study)
         assert gone.encode() not in left
         assert b"SECRET-ID" not in left

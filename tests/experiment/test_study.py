@@ -342,7 +342,7 @@ def test_preset_golan2023(
     trials.to_csv(tmp_path / "t.csv", index=False)
     new = ["experiment", "new", str(tmp_path / "s"), "--trials", str(tmp_path / "t.csv")]
     assert main([*new, "--preset", "golan2023"]) == 0
-    assert "note: golan2023 had 12 catch trials per person" in capsys.readouterr().out
+    assert "note: golan2023 had 12 catch trials per participant" in capsys.readouterr().out
     study = read_study(tmp_path / "s")
     session, trial = study.session, study.trial
     assert (session.time_limit_minutes, session.break_every) == (90, 0)

@@ -50,7 +50,7 @@ def as_jspsych_writes(lists, choose):
 def test_data_of_jspsych_are_the_design_again(trials, tmp_path, capsys):
     out = tmp_path / "trials.json"
     assert main(["experiment", "timeline", str(trials), "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"{out}: 4 lists of 6 trials, one a participant\n"
+    assert capsys.readouterr().out == f"{out}: 4 lists of 6 trials, one per participant\n"
     lists = json.loads(out.read_text("utf-8"))
     assert list(lists) == ["1", "2", "3", "4"]
     rows = as_jspsych_writes(lists, lambda one: int(one["right"] == one["data"]["sentence_1"]))

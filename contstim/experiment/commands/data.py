@@ -1,16 +1,19 @@
-"""The kinds of `contstim experiment` that read or change the data of a study."""
+"""Kinds of `contstim experiment` that read or change the data of a study.
+
+Modules that load pandas are imported in the functions, which keeps the help and the start of a
+server fast.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from contstim.cli.common import print_message, write_table
+from contstim.cli.common import print_message
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -21,14 +24,9 @@ from contstim.cli.parameters import (
     float_parameter,
 )
 from contstim.errors import InputError
+from contstim.experiment.importing import import_logs
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
-
-# Reading data loads pandas, which a server does without: it is back the sooner after a crash.
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from contstim.experiment.study_data import StudyData
 
 EXPORT = """Write choices.csv, further tables and a Psych-DS data set.
 
@@ -36,22 +34,22 @@ examples:
   contstim experiment export my-study --out collected
 """
 
-IMPORT = """Add the logs of static pages and of JATOS to the data of a study.
+IMPORT = """Add the logs of static pages or JATOS to the data of a study.
 
 examples:
   contstim experiment import my-study jatos_results.txt
 """
 
-REPLACE = """List the assignments that other participants should take.
+REPLACE = """List assignments that need another participant.
 
-An assignment is the order and sides of the trials of a participant. Listed are those of
-participants who stopped, and of those whom the rules of --exclude leave out.
+An assignment is the order and sides of the trials of one participant. The table lists the
+assignments of participants who stopped, or whom the rules of --exclude exclude.
 
 examples:
   contstim experiment replace my-study --exclude "catch<0.91" --release --out replace.csv
 """
 
-RELEASE = """Make assignments available to the next participants.
+RELEASE = """Make assignments available to new participants.
 
 examples:
   contstim experiment release my-study --timeout 120
@@ -63,7 +61,7 @@ examples:
   contstim experiment extend my-study --trials more.csv
 """
 
-CLOSE = """Admit no further participants; those who have begun may finish.
+CLOSE = """Admit no more participants; open sessions continue.
 
 examples:
   contstim experiment close my-study --reason "the money is spent"
@@ -75,7 +73,7 @@ examples:
   contstim experiment reopen my-study
 """
 
-BACKUP = """Copy the data of a study, also while it is served.
+BACKUP = """Copy the data of a study, also while a server writes them.
 
 examples:
   contstim experiment backup my-study --out backups/monday.sqlite3
@@ -97,21 +95,21 @@ examples:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class DataOptions:
-    """Data of a study.
+    """Options that select the data file of a study.
 
     Attributes
     ----------
     data
-        data file of the study [in the study folder]
+        data file of the study [data file in the study folder]
     pilot
-        use the data of a pilot of the study, which are stored apart
+        data of a pilot of the study
     """
 
     data: NewFile | None = None
     pilot: bool = False
 
-    def file(self, study: str) -> Path | None:
-        """Return the data file; None for the one in the study folder."""
+    def get_file(self, study: str) -> Path | None:
+        """Return the data file, or None for the one in the study folder."""
         if self.pilot and self.data is not None:
             raise InputError("give either --data or --pilot, which has a data file of its own")
         if self.pilot:
@@ -131,43 +129,43 @@ def export(
     data: DataOptions = STUDY_FOLDER_DATA,
     out: OutputFolder,
 ) -> None:
-    """Write the tables of a study.
+    """Export the data of a study.
 
     Parameters
     ----------
     study
         folder of the study
     all
-        include participants who did not answer every trial in choices.csv
+        choices also of participants who did not answer every trial
     ids
-        table to write of the recruiter's identifiers by participant (personal data) [none]
+        table to write of the recruiter's participant ids (personal data) [none]
     out
         folder to write
     """
-    from contstim.experiment.exporting import write_export
-    from contstim.experiment.study_data import read_recruiter_ids, read_study_data
-    from contstim.tables import escape_table  # loads pandas
+    from contstim.experiment import exporting, study_data
 
-    described = read_study(study)
-    collected = read_study_data(described, data.file(study))
+    settings = read_study(study)
+    collected = study_data.read_study_data(settings, data.get_file(study))
     folder = Path(out)
-    write_export(described, collected, folder, all)
-    whole = collected.complete_participants
-    main = "choices" if "choices" in collected.tables else "answers"
-    chosen = collected.tables[main]
+    exporting.write_export(settings, collected, folder, all)
+
+    name = "choices" if "choices" in collected.tables else "answers"
+    table = collected.tables[name]
+    complete = collected.complete_participants
     if not all:
-        chosen = chosen[chosen["participant"].isin(whole)]
-    n_left = len(collected.sessions) - len(whole)
+        table = table[table["participant"].isin(complete)]
+    n_incomplete = len(collected.sessions) - len(complete)
     print(
-        f"{folder / main}.csv: {len(chosen)} {main} of {chosen['participant'].nunique()} "
-        f"participants; {n_left} unfinished sessions are "
-        + ("in it, too" if all else "left out (--all keeps them)")
+        f"{folder / name}.csv: {len(table)} {name} of {table['participant'].nunique()} "
+        f"participants; {n_incomplete} unfinished sessions are "
+        + ("included" if all else "left out (--all keeps them)")
     )
     if len(collected.conflicts):
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
     if ids is not None:
-        write_table(escape_table(read_recruiter_ids(described, data.file(study))), ids)
+        recruiter_ids = study_data.read_recruiter_ids(settings, data.get_file(study))
+        exporting.write_csv(Path(ids), recruiter_ids)
         print(f"{ids}: recruiters' ids, personal data")
 
 
@@ -177,25 +175,23 @@ def import_data(
     *logs: Annotated[File, Parameter(name="LOGS", required=True)],
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> int:
-    """Add logs to the data of a study.
+    """Import logs into the data of a study.
 
     Parameters
     ----------
     study
         folder of the study
     logs
-        files of JSON lines, or folders
+        files of JSON lines, or folders with such files
     """
-    from contstim.experiment.importing import import_logs
-
-    imported = import_logs(read_study(study), map(Path, logs), data.file(study))
-    for note in imported.notes:
+    result = import_logs(read_study(study), map(Path, logs), data.get_file(study))
+    for note in result.notes:
         print_message(note)
     print(
-        f"{imported.sessions} sessions, {imported.added} new answers, "
-        f"of which {imported.conflicts} conflict with earlier ones"
+        f"{result.sessions} sessions, {result.added} new answers, "
+        f"of which {result.conflicts} conflict with earlier ones"
     )
-    return 1 if imported.notes else 0
+    return 1 if result.notes else 0
 
 
 def replace(
@@ -214,54 +210,16 @@ def replace(
     study
         folder of the study
     exclude
-        rule of exclusion: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
+        exclusion rule: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
+        (repeatable)
     release
-        release these assignments
+        release of the listed assignments
     out
         output table [standard output]
     """
-    from contstim.experiment.maintenance import release_sessions, replacement_table
-    from contstim.experiment.study_data import read_study_data
+    from contstim.experiment.commands.replacement import list_replacements
 
-    described = read_study(study)
-    collected = read_study_data(described, data.file(study))
-    table = replacement_table(collected, _excluded(collected, exclude), time.time())
-    write_table(table, out)
-    print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
-    if release:
-        # Who stopped has the place again on coming back, if it is still free.
-        sessions = collected.sessions
-        stopped = {*sessions.loc[sessions["outcome"] == "unfinished", "session"]}
-        why = {
-            session: "abandoned" if session in stopped else "excluded"
-            for session in table["session"]
-        }
-        done = release_sessions(described, why, data=data.file(study))
-        print_message(f"{len(done)} assignments released")
-
-
-def _excluded(collected: StudyData, rules: tuple[str, ...]) -> pd.DataFrame:
-    """Return which whole participants the rules leave out altogether, and by which rule."""
-    import pandas as pd
-
-    from contstim.evaluation.choices import check_choices
-    from contstim.evaluation.exclusion import ExclusionRules, exclude, parse_rules
-
-    if rules and "choices" not in collected.tables:
-        raise InputError(
-            "exclusions are of choices between two sentences, which this study does not ask for; "
-            "leave out --exclude"
-        )
-    whole = pd.DataFrame()
-    if rules:
-        whole = collected.choices[
-            collected.choices["participant"].isin(collected.complete_participants)
-        ]
-    if whole.empty:
-        return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
-    given = ExclusionRules(**parse_rules(rules))
-    left, excluded = exclude(check_choices(whole), given, allow_none=True)
-    return excluded[~excluded["participant"].isin(left["participant"])]
+    list_replacements(study, exclude, release, data.get_file(study), out)
 
 
 def release(
@@ -280,21 +238,21 @@ def release(
     study
         folder of the study
     session
-        session whose assignment is released
+        session to release (repeatable)
     timeout
-        time without an answer after which an unfinished session is released, in minutes
+        time without an answer after which unfinished sessions are released, in minutes [none]
     reason
-        reason, stored with the date
+        reason to store with the date, for --session
     """
     from contstim.experiment.maintenance import release_sessions
 
     if not session and timeout is None:
         raise InputError("say which assignments: --session ID, or --timeout MINUTES")
     reasons = dict.fromkeys(session, reason)
-    done = release_sessions(read_study(study), reasons, timeout, data.file(study))
-    for name in done:
+    released = release_sessions(read_study(study), reasons, timeout, data.get_file(study))
+    for name in released:
         print(name)
-    print_message(f"{len(done)} assignments released")
+    print_message(f"{len(released)} assignments released")
 
 
 def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DATA) -> None:
@@ -309,7 +267,7 @@ def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DAT
     """
     from contstim.experiment.maintenance import extend_study
 
-    added = extend_study(read_study(study), Path(trials), data.file(study))
+    added = extend_study(read_study(study), Path(trials), data.get_file(study))
     print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
 
 
@@ -323,12 +281,12 @@ def close(
     study
         folder of the study
     reason
-        reason, stored with the date
+        reason to store with the date
     """
     from contstim.experiment.maintenance import close_study
 
-    close_study(read_study(study), reason, data.file(study), True)
-    print("nobody new is let in; who has begun may finish")
+    close_study(read_study(study), reason, data.get_file(study), True)
+    print("no more participants are admitted; open sessions continue")
 
 
 def reopen(
@@ -341,12 +299,12 @@ def reopen(
     study
         folder of the study
     reason
-        reason, stored with the date
+        reason to store with the date
     """
     from contstim.experiment.maintenance import close_study
 
-    close_study(read_study(study), reason, data.file(study), False)
-    print("people are let in again")
+    close_study(read_study(study), reason, data.get_file(study), False)
+    print("participants are admitted again")
 
 
 def backup(study: File, /, *, data: DataOptions = STUDY_FOLDER_DATA, out: NewFile) -> None:
@@ -359,15 +317,15 @@ def backup(study: File, /, *, data: DataOptions = STUDY_FOLDER_DATA, out: NewFil
     out
         file to write
     """
-    backup_data(read_study(study), Path(out), data.file(study))
-    print(f"{out}: the data as they were when the command was given")
+    backup_data(read_study(study), Path(out), data.get_file(study))
+    print(f"{out}: copy of the data at the time of the command")
 
 
 def forget(
     study: File,
     /,
     *,
-    participant: Annotated[Text, Parameter(metavar="WHO")],
+    participant: Annotated[Text, Parameter(metavar="ID")],
     reason: Text,
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
@@ -378,14 +336,14 @@ def forget(
     study
         folder of the study
     participant
-        code on the participant's last screen, or identifier of the session or by the recruiter
+        code on the participant's last screen, session id, or participant id of the recruiter
     reason
-        reason, stored with the date
+        reason to store with the date
     """
     from contstim.experiment.maintenance import delete_participant
 
-    code = delete_participant(read_study(study), participant, reason, data.file(study))
-    print(f"{code} is deleted; copies, exports and files for import that you have are not")
+    code = delete_participant(read_study(study), participant, reason, data.get_file(study))
+    print(f"{code} is deleted from the data, but not from copies, exports and logs to import")
 
 
 def check_data_set(folder: File, /) -> None:
@@ -398,8 +356,8 @@ def check_data_set(folder: File, /) -> None:
     """
     from contstim.experiment.exporting import check_psychds
 
-    for name, n in check_psychds(folder).items():
-        print(f"{name}: {n} rows")
+    for name, n_rows in check_psychds(folder).items():
+        print(f"{name}: {n_rows} rows")
 
 
 #: Kinds by name: help text and function.

@@ -1,10 +1,10 @@
-"""Run an experiment with participants in a browser, and collect their choices in tables.
+"""Run an experiment with participants in a browser and export their data.
 
-A study is a folder, written by "new": study.toml (settings), consent.md, texts.toml (every text of
-the page) and trials.csv. Three ways to run it: "serve" on this machine, for the laboratory or
-behind a web server with TLS; "static" for any web host; "jatos" for JATOS. "import" adds the logs
-of static pages and of JATOS to the data of the study, and "export" writes choices.csv, as
-`contstim evaluate` reads it, further tables and a Psych-DS data set.
+A study is a folder, made by "new": study.toml (settings), consent.md, texts.toml (all texts of the
+page) and trials.csv. Run it with "serve" on this machine (in the laboratory, or behind a web server
+with TLS), with "static" on any web host, or with "jatos" in JATOS. "import" adds the logs of static
+pages and JATOS to the data of the study. "export" writes choices.csv for `contstim evaluate`,
+further tables, and a Psych-DS data set.
 
 examples:
   contstim experiment new my-study --trials trials.csv
@@ -39,6 +39,7 @@ from contstim.cli.parameters import (
 from contstim.errors import InputError, MissingExtraError, require_known
 from contstim.experiment.commands.data import KINDS, STUDY_FOLDER_DATA, DataOptions
 from contstim.experiment.options import TrialOptions
+from contstim.experiment.pages import write_jatos, write_static
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
 from contstim.experiment.scaffold import (
     STUDY_PRESETS,
@@ -49,13 +50,14 @@ from contstim.experiment.scaffold import (
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.timeline import format_timeline, timeline_variables
 from contstim.experiment.trials import read_design
+from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
 from contstim.files import write_atomically
 from contstim.trial_kinds import CATCH, infer_kind
 
-NEW = """Write a study folder, to edit.
+NEW = """Make a study folder, to edit.
 
-The trials come from `contstim design trials` (--trials), are sentences to rate or to read at one's
-own pace (--stimuli), or are chosen from pairs while participants answer (--pairs; see
+The trials come from `contstim design trials` (--trials), are single sentences for rating or
+self-paced reading (--stimuli), or are selected from pairs while participants answer (--pairs; see
 docs/adaptive.md).
 
 examples:
@@ -64,14 +66,26 @@ examples:
   contstim experiment new adaptive --pairs pairs.csv --scores scores.csv --plan plan.toml
 """
 
+CHECK = """Check a study folder and print a summary.
+
+examples:
+  contstim experiment check my-study
+"""
+
 SERVE = """Serve a study from this machine.
 
-An answer is acknowledged to the page only when it is on the disk, and participants who come back
-continue where they stopped.
+The server confirms an answer to the page only after it is written to disk. Participants who return
+continue at the trial where they stopped.
 
 examples:
   contstim experiment serve my-study
   contstim experiment serve my-study --pilot --port 8080
+"""
+
+BUILD = """Download the npm packages of the page, in the locked versions; needs npm.
+
+examples:
+  contstim experiment build
 """
 
 STATIC = """Write a study as a folder for any web host.
@@ -80,13 +94,13 @@ examples:
   contstim experiment static my-study --out site
 """
 
-JATOS = """Write a study as an archive that JATOS imports.
+JATOS = """Write a study as an archive for import in JATOS.
 
 examples:
   contstim experiment jatos my-study --out my-study.jzip
 """
 
-TIMELINE = """Write trials as timeline_variables of a jsPsych script of your own.
+TIMELINE = """Write trials as timeline_variables of your own jsPsych script.
 
 examples:
   contstim experiment timeline trials.csv --out trials.js
@@ -121,7 +135,7 @@ def new(
     preset: Annotated[Name | None, Parameter(group=PAGE)] = None,
     language: Annotated[Text, Parameter(group=PAGE, metavar="CODE")] = "en",
 ) -> None:
-    """Write a study folder.
+    """Make a study folder.
 
     Parameters
     ----------
@@ -130,22 +144,22 @@ def new(
     trials
         trials, output of `contstim design trials`
     stimuli
-        sentences to rate or read, with the columns sentence, item, condition (or those of
+        sentences to rate or read, with the columns sentence, item, condition (or the columns of
         --factors; a Latin square), question and expected
     factors
-        columns of --stimuli that together are the condition
+        columns of --stimuli that together define the condition
     participants
         number of participants, with --stimuli [24]
     pairs
-        pairs from which trials are chosen while participants answer
+        pairs from which trials are selected while participants answer
     scores
-        log-probabilities of the sentences of --pairs and of natural ones
+        log-probabilities of the sentences of --pairs and of natural sentences, in nats
     plan
-        plan of the study (TOML) with a table [adaptive], with --pairs [the defaults]
+        study plan (TOML) with a table [adaptive], with --pairs [default plan]
     catch
         number of catch trials per participant, with --pairs [12]
     seed
-        random seed [that of the plan, or 0]
+        random seed [seed of the plan, or 0]
     presentation
         presentation of a trial: choice, rating, reading, or one of an installed package
     preset
@@ -162,90 +176,79 @@ def new(
         raise InputError("--factors belongs to --stimuli; leave it out")
     if preset is not None:
         require_known("preset", preset, STUDY_PRESETS)
+
     if pairs is not None:
         if participants is not None:
             raise InputError(
                 "--participants belongs to --stimuli; the plan has stopping.participants"
             )
-        made = _new_adaptive(
-            study, pairs, scores, plan, catch, seed, preset, language, presentation
+        if not _get_presentation(presentation).is_pair:
+            raise InputError(
+                f"--pairs are of two sentences; leave out --presentation {presentation}"
+            )
+        if scores is None:
+            raise InputError("--pairs needs the models' scores of its sentences; give --scores")
+        # Loads pandas and SciPy, which other studies do not need.
+        from contstim.adaptive import AdaptivePlan
+        from contstim.adaptive.preregistration import read_adaptive_plan
+        from contstim.experiment.adaptive import create_adaptive_study
+
+        adaptive = AdaptivePlan() if plan is None else read_adaptive_plan(plan)
+        if seed is not None:
+            adaptive = replace(adaptive, seed=seed)
+        n_catch = _CATCH if catch is None else catch
+        created = create_adaptive_study(
+            Path(study),
+            Path(pairs),
+            Path(scores),
+            adaptive,
+            n_catch,
+            preset,
+            language,
+            presentation,
         )
     elif stimuli is not None:
-        shown = _presentation_called(presentation)
-        if shown.is_pair:
+        shown_as = _get_presentation(presentation)
+        if shown_as.is_pair:
             raise InputError(
                 "--stimuli are for --presentation rating or reading; say which, or lay pairs out "
                 f"with `contstim design trials --pairs {stimuli}`"
             )
+        n_participants = participants or _PARTICIPANTS
         with tempfile.TemporaryDirectory() as folder:
             table = write_sentence_trials(
-                Path(stimuli),
-                Path(folder),
-                participants or _PARTICIPANTS,
-                seed or 0,
-                shown,
-                factors,
+                Path(stimuli), Path(folder), n_participants, seed or 0, shown_as, factors
             )
-            made = create_study(study, table, preset, language, presentation)
+            created = create_study(study, table, preset, language, presentation)
     else:
         if participants is not None:
             raise InputError("--participants belongs to --stimuli; --trials has its own")
         if seed is not None:
             raise InputError("--seed belongs to --stimuli or --pairs; --trials has its order")
         assert trials is not None
-        made = create_study(study, trials, preset, language, presentation)
-    _describe(made)
+        created = create_study(study, trials, preset, language, presentation)
+
+    _print_summary(created)
     if preset is not None:
-        n_catch = [
-            sum(infer_kind(t.condition) == CATCH for t in ts) for ts in made.design.trials.values()
-        ]
         published = STUDY_PRESETS[preset].catch
-        if set(n_catch) != {published}:
-            print(f"note: {preset} had {published} catch trials per person")
+        counts = {
+            sum(infer_kind(trial.condition) == CATCH for trial in assigned)
+            for assigned in created.design.trials.values()
+        }
+        if counts != {published}:
+            print(f"note: {preset} had {published} catch trials per participant")
     print(f"next: edit {study}/study.toml and {study}/consent.md")
 
 
-def _new_adaptive(
-    study: str,
-    pairs: str,
-    scores: str | None,
-    plan: str | None,
-    catch: int | None,
-    seed: int | None,
-    preset: str | None,
-    language: str,
-    presentation: str,
-) -> Study:
-    if not _presentation_called(presentation).is_pair:
-        raise InputError(f"--pairs are of two sentences; leave out --presentation {presentation}")
-    if scores is None:
-        raise InputError("--pairs needs the models' scores of its sentences; give --scores")
-    from contstim.adaptive import AdaptivePlan
-    from contstim.adaptive.preregistration import read_adaptive_plan
-    from contstim.experiment.adaptive import create_adaptive_study
-
-    planned = AdaptivePlan() if plan is None else read_adaptive_plan(plan)
-    return create_adaptive_study(
-        Path(study),
-        Path(pairs),
-        Path(scores),
-        planned if seed is None else replace(planned, seed=seed),
-        _CATCH if catch is None else catch,
-        preset,
-        language,
-        presentation,
-    )
-
-
 def check(study: File, /) -> None:
-    """Check a study folder, and print what it holds.
+    """Check a study folder.
 
     Parameters
     ----------
     study
         folder of the study
     """
-    _describe(read_study(study))
+    _print_summary(read_study(study))
 
 
 def serve(
@@ -265,22 +268,22 @@ def serve(
     study
         folder of the study
     host
-        address to listen at; others than this machine need a token
+        network address of the server; addresses other than this machine need a token
     port
-        port of the server; 0 is any free one
+        port of the server; 0 for any free port
     token
-        token of the dashboard, at least 16 characters; other users of the machine cannot see it in
-        the environment variable CONTSTIM_EXPERIMENT_TOKEN [a new one, printed]
+        token of the dashboard, at least 16 characters. Other users of the machine cannot see it in
+        the environment variable CONTSTIM_EXPERIMENT_TOKEN [new token, printed]
     blinded
-        show only stop or continue on the dashboard of an adaptive study
+        no results on the dashboard of an adaptive study, only stop or continue
     """
-    described = read_study(study)
-    _describe(described)
-    if blinded and described.adaptive is None:
+    settings = read_study(study)
+    _print_summary(settings)
+    if blinded and settings.adaptive is None:
         raise InputError("--blinded is for adaptive studies; leave it out")
     if not data.pilot:
-        described.check_consent()
-    serve_study(described, host, port, token, data.file(study), blinded)
+        settings.check_consent()
+    serve_study(settings, host, port, token, data.get_file(study), blinded)
 
 
 def serve_study(
@@ -291,35 +294,55 @@ def serve_study(
     data: Path | None = None,
     blinded: bool = False,
 ) -> None:
-    """Serve a study until interrupted; the token may stand in the environment."""
+    """Serve a study until interrupted.
+
+    Parameters
+    ----------
+    study
+        Study.
+    host
+        Network address of the server.
+    port
+        Port of the server; 0 for any free port.
+    token
+        Token of the dashboard, by default the environment variable ``CONTSTIM_EXPERIMENT_TOKEN``
+        or, without it, a new token.
+    data
+        Data file, by default the one in the study's folder.
+    blinded
+        Whether the dashboard of an adaptive study hides results.
+
+    Raises
+    ------
+    MissingExtraError
+        If Starlette or Uvicorn is not installed.
+    """
     for package in ("starlette", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtraError(
                 f"serving needs {package}; pip install starlette uvicorn (static and jatos "
                 "need nothing more)"
             )
-    from contstim.experiment.serving import serve
-    from contstim.experiment.vendor import fetch_on_first_use
+    # Imports the optional packages.
+    from contstim.experiment import serving
 
     fetch_on_first_use()
     if token is None:
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:
-        serve(study, host, port, token, data=data, blinded=blinded)
+        serving.serve(study, host, port, token, data=data, blinded=blinded)
     except KeyboardInterrupt:
-        print("stopped; what was acknowledged is in the data")
+        print("stopped; all confirmed answers are in the data")
 
 
 def serve_example(folder: Path, port: int) -> None:
-    """Serve the study that comes with contstim from `folder`, written on the first use."""
+    """Serve the bundled example study from a folder, which is created if it does not exist."""
     study = read_study(folder) if folder.exists() else create_example_study(folder)
     serve_study(study, port=port)
 
 
 def build() -> None:
-    """Fetch the npm files of the page, as its lock file says; needs npm."""
-    from contstim.experiment.vendor import fetch_vendor
-
+    """Download the npm packages of the page."""
     for path in fetch_vendor():
         print(path)
 
@@ -339,16 +362,14 @@ def static(
     study
         folder of the study
     endpoint
-        address that receives the data as DataPipe does [each participant saves a file]
+        URL that receives the data, with the interface of DataPipe [each participant saves a file]
     experiment_id
         identifier of the experiment at the endpoint
     out
         folder to write
     """
-    from contstim.experiment.pages import write_static
-
-    print(write_static(_study_to_host(study), out, endpoint, experiment_id))
-    _tell_next(f"put the folder {out} on a web host", study)
+    print(write_static(_read_study_to_host(study), out, endpoint, experiment_id))
+    _print_next_steps(f"put the folder {out} on a web host", study)
 
 
 def jatos(study: File, /, *, out: NewFile) -> None:
@@ -361,10 +382,8 @@ def jatos(study: File, /, *, out: NewFile) -> None:
     out
         archive to write
     """
-    from contstim.experiment.pages import write_jatos
-
-    print(write_jatos(_study_to_host(study), Path(out)))
-    _tell_next(f"import {out} in JATOS as a study", study)
+    print(write_jatos(_read_study_to_host(study), Path(out)))
+    _print_next_steps(f"import {out} in JATOS as a study", study)
 
 
 def timeline(
@@ -372,7 +391,7 @@ def timeline(
     /,
     *,
     presentation: Name = "choice",
-    lists: Annotated[Literal["participant", "group"], Parameter(metavar="WHOSE")] = "participant",
+    lists: Annotated[Literal["participant", "group"], Parameter(metavar="UNIT")] = "participant",
     out: NewFile,
 ) -> None:
     """Write trials for a jsPsych script.
@@ -384,27 +403,25 @@ def timeline(
     presentation
         presentation of a trial: choice, or rating or reading for trials of one sentence
     lists
-        one list of trials per participant or per group
+        unit with a list of its own: participant or group
     out
-        file to write: JSON, or a script if it ends in .js
+        file to write: a script if it ends in .js, otherwise JSON
     """
-    shown = _presentation_called(presentation)
-    design = read_design(Path(trials), presentation=shown)
-    made = timeline_variables(design, shown, lists)
+    shown_as = _get_presentation(presentation)
+    design = read_design(Path(trials), presentation=shown_as)
+    variables = timeline_variables(design, shown_as, lists)
     refuse_overwriting(out, [trials])
-    write_atomically(Path(out), format_timeline(made, Path(out).suffix == ".js"))
-    print(f"{out}: {len(made)} lists of {design.n_trials} trials, one a {lists}")
+    write_atomically(Path(out), format_timeline(variables, Path(out).suffix == ".js"))
+    print(f"{out}: {len(variables)} lists of {design.n_trials} trials, one per {lists}")
 
 
-def _presentation_called(name: str) -> Presentation:
+def _get_presentation(name: str) -> Presentation:
     require_known("presentation", name, PRESENTATIONS)
     return make_presentation(TrialOptions(name))
 
 
-def _study_to_host(folder: str) -> Study:
-    """Read a study whose page is written for another host, and fetch what the page is made of."""
-    from contstim.experiment.vendor import fetch_on_first_use
-
+def _read_study_to_host(folder: str) -> Study:
+    """Read a study, print its notes, and download the files of the page if necessary."""
     fetch_on_first_use()
     study = read_study(folder)
     for note in study.notes:
@@ -412,17 +429,16 @@ def _study_to_host(folder: str) -> Study:
     return study
 
 
-def _tell_next(upload: str, study: str) -> None:
-    print_message(
-        f"next: {upload}; `contstim experiment import {study} FILES` reads what comes back"
-    )
+def _print_next_steps(upload: str, study: str) -> None:
+    print_message(f"next: {upload}; `contstim experiment import {study} FILES` reads its data")
 
 
-def _describe(study: Study) -> None:
+def _print_summary(study: Study) -> None:
+    """Print the size of a study and its notes."""
     design = study.design
-    groups = len(set(design.groups.values()))
+    n_groups = len(set(design.groups.values()))
     print(
-        f"{study.study.name}: {len(design.groups)} assignments in {groups} groups, "
+        f"{study.study.name}: {len(design.groups)} assignments in {n_groups} groups, "
         f"{design.n_trials} trials each, {len(study.practice)} practice trials"
     )
     if study.adaptive is not None:
@@ -436,9 +452,9 @@ def _describe(study: Study) -> None:
 
 
 app.command(create_application("new", NEW, new))
-app.command(create_application("check", "Check a study folder, and print what it holds.", check))
+app.command(create_application("check", CHECK, check))
 app.command(create_application("serve", SERVE, serve))
-app.command(create_application("build", build.__doc__, build))
+app.command(create_application("build", BUILD, build))
 app.command(create_application("static", STATIC, static))
 app.command(create_application("jatos", JATOS, jatos))
 app.command(create_application("timeline", TIMELINE, timeline))

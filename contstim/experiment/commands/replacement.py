@@ -1,0 +1,77 @@
+"""The task of `contstim experiment replace`: assignments for replacement participants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from contstim.cli.common import print_message, write_table
+from contstim.errors import InputError
+from contstim.evaluation.choices import check_choices
+from contstim.evaluation.exclusion import ExclusionRules, exclude, parse_rules
+from contstim.experiment.maintenance import release_sessions, replacement_table
+from contstim.experiment.study import read_study
+from contstim.experiment.study_data import StudyData, read_study_data
+
+
+def list_replacements(
+    folder: str, rules: Sequence[str], release: bool, data: Path | None, out: str
+) -> None:
+    """Write the table of assignments that need another participant, and release them on request.
+
+    Parameters
+    ----------
+    folder
+        Folder of the study.
+    rules
+        Exclusion rules, as for ``contstim evaluate --exclude``.
+    release
+        Whether to release the assignments.
+    data
+        Data file, or None for the one in the study's folder.
+    out
+        Table to write, ``-`` for standard output.
+
+    Raises
+    ------
+    InputError
+        If the study has no data, or a rule cannot be applied.
+    """
+    study = read_study(folder)
+    collected = read_study_data(study, data)
+    table = replacement_table(collected, _apply_rules(collected, rules), time.time())
+    write_table(table, out)
+    print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
+    if not release:
+        return
+
+    # Participants with an abandoned session get the assignment back if they return in time.
+    sessions = collected.sessions
+    unfinished = {*sessions.loc[sessions["outcome"] == "unfinished", "session"]}
+    reasons = {
+        session: "abandoned" if session in unfinished else "excluded"
+        for session in table["session"]
+    }
+    released = release_sessions(study, reasons, data=data)
+    print_message(f"{len(released)} assignments released")
+
+
+def _apply_rules(collected: StudyData, rules: Sequence[str]) -> pd.DataFrame:
+    """List complete participants without any trial after exclusion, with the rules concerned."""
+    if rules and "choices" not in collected.tables:
+        raise InputError(
+            "exclusions are of choices between two sentences, which this study does not ask for; "
+            "leave out --exclude"
+        )
+    choices = pd.DataFrame()
+    if rules:
+        is_complete = collected.choices["participant"].isin(collected.complete_participants)
+        choices = collected.choices[is_complete]
+    if choices.empty:
+        return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
+    parsed = ExclusionRules(**parse_rules(rules))
+    included, excluded = exclude(check_choices(choices), parsed, allow_none=True)
+    return excluded[~excluded["participant"].isin(included["participant"])]
