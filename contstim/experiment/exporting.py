@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from contstim.trial_kinds import TRIAL_KINDS
 
 _DATA_FILE = re.compile(r"([a-z]+-[a-zA-Z0-9]+)(_[a-z]+-[a-zA-Z0-9]+)*_data\.csv")
 _REQUIRED_KEYS = ("@context", "@type", "name", "description", "variableMeasured")
+_UNSTORED_OUTCOMES = ("declined", "full", "unsent")
 _DATA_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}  # by NumPy kind
 
 
@@ -71,118 +74,24 @@ class Column:
         return {key: value for key, value in properties.items() if value not in ("", [], None)}
 
 
-def _count(description: str) -> Column:
-    return Column(description, "integer", "1", minimum=0)
+def _read_descriptions() -> dict[str, Column]:
+    """Read the descriptions of columns that mean the same in all tables."""
+    text = (files("contstim.experiment") / "columns.toml").read_text("utf-8")
+    descriptions = {
+        name: Column(**{**entry, "levels": tuple(entry.get("levels", ()))})
+        for name, entry in tomllib.loads(text).items()
+    }
+    levels = {
+        "outcome": (*(name for name in OUTCOMES if name not in _UNSTORED_OUTCOMES), "unfinished"),
+        "kind": (*TRIAL_KINDS, *(kind for kind in EVENT_KINDS if kind != "responses")),
+    }
+    for name, values in levels.items():
+        descriptions[name] = replace(descriptions[name], levels=values)
+    return descriptions
 
 
-def _milliseconds(description: str) -> Column:
-    return Column(description, "number", "ms", minimum=0)
-
-
-#: Descriptions of columns that mean the same in all tables.
-COLUMN_DESCRIPTIONS = {
-    "participant": Column("pseudonym of the participant, a salted hash, the same in all tables"),
-    "group": Column("group of participants who saw the same sentences", "integer", minimum=1),
-    "condition": Column("condition: how the sentences were made, or the version of an item"),
-    "sentence_1": Column("sentence that model 1 prefers; in catch trials the natural one"),
-    "sentence_2": Column("sentence that model 2 prefers; in catch trials the shuffled one"),
-    "model_1": Column("model 1 of the pair of models for which the sentences were chosen"),
-    "model_2": Column("model 2 of the pair of models for which the sentences were chosen"),
-    "kind_1": Column("kind of sentence 1: N natural, S synthetic, R random, C of a catch trial"),
-    "kind_2": Column("kind of sentence 2"),
-    "sentence": Column("sentence that was shown; bars divide regions of self-paced reading"),
-    "question": Column("question about the sentence; in responses.csv the name of the question"),
-    "rating": Column(
-        "choice and confidence, from certain of sentence 1 to certain of sentence 2",
-        "number",
-        "1",
-        minimum=-2.5,
-        maximum=2.5,
-    ),
-    "rt_ms": _milliseconds(
-        "time from the appearance of the stimulus to the answer; for a word, from its appearance "
-        "to the next key press; for a sentence that was read, the sum over its words"
-    ),
-    "question_rt_ms": _milliseconds(
-        "time from the appearance of the question about a sentence to the answer"
-    ),
-    "position": Column("position of the word or region in its sentence", "integer", minimum=1),
-    "word": Column("word or region that was shown"),
-    "assignment": Column(
-        "participant of the design whose trials were shown; 0 for the whole study",
-        "integer",
-        minimum=0,
-    ),
-    "stimulus": Column("number of the stimulus in the design", "integer", minimum=1),
-    "side_1": Column("side of the screen with sentence 1", levels=("left", "right")),
-    "block": Column("number of the trial's block, in the order of issue", "integer", minimum=0),
-    "propensity": Column("probability of selecting the trial", "number", minimum=0, maximum=1),
-    "available": Column(
-        "number of pairs that could be selected at the start of the block", "integer", minimum=0
-    ),
-    "pool": Column("number of pairs in the pool", "integer", minimum=1),
-    "input": Column(
-        "input device of the answer", levels=("key", "mouse", "touch", "pen", "unknown")
-    ),
-    "focus_losses": _count("number of times the page lost the focus during the trial"),
-    "hidden_ms": _milliseconds("time for which the page was hidden during the trial"),
-    "shown": _count("number of times the trial was shown; above 1 if the page was reloaded"),
-    "answered_at": Column("time of the answer by the participant's clock", "datetime"),
-    "received_at": Column(
-        "time of storage by the server's clock; for imported data, the time of the last row of the "
-        "session",
-        "datetime",
-    ),
-    "late": Column("whether the answer came after the time limit", "integer", levels=(0, 1)),
-    "right": Column(
-        "whether the answer was the expected one; empty without an expected answer",
-        "boolean",
-        levels=(True, False),
-    ),
-    "session": Column("id of the session"),
-    "code": Column("code of the session, shown to the participant on the last screen"),
-    "outcome": Column(
-        "outcome of the session",
-        levels=(
-            *(name for name in OUTCOMES if name not in ("declined", "full", "unsent")),
-            "unfinished",
-        ),
-    ),
-    "released": Column("reason for giving the assignment to another participant, if given away"),
-    "source": Column("origin of the data: server or imported files", levels=("server", "import")),
-    "started_at": Column("time of consent", "datetime"),
-    "finished_at": Column("time of the end of the session", "datetime"),
-    "minutes": Column("time from consent to the end of the session", "number", "min", minimum=0),
-    "n_trials": _count("number of trials of the design"),
-    "n_answered": _count("number of trials of the design that were answered"),
-    "catch_right": _count("number of trials with an expected answer that were answered correctly"),
-    "catch_shown": _count("number of trials with an expected answer that were answered"),
-    "checks_right": _count("number of attention checks that were passed"),
-    "checks_shown": _count("number of attention checks that were answered"),
-    "consent_version": Column("version of the consent form"),
-    "consent_sha256": Column("SHA-256 of the consent form"),
-    "materials_sha256": Column(
-        "SHA-256 of settings, texts and program versions; name of their file in materials/"
-    ),
-    "contstim_version": Column("version of contstim that showed the study"),
-    "page_version": Column("digest of the scripts of the page"),
-    "browsers": Column("number of browsers that opened the session", "integer", minimum=1),
-    "response": Column("response to the question; several options as a JSON list"),
-    "kind": Column(
-        "kind of trial or, in events.csv, kind of event",
-        levels=(*TRIAL_KINDS, *(kind for kind in EVENT_KINDS if kind != "responses")),
-    ),
-    "at": Column(
-        "time: of events and responses by the participant's clock, of allocations by the server's",
-        "datetime",
-    ),
-    "detail": Column("details of the event"),
-    "action": Column(
-        "change of the assignment, or of the study if the assignment is 0",
-        levels=("taken", "released", "returned", "closed", "reopened"),
-    ),
-    "reason": Column("reason for the change"),
-}
+#: Descriptions of columns that mean the same in all tables, by name.
+COLUMN_DESCRIPTIONS = _read_descriptions()
 
 
 def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:

@@ -116,7 +116,7 @@ def test_choices_include_the_columns_of_the_pool(tmp_path):
     assert main(["experiment", "export", str(study.folder), "--out", str(out)]) == 0
     assert "attractor" in pd.read_csv(out / "choices.csv")
     described = describe_columns(study, [choices])
-    assert described["item"].kind == "string"
+    assert described["item"].data_type == "string"
 
 
 def test_pairs_without_items_are_separate_items(tmp_path):

@@ -28,69 +28,6 @@ from contstim.experiment.importing import import_logs
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
 
-EXPORT = """Write choices.csv, further tables and a Psych-DS data set.
-
-examples:
-  contstim experiment export my-study --out collected
-"""
-
-IMPORT = """Add the logs of static pages or JATOS to the data of a study.
-
-examples:
-  contstim experiment import my-study jatos_results.txt
-"""
-
-REPLACE = """List assignments that need another participant.
-
-An assignment is the order and sides of the trials of one participant. The table lists the
-assignments of participants who stopped, or whom the rules of --exclude exclude.
-
-examples:
-  contstim experiment replace my-study --exclude "catch<0.91" --release --out replace.csv
-"""
-
-RELEASE = """Make assignments available to new participants.
-
-examples:
-  contstim experiment release my-study --timeout 120
-"""
-
-EXTEND = """Add participants, groups or trials to a study.
-
-examples:
-  contstim experiment extend my-study --trials more.csv
-"""
-
-CLOSE = """Admit no more participants; open sessions continue.
-
-examples:
-  contstim experiment close my-study --reason "the money is spent"
-"""
-
-REOPEN = """Admit participants again.
-
-examples:
-  contstim experiment reopen my-study
-"""
-
-BACKUP = """Copy the data of a study, also while a server writes them.
-
-examples:
-  contstim experiment backup my-study --out backups/monday.sqlite3
-"""
-
-FORGET = """Delete the data of one participant, on request.
-
-examples:
-  contstim experiment forget my-study --participant 3F2A9C1B --reason "asked by mail"
-"""
-
-CHECK_PSYCHDS = """Check a Psych-DS data set.
-
-examples:
-  contstim experiment check-psychds collected/psychds
-"""
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -129,7 +66,10 @@ def export(
     data: DataOptions = STUDY_FOLDER_DATA,
     out: OutputFolder,
 ) -> None:
-    """Export the data of a study.
+    """Write choices.csv, further tables and a Psych-DS data set.
+
+    examples:
+      contstim experiment export my-study --out collected
 
     Parameters
     ----------
@@ -175,7 +115,10 @@ def import_data(
     *logs: Annotated[File, Parameter(name="LOGS", required=True)],
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> int:
-    """Import logs into the data of a study.
+    """Add the logs of static pages or JATOS to the data of a study.
+
+    examples:
+      contstim experiment import my-study jatos_results.txt
 
     Parameters
     ----------
@@ -203,7 +146,13 @@ def replace(
     data: DataOptions = STUDY_FOLDER_DATA,
     out: OutputFile = STANDARD_OUTPUT,
 ) -> None:
-    """List the assignments to replace.
+    """List assignments that need another participant.
+
+    An assignment is the order and sides of the trials of one participant. The table lists the
+    assignments of participants who stopped, or whom the rules of --exclude exclude.
+
+    examples:
+      contstim experiment replace my-study --exclude "catch<0.91" --release --out replace.csv
 
     Parameters
     ----------
@@ -231,7 +180,10 @@ def release(
     reason: Text = "excluded",
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
-    """Release assignments.
+    """Make assignments available to new participants.
+
+    examples:
+      contstim experiment release my-study --timeout 120
 
     Parameters
     ----------
@@ -256,7 +208,10 @@ def release(
 
 
 def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DATA) -> None:
-    """Extend a study.
+    """Add participants, groups or trials to a study.
+
+    examples:
+      contstim experiment extend my-study --trials more.csv
 
     Parameters
     ----------
@@ -274,7 +229,10 @@ def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DAT
 def close(
     study: File, /, *, reason: Text = "by hand", data: DataOptions = STUDY_FOLDER_DATA
 ) -> None:
-    """Close a study.
+    """Admit no more participants; open sessions continue.
+
+    examples:
+      contstim experiment close my-study --reason "the money is spent"
 
     Parameters
     ----------
@@ -292,7 +250,10 @@ def close(
 def reopen(
     study: File, /, *, reason: Text = "by hand", data: DataOptions = STUDY_FOLDER_DATA
 ) -> None:
-    """Reopen a study.
+    """Admit participants again.
+
+    examples:
+      contstim experiment reopen my-study
 
     Parameters
     ----------
@@ -308,7 +269,10 @@ def reopen(
 
 
 def backup(study: File, /, *, data: DataOptions = STUDY_FOLDER_DATA, out: NewFile) -> None:
-    """Copy the data.
+    """Copy the data of a study, also while a server writes them.
+
+    examples:
+      contstim experiment backup my-study --out backups/monday.sqlite3
 
     Parameters
     ----------
@@ -329,7 +293,10 @@ def forget(
     reason: Text,
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
-    """Delete the data of a participant.
+    """Delete the data of one participant, on request.
+
+    examples:
+      contstim experiment forget my-study --participant 3F2A9C1B --reason "asked by mail"
 
     Parameters
     ----------
@@ -349,6 +316,9 @@ def forget(
 def check_data_set(folder: File, /) -> None:
     """Check a Psych-DS data set.
 
+    examples:
+      contstim experiment check-psychds collected/psychds
+
     Parameters
     ----------
     folder
@@ -360,16 +330,16 @@ def check_data_set(folder: File, /) -> None:
         print(f"{name}: {n_rows} rows")
 
 
-#: Kinds by name: help text and function.
-KINDS: dict[str, tuple[str, Callable[..., int | None]]] = {
-    "export": (EXPORT, export),
-    "import": (IMPORT, import_data),
-    "replace": (REPLACE, replace),
-    "release": (RELEASE, release),
-    "extend": (EXTEND, extend),
-    "close": (CLOSE, close),
-    "reopen": (REOPEN, reopen),
-    "backup": (BACKUP, backup),
-    "forget": (FORGET, forget),
-    "check-psychds": (CHECK_PSYCHDS, check_data_set),
+#: Functions by kind.
+KINDS: dict[str, Callable[..., int | None]] = {
+    "export": export,
+    "import": import_data,
+    "replace": replace,
+    "release": release,
+    "extend": extend,
+    "close": close,
+    "reopen": reopen,
+    "backup": backup,
+    "forget": forget,
+    "check-psychds": check_data_set,
 }

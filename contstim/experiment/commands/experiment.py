@@ -14,8 +14,10 @@ examples:
 
 from __future__ import annotations
 
+import inspect
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,58 +56,6 @@ from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
 from contstim.files import write_atomically
 from contstim.trial_kinds import CATCH, infer_kind
 
-NEW = """Make a study folder, to edit.
-
-The trials come from `contstim design trials` (--trials), are single sentences for rating or
-self-paced reading (--stimuli), or are selected from pairs while participants answer (--pairs; see
-docs/adaptive.md).
-
-examples:
-  contstim experiment new my-study --trials trials.csv
-  contstim experiment new reading --presentation reading --stimuli items.csv --participants 24
-  contstim experiment new adaptive --pairs pairs.csv --scores scores.csv --plan plan.toml
-"""
-
-CHECK = """Check a study folder and print a summary.
-
-examples:
-  contstim experiment check my-study
-"""
-
-SERVE = """Serve a study from this machine.
-
-The server confirms an answer to the page only after it is written to disk. Participants who return
-continue at the trial where they stopped.
-
-examples:
-  contstim experiment serve my-study
-  contstim experiment serve my-study --pilot --port 8080
-"""
-
-BUILD = """Download the npm packages of the page, in the locked versions; needs npm.
-
-examples:
-  contstim experiment build
-"""
-
-STATIC = """Write a study as a folder for any web host.
-
-examples:
-  contstim experiment static my-study --out site
-"""
-
-JATOS = """Write a study as an archive for import in JATOS.
-
-examples:
-  contstim experiment jatos my-study --out my-study.jzip
-"""
-
-TIMELINE = """Write trials as timeline_variables of your own jsPsych script.
-
-examples:
-  contstim experiment timeline trials.csv --out trials.js
-"""
-
 MATERIAL = Group.create_ordered("material")
 PAGE = Group.create_ordered("page")
 
@@ -135,7 +85,16 @@ def new(
     preset: Annotated[Name | None, Parameter(group=PAGE)] = None,
     language: Annotated[Text, Parameter(group=PAGE, metavar="CODE")] = "en",
 ) -> None:
-    """Make a study folder.
+    """Make a study folder, to edit.
+
+    The trials come from `contstim design trials` (--trials), are single sentences for rating or
+    self-paced reading (--stimuli), or are selected from pairs while participants answer (--pairs;
+    see docs/adaptive.md).
+
+    examples:
+      contstim experiment new my-study --trials trials.csv
+      contstim experiment new reading --presentation reading --stimuli items.csv --participants 24
+      contstim experiment new adaptive --pairs pairs.csv --scores scores.csv --plan plan.toml
 
     Parameters
     ----------
@@ -241,7 +200,10 @@ def new(
 
 
 def check(study: File, /) -> None:
-    """Check a study folder.
+    """Check a study folder and print a summary.
+
+    examples:
+      contstim experiment check my-study
 
     Parameters
     ----------
@@ -261,7 +223,14 @@ def serve(
     blinded: bool = False,
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
-    """Serve a study.
+    """Serve a study from this machine.
+
+    The server confirms an answer to the page only after it is written to disk. Participants who
+    return continue at the trial where they stopped.
+
+    examples:
+      contstim experiment serve my-study
+      contstim experiment serve my-study --pilot --port 8080
 
     Parameters
     ----------
@@ -342,7 +311,11 @@ def serve_example(folder: Path, port: int) -> None:
 
 
 def build() -> None:
-    """Download the npm packages of the page."""
+    """Download the npm packages of the page, in the locked versions; needs npm.
+
+    examples:
+      contstim experiment build
+    """
     for path in fetch_vendor():
         print(path)
 
@@ -355,7 +328,10 @@ def static(
     experiment_id: Annotated[Text | None, Parameter(metavar="ID")] = None,
     out: OutputFolder,
 ) -> None:
-    """Write a study for any web host.
+    """Write a study as a folder for any web host.
+
+    examples:
+      contstim experiment static my-study --out site
 
     Parameters
     ----------
@@ -373,7 +349,10 @@ def static(
 
 
 def jatos(study: File, /, *, out: NewFile) -> None:
-    """Write a study for JATOS.
+    """Write a study as an archive for import in JATOS.
+
+    examples:
+      contstim experiment jatos my-study --out my-study.jzip
 
     Parameters
     ----------
@@ -394,7 +373,10 @@ def timeline(
     lists: Annotated[Literal["participant", "group"], Parameter(metavar="UNIT")] = "participant",
     out: NewFile,
 ) -> None:
-    """Write trials for a jsPsych script.
+    """Write trials as timeline_variables of your own jsPsych script.
+
+    examples:
+      contstim experiment timeline trials.csv --out trials.js
 
     Parameters
     ----------
@@ -451,12 +433,17 @@ def _print_summary(study: Study) -> None:
         print(f"note: {note}")
 
 
-app.command(create_application("new", NEW, new))
-app.command(create_application("check", CHECK, check))
-app.command(create_application("serve", SERVE, serve))
-app.command(create_application("build", BUILD, build))
-app.command(create_application("static", STATIC, static))
-app.command(create_application("jatos", JATOS, jatos))
-app.command(create_application("timeline", TIMELINE, timeline))
-for name, (text, command) in KINDS.items():
+_COMMANDS: dict[str, Callable[..., int | None]] = {
+    "new": new,
+    "check": check,
+    "serve": serve,
+    "build": build,
+    "static": static,
+    "jatos": jatos,
+    "timeline": timeline,
+    **KINDS,
+}
+for name, command in _COMMANDS.items():
+    # The help is the docstring without the section on parameters.
+    text = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")[0]
     app.command(create_application(name, text, command))
