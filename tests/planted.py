@@ -1,4 +1,4 @@
-"""Candidates written out by hand, a strategy let loose on them, and what it asked and proposed."""
+"""Candidates with given scores, and a record of the candidates that a strategy scores."""
 
 from __future__ import annotations
 
@@ -23,102 +23,108 @@ def on_demand(
     cost: float | FloatArray = 1.0,
     **sizes: Any,
 ) -> ReplacementScores:
-    """Return a table of scores known on demand; bounds and estimates say nothing unless given."""
+    """Return scores that are computed on demand; bounds and estimates are 0 by default."""
     scores = np.array(values)
-    nothing = np.zeros(len(scores))
+    zeros = np.zeros(len(scores))
     return ReplacementScores(
-        nothing if upper is None else upper,
-        nothing if estimate is None else estimate,
+        zeros if upper is None else upper,
+        zeros if estimate is None else estimate,
         False,
-        lambda i: scores[i],
+        lambda indices: scores[indices],
         ScoringCost(cost, **sizes),
     )
 
 
-def at_once(values: Sequence[float]) -> ReplacementScores:
-    """Return a table of scores known at once."""
+def exact(values: Sequence[float]) -> ReplacementScores:
+    """Return scores that are known for all candidates."""
     scores = np.array(values)
-    return ReplacementScores(scores, scores, True, lambda i: scores[i])
+    return ReplacementScores(scores, scores, True, lambda indices: scores[indices])
 
 
 @dataclass
-class Planted:
-    """Candidates of a rejecting and an accepting model, and a record of what a strategy did.
+class PlantedCandidates:
+    """Candidates with given scores under a rejecting and an accepting model.
 
     Attributes
     ----------
     reject, accept
-        The tables.
-    minimum, below
-        The accepting model's least score; the rejecting one's score of the sentence as it is.
-    brought
-        By how much the rejecting model's score has fallen already, nats.
-    holds
-        Which proposals are taken.
+        Scores of the candidates.
+    minimum
+        Minimum score under the accepting model.
+    current_reject, current_accept
+        Scores of the current sentence.
+    decrease
+        Decrease of the rejecting model's score since the natural sentence, nats.
+    is_valid
+        Function from a candidate to whether its verification succeeds.
     """
 
     reject: ReplacementScores
     accept: ReplacementScores
     minimum: float = -6.0
-    below: float = -15.0
-    brought: float = 0.0
-    holds: Callable[[int], bool] = lambda i: True
-    allowed: BoolArray | None = None
-    present: int | None = None
-    accepted: float = -5.0
-    round: int = 0
+    current_reject: float = -15.0
+    decrease: float = 0.0
+    is_valid: Callable[[int], bool] = lambda index: True
+    is_allowed: BoolArray | None = None
+    current_index: int | None = None
+    current_accept: float = -5.0
+    round_number: int = 0
     counter: ScoreCounter = field(default_factory=ScoreCounter)
     seed: int = 0
     proposed: list[int] = field(default_factory=list, init=False)
     batches: list[tuple[str, list[int]]] = field(default_factory=list, init=False)
 
     @property
-    def asked(self) -> dict[str, list[int]]:
-        """The candidates asked of each model, in order."""
+    def scored(self) -> dict[str, list[int]]:
+        """Candidates scored by each model, in order."""
         names = ("reject", "accept")
         return {
-            name: [i for n, batch in self.batches if n == name for i in batch] for name in names
+            name: [i for model, batch in self.batches if model == name for i in batch]
+            for name in names
         }
 
     def candidates(self) -> Candidates:
-        """Return the candidates as a strategy sees them."""
+        """Return the candidates for a strategy."""
         n = len(self.reject.upper_bounds)
         tables = {
-            name: replace(table, score=self._noting(name, table))
+            name: replace(table, score=self._recorded(name, table))
             for name, table in (("reject", self.reject), ("accept", self.accept))
         }
         words = WordList(tuple(f"w{i}" for i in range(n)))
+        natural_reject = self.current_reject + self.decrease
         return Candidates(
             contrast=ModelContrast(("reject",)),
             min_scores={"accept": self.minimum},
-            natural_scores={"reject": self.below + self.brought, "accept": self.accepted},
-            current_scores={"reject": self.below, "accept": self.accepted},
+            natural_scores={"reject": natural_reject, "accept": self.current_accept},
+            current_scores={"reject": self.current_reject, "accept": self.current_accept},
             replacements=tables,
             exact_scores={
                 name: table.estimates if table.is_exact else np.full(n, np.nan)
                 for name, table in tables.items()
             },
-            is_allowed=np.ones(n, dtype=np.bool_) if self.allowed is None else self.allowed,
+            is_allowed=np.ones(n, dtype=np.bool_) if self.is_allowed is None else self.is_allowed,
             rng=np.random.default_rng(self.seed),
             verify=self._verify,
             counter=self.counter,
-            current_index=self.present,
-            round_number=self.round,
+            current_index=self.current_index,
+            round_number=self.round_number,
             sentence=Sentence.parse("w0 w1"),
             words=words,
         )
 
-    def play(self, search: Callable[[Candidates], bool]) -> bool:
+    def search(self, search_word: Callable[[Candidates], bool]) -> bool:
         """Run one word search."""
-        return search(self.candidates())
+        return search_word(self.candidates())
 
-    def _noting(self, name: str, table: ReplacementScores) -> Callable[[IntArray], FloatArray]:
-        def score(index: IntArray) -> FloatArray:
-            self.batches.append((name, index.tolist()))
-            return table.score(index)
+    def _recorded(self, name: str, table: ReplacementScores) -> Callable[[IntArray], FloatArray]:
+        """Return the scoring function of a model, which records its calls."""
+
+        def score(indices: IntArray) -> FloatArray:
+            self.batches.append((name, indices.tolist()))
+            return table.score(indices)
 
         return score
 
     def _verify(self, index: int) -> bool:
         self.proposed.append(index)
-        return self.holds(index)
+        return self.is_valid(index)

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from contstim.errors import InputError, require_known
-from contstim.settings import TupleFromList, option, settings, validate_choice
+from contstim.settings import TupleFromList, settings, validate_choice
 from contstim.text import Sentence, read_words
 from contstim.text.frequencies import check_wordfreq_language, has_frequencies, zipf_frequency
 from contstim.text.language import Language
@@ -97,32 +97,14 @@ class WordOptions:
     {'min_zipf': 3.0, 'names': False}
     """
 
-    min_zipf: Annotated[float, Field(ge=0, le=10)] | None = option(
-        None, "minimum Zipf frequency of a word in wordfreq (3 is once per million words)", "ZIPF"
-    )
-    language: str = option(
-        "en", "language of words, sentences and frequencies (default: the vocabulary's)", "CODE"
-    )
-    allow: TupleFromList[str] = option(
-        (), "words to use whatever the other options say, one per line", "FILE"
-    )
-    block: TupleFromList[str] = option(
-        (), "words never to use, one per line, ignoring case", "FILE"
-    )
-    offensive: Annotated[int, Field(ge=0, le=2)] | None = option(
-        None, "minimum level of offensive words to exclude: 2 likely, 1 maybe, 0 unlikely", "LEVEL"
-    )
-    names: bool | None = option(
-        None, "allow words that are only listed with a capital within sentences, or exclude them"
-    )
-    casing: Annotated[str, validate_choice(CASINGS)] = option(
-        "listed",
-        "case: listed (default), sentence (words allowed within sentences are also allowed first, "
-        "with a capital) or lower",
-    )
-    part_of_speech: TupleFromList[str] = option(
-        (), "class (noun, verb, ...) or Penn Treebank tag that a word must be able to have", "CLASS"
-    )
+    min_zipf: Annotated[float, Field(ge=0, le=10)] | None = None
+    language: str = "en"
+    allow: TupleFromList[str] = ()
+    block: TupleFromList[str] = ()
+    offensive: Annotated[int, Field(ge=0, le=2)] | None = None
+    names: bool | None = None
+    casing: Annotated[str, validate_choice(CASINGS)] = "listed"
+    part_of_speech: TupleFromList[str] = ()
 
     def __post_init__(self) -> None:
         expand_classes(self.part_of_speech)

@@ -1,1 +1,1 @@
-"""What makes models: n-grams, recurrent networks, students, classifiers, adaptation."""
+"""Training of n-gram models, recurrent networks, students and classifiers; domain adaptation."""

@@ -1,8 +1,8 @@
-"""Domain adaptation of a masked model, stopped early by its pseudo-perplexity.
+"""Domain adaptation of masked language models with early stopping on pseudo-perplexity.
 
-Salazar et al. (2020), section 2.3: the pseudo-perplexity of held-out text is a smooth measure of
-how well a masked model fits a domain, where the share of masked tokens that are predicted right is
-neither continuous nor the same from one drawing of masks to the next.
+The pseudo-perplexity of held-out text measures how well a masked model fits a domain. Unlike the
+accuracy on masked tokens, it is continuous and does not depend on random masks (Salazar et al.
+2020, section 2.3).
 """
 
 from __future__ import annotations
@@ -32,22 +32,30 @@ from contstim.training.optimization import BestCheckpoint, gradient_step, linear
 from contstim.training.options import AdaptOptions
 from contstim.training.saving import new_folder
 
-# Of the hidden tokens these shares become the mask token and a random token; the others stay.
-_MASK, _RANDOM = 0.8, 0.1
+# Fractions of the predicted tokens that become the mask token and a random token.
+_MASKED, _RANDOM = 0.8, 0.1
+# Fraction of the distinct sentences that is held out by default, and its maximum number.
+_HELDOUT_SHARE, _MAX_HELDOUT = 0.1, 200
+# Fraction of the steps that belongs to the warm-up of the learning rate.
+_WARMUP = 0.1
+# Maximum logarithm of a perplexity; exp exceeds the range of float64 above 709.
+_MAX_LOG_PERPLEXITY = 700.0
+# Name of the file with the record of the adaptation.
+_RECORD = "adaptation.json"
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedBatch:
-    """Rows of one length with hidden tokens.
+    """A batch of R sentences of L tokens for masked language modelling.
 
     Attributes
     ----------
     ids
-        Token ids with some replaced, shape (R, L).
+        Token ids after masking, shape (R, L).
     rows, positions
-        The m hidden places, shape (m,), rows ascending.
+        Row and position of each of the m tokens to predict, shape (m,), in ascending order of rows.
     targets
-        The tokens that stood there, shape (m,).
+        Original ids of these tokens, shape (m,).
     """
 
     ids: IntArray
@@ -57,79 +65,89 @@ class MaskedBatch:
 
 
 def shuffled_batches(
-    encoded: Sequence[EncodedSentence], tokens: int, rng: np.random.Generator
+    encoded: Sequence[EncodedSentence], max_tokens: int, rng: np.random.Generator
 ) -> Iterator[list[int]]:
-    """Yield one pass over S sentences, in batches of one length and at most `tokens` tokens.
+    """Yield batches of sentences of equal length in random order, for one epoch.
 
-    Both what stands together and the order of the batches are drawn again by `rng`.
+    Parameters
+    ----------
+    encoded
+        S tokenised sentences.
+    max_tokens
+        Maximum number of tokens per batch. A single longer sentence forms a batch.
+    rng
+        Random number generator.
+
+    Yields
+    ------
+    list of int
+        Indices of the sentences of a batch.
     """
-    lengths = np.array([len(e.ids) for e in encoded])
+    lengths = np.array([len(sentence.ids) for sentence in encoded])
     order = rng.permutation(len(encoded))
-    groups = length_batches(order, lengths, lambda length: tokens // length)
-    for g in rng.permutation(len(groups)):
-        yield groups[g].tolist()
+    batches = length_batches(order, lengths, lambda length: max_tokens // length)
+    for i in rng.permutation(len(batches)):
+        yield batches[i].tolist()
 
 
 def mask_tokens(
     encoded: Sequence[EncodedSentence],
     share: float,
     mask_id: int,
-    ordinary: IntArray,
+    ordinary_ids: IntArray,
     rng: np.random.Generator,
 ) -> MaskedBatch:
-    """Hide tokens of sentences of one length, drawn again each time.
+    """Mask random tokens of sentences of equal length for masked language modelling.
 
-    Of the T scored tokens of a sentence ``max(1, round(share * T))`` are hidden, special tokens
-    never. Of the hidden ones 80 % become the mask token, 10 % a random one, and 10 % stay as they
-    are (Devlin et al. 2019, section 3.1), drawn again in each pass (Liu et al. 2019, section 4.1).
+    The number of tokens to predict in a sentence of T scored tokens is
+    ``max(1, round(share * T))``. Special tokens are never predicted. 80 % of the tokens to predict
+    are replaced by the mask token, 10 % by a random token, and 10 % stay unchanged (Devlin et al.
+    2019, section 3.1). Masks are drawn again in each epoch (Liu et al. 2019, section 4.1).
 
     Parameters
     ----------
     encoded
-        R sentences of one length.
+        R tokenised sentences of equal length.
     share
-        Share of tokens that are hidden.
+        Fraction of tokens to predict.
     mask_id
-        The mask token.
-    ordinary
+        Id of the mask token.
+    ordinary_ids
         Ids from which random tokens are drawn.
     rng
-        The source of chance.
+        Random number generator.
     """
-    ids = np.array([e.ids for e in encoded])
-    rows, positions = [], []
-    for row, e in enumerate(encoded):
-        n = max(1, round(share * len(e.scored_positions)))
-        places = np.sort(rng.choice(e.scored_positions, size=n, replace=False))
-        rows.append(np.full(n, row, dtype=np.int64))
-        positions.append(places)
-    at, where = np.concatenate(rows), np.concatenate(positions)
-    targets = ids[at, where]
-    fate = rng.random(len(at))
-    random = rng.choice(ordinary, size=len(at))
-    replaced = np.where(fate < _MASK, mask_id, np.where(fate < _MASK + _RANDOM, random, targets))
-    ids[at, where] = replaced
-    return MaskedBatch(ids, at, where, targets)
-
-
-_DEV_SHARE, _MOST_DEV = 0.1, 200
-_WARM_UP = 0.1
-# Of a perplexity; float64 ends at 709.
-_LARGEST_LOG = 700.0
+    ids = np.array([sentence.ids for sentence in encoded])
+    rows_by_sentence, positions_by_sentence = [], []
+    for row, sentence in enumerate(encoded):
+        n_selected = max(1, round(share * len(sentence.scored_positions)))
+        selected = rng.choice(sentence.scored_positions, size=n_selected, replace=False)
+        rows_by_sentence.append(np.full(n_selected, row, dtype=np.int64))
+        positions_by_sentence.append(np.sort(selected))
+    rows, positions = np.concatenate(rows_by_sentence), np.concatenate(positions_by_sentence)
+    targets = ids[rows, positions]
+    draws = rng.random(len(rows))
+    random_ids = rng.choice(ordinary_ids, size=len(rows))
+    unmasked = np.where(draws < _MASKED + _RANDOM, random_ids, targets)
+    ids[rows, positions] = np.where(draws < _MASKED, mask_id, unmasked)
+    return MaskedBatch(ids, rows, positions, targets)
 
 
 @dataclass(frozen=True)
 class Perplexities:
-    """Pseudo-perplexities after `step` steps, per token and per word.
+    """Pseudo-perplexities on held-out text after a number of steps.
+
+    Values per word are comparable between models with different tokenizers (Salazar et al. 2020,
+    section 2.3).
 
     Attributes
     ----------
     step
-        Steps done.
+        Number of steps taken.
     domain, other
-        Of the development part of the domain, and of the other corpus, per token.
+        Pseudo-perplexity per token of the domain and of another corpus.
     domain_word, other_word
-        The same per word, which compares between vocabularies (Salazar et al. 2020, section 2.3).
+        Pseudo-perplexity per word of the domain and of another corpus.
     """
 
     step: int
@@ -141,16 +159,18 @@ class Perplexities:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What an adaptation gives.
+    """Result of a domain adaptation.
 
     Attributes
     ----------
     before, after
-        Pseudo-perplexities of the base and of the model that was kept.
+        Pseudo-perplexities of the original and of the adapted model.
     log
-        All evaluations, the first before any step.
-    n_train, n_left_out, n_domain, n_other
-        Sentences trained on, left out because the model cannot take them, and of both corpora.
+        Pseudo-perplexities of all evaluations, beginning with the original model.
+    n_train, n_left_out
+        Numbers of sentences that were used for training and that the model cannot process.
+    n_domain, n_other
+        Numbers of held-out sentences of the domain and of sentences of the other corpus.
     """
 
     before: Perplexities
@@ -172,100 +192,92 @@ def adapt(
     options: AdaptOptions | None = None,
     progress: bool = True,
 ) -> Adaptation:
-    """Continue the pre-training of a masked model on `text` and write it to `out`.
+    """Continue the pre-training of a masked model on text of a domain.
 
-    The folder is a checkpoint of transformers, to be loaded as ``hf:OUT``, with a record of the
-    adaptation, ``adaptation.json``. It holds the weights with the lowest pseudo-perplexity on the
-    development part of the domain among those evaluated, the base's own included, and appears
-    whole or not at all. On one machine and number of threads the same arguments give the same
-    weights.
+    The new folder is a checkpoint of transformers, which is loaded as ``hf:OUT``. It contains the
+    evaluated weights with the lowest pseudo-perplexity on held-out text of the domain, possibly the
+    original ones, and a record, ``adaptation.json``. It is written atomically. The same
+    arguments yield the same weights on the same machine with the same number of threads.
 
     Parameters
     ----------
     base
-        Spec of a masked transformer (``hf:FOLDER``, ``contstim:bert`` ...) or its folder. A
-        ``device=`` in it is where the training runs.
+        Spec of a masked transformer (``hf:FOLDER``, ``contstim:bert``) or its folder. Training uses
+        the device of the spec.
     text
-        Sentences of the domain. Those that the model cannot take (too long, or with words that its
-        vocabulary cannot write) are left out and counted.
+        Sentences of the domain. Sentences that the model cannot process, because they are too long
+        or contain unknown words, are left out and counted.
     out
-        The folder to write.
+        Folder to write.
     other
-        Sentences of another corpus, to see what the adaptation costs there.
+        Sentences of another corpus, to measure how the adaptation changes the model there.
     domain
-        Sentences of the domain's development part; by default a tenth of `text`, at most 200
-        sentences, drawn at random and not trained on.
+        Held-out sentences of the domain; by default a random tenth of the distinct sentences of
+        `text`, at most 200, which are excluded from training.
     options
-        How to train.
+        Training options.
     progress
-        Whether to report on standard error.
+        Whether to report progress on standard error.
 
     Raises
     ------
     InputError
-        If `base` is not a masked transformer, there is too little text, or the training diverges.
+        If `base` is not a masked transformer, there is too little text, or training diverges.
     OutputError
-        If `out` is there already or cannot be written.
+        If `out` exists or cannot be written.
     """
     options = AdaptOptions() if options is None else options
     target = Path(out)
     check_new_folder(target)
-    model = _own(base)
+    model = _load_trainable(base)
     rng = np.random.default_rng(options.seed)
-    usable, encoded = _usable(model, text)
+    usable: list[str] = []
+    encoded: list[EncodedSentence] = []
+    for sentence in text:
+        with suppress(InputError):
+            encoded += model.encode([sentence])
+            usable.append(sentence)
     if domain is None:
-        # A development part is split off; all copies of a sentence fall to one part.
+        # Hold out distinct sentences with all their copies.
         distinct = list(dict.fromkeys(usable))
-        n_dev = min(_MOST_DEV, int(len(distinct) * _DEV_SHARE))
-        taken = {distinct[i] for i in rng.choice(len(distinct), size=n_dev, replace=False)}
-        encoded = [item for item, s in zip(encoded, usable, strict=True) if s not in taken]
-        domain = [s for s in distinct if s in taken]
+        n_heldout = min(_MAX_HELDOUT, int(len(distinct) * _HELDOUT_SHARE))
+        drawn = {distinct[i] for i in rng.choice(len(distinct), size=n_heldout, replace=False)}
+        encoded = [e for e, sentence in zip(encoded, usable, strict=True) if sentence not in drawn]
+        domain = [sentence for sentence in distinct if sentence in drawn]
     if not encoded:
         raise InputError("there is no sentence to train on; give more text")
     if not domain or not other:
         raise InputError("a pseudo-perplexity needs a sentence at least; give more text")
     log = _train(model, encoded, domain, other, options, rng, progress)
-    after = min(log, key=lambda p: (p.domain, p.step))
+    after = min(log, key=lambda perplexities: (perplexities.domain, perplexities.step))
+    n_left_out = len(text) - len(usable)
     adaptation = Adaptation(
-        log[0], after, tuple(log), len(encoded), len(text) - len(usable), len(domain), len(other)
+        log[0], after, tuple(log), len(encoded), n_left_out, len(domain), len(other)
     )
     record = {"base": base, "options": asdict(options), **asdict(adaptation)}
     write_checkpoint(target, model.network.model, model.checkpoint.tokenizer, record)
     return adaptation
 
 
-def _own(base: str) -> MaskedModel:
-    """Load a masked model with weights of its own, scored by its pseudo-log-likelihood."""
-    spec = f"hf:{base}" if Path(base).expanduser().is_dir() else base
-    loaded = load_model(spec)
+def _load_trainable(base: str) -> MaskedModel:
+    """Load a masked model with a copy of the weights and the metric ``pll``."""
+    loaded = load_model(f"hf:{base}" if Path(base).expanduser().is_dir() else base)
     if not isinstance(loaded, MaskedModel):
         raise InputError(
             f"{base!r} is not a masked transformer; give one with an encoder, such as hf:FOLDER"
         )
-    source = loaded.checkpoint
-    # Loaded weights are shared by all that use them; what is trained must not be.
-    weights = copy.deepcopy(source.network.model).requires_grad_(True)
-    network = Network(weights, source.network.device)
-    checkpoint = replace(source, network=network)
-    # A bundled model's own options do not show in its spec; they hold all the same.
+    # Loaded weights are cached and shared between models, so they must not be trained.
+    shared_network = loaded.checkpoint.network
+    weights = copy.deepcopy(shared_network.model).requires_grad_(True)
+    checkpoint = replace(loaded.checkpoint, network=Network(weights, shared_network.device))
+    # State the options of a bundled model, which its spec does not show.
     shared = loaded.tokenizer.options
-    options = {"first": shared.first, "punctuation": shared.punctuation, "unknown": shared.unknown}
+    options = {name: getattr(shared, name) for name in ("first", "punctuation", "unknown")}
     if shared.batch_tokens is not None:
         options["batch_tokens"] = str(shared.batch_tokens)
+    options["metric"] = "pll"
     location = ModelSpec.parse(loaded.spec).location
-    spec_of_own = ModelSpec("hf", location, tuple(sorted({**options, "metric": "pll"}.items())))
-    return MaskedModel(spec_of_own, checkpoint)
-
-
-def _usable(model: MaskedModel, text: Sequence[str]) -> tuple[list[str], list[EncodedSentence]]:
-    """Return the sentences that the model can take, and their tokens."""
-    sentences: list[str] = []
-    encoded: list[EncodedSentence] = []
-    for sentence in text:
-        with suppress(InputError):
-            encoded += model.encode([sentence])
-            sentences.append(sentence)
-    return sentences, encoded
+    return MaskedModel(ModelSpec("hf", location, tuple(sorted(options.items()))), checkpoint)
 
 
 def _train(
@@ -277,88 +289,78 @@ def _train(
     rng: np.random.Generator,
     progress: bool,
 ) -> list[Perplexities]:
-    """Train until the domain's pseudo-perplexity falls no more; leave the best weights in place."""
-    network, tokens = model.network, options.batch_tokens
+    """Train with early stopping, load the best weights and return all evaluations."""
+    network = model.network
     weights = list(network.model.parameters())
-    ordinary = np.flatnonzero(~model.tokenizer.token_classes.is_special).astype(np.int64)
-    optimiser = torch.optim.AdamW(weights, weight_decay=0.01)
+    ordinary_ids = np.flatnonzero(~model.tokenizer.token_classes.is_special).astype(np.int64)
+    optimizer = torch.optim.AdamW(weights, weight_decay=0.01)
     log: list[Perplexities] = []
     best, step = BestCheckpoint(), 0
-    stream = (group for _ in itertools.count() for group in shuffled_batches(encoded, tokens, rng))
+    epochs = (shuffled_batches(encoded, options.batch_tokens, rng) for _ in itertools.count())
+    batches = itertools.chain.from_iterable(epochs)
     devices = [network.device] if network.device.type == "cuda" else []
     with torch.random.fork_rng(devices), TrainingProgress(options.steps, 0, progress) as bar:
         torch.manual_seed(options.seed)
         while True:
             if step % options.interval == 0 or step == options.steps:
-                log.append(_evaluate(model, step, domain, other))
+                network.model.eval()
+                domain_token, domain_word = _pseudo_perplexity(model, domain, step)
+                other_token, other_word = _pseudo_perplexity(model, other, step)
+                log.append(Perplexities(step, domain_token, other_token, domain_word, other_word))
                 bar.log(
-                    f"step {step}: pseudo-perplexity per token {log[-1].domain:.2f} (domain), "
-                    f"{log[-1].other:.2f} (other)"
+                    f"step {step}: pseudo-perplexity per token {domain_token:.2f} (domain), "
+                    f"{other_token:.2f} (other)"
                 )
-                best.update(log[-1].domain, network.model.state_dict())
+                best.update(domain_token, network.model.state_dict())
                 if step == options.steps or best.n_stale >= options.patience:
                     break
-            sentences = [encoded[i] for i in next(stream)]
-            batch = mask_tokens(sentences, options.mask_share, model.mask_id, ordinary, rng)
-            rate = options.learning_rate * linear_schedule(step, options.steps, _WARM_UP)
-            bar.step(gradient_step(optimiser, weights, _loss(network, batch), rate))
+            sentences = [encoded[i] for i in next(batches)]
+            batch = mask_tokens(sentences, options.mask_share, model.mask_id, ordinary_ids, rng)
+            network.model.train()
+            ids, rows, positions, targets = (
+                torch.from_numpy(array).to(network.device)
+                for array in (batch.ids, batch.rows, batch.positions, batch.targets)
+            )
+            logits = network.logits(ids, rows, positions)
+            loss = torch.nn.functional.cross_entropy(logits, targets)
+            rate = options.learning_rate * linear_schedule(step, options.steps, _WARMUP)
+            bar.step(gradient_step(optimizer, weights, loss, rate))
             step += 1
     network.model.load_state_dict(best.weights)
     return log
 
 
-def _loss(network: Network, batch: MaskedBatch) -> torch.Tensor:
-    """Return the mean negative log-probability of the hidden tokens."""
-    network.model.train()
-    ids, rows, positions, targets = (
-        torch.from_numpy(array).to(network.device)
-        for array in (batch.ids, batch.rows, batch.positions, batch.targets)
-    )
-    return torch.nn.functional.cross_entropy(network.logits(ids, rows, positions), targets)
-
-
-def _evaluate(
-    model: MaskedModel, step: int, domain: Sequence[str], other: Sequence[str]
-) -> Perplexities:
-    model.network.model.eval()
-    (domain_token, domain_word), (other_token, other_word) = (
-        _perplexity(model, sentences, step) for sentences in (domain, other)
-    )
-    return Perplexities(step, domain_token, other_token, domain_word, other_word)
-
-
-def _perplexity(model: MaskedModel, sentences: Sequence[str], step: int) -> tuple[float, float]:
-    """Return the pseudo-perplexity per token and per word, from one scoring."""
+def _pseudo_perplexity(
+    model: MaskedModel, sentences: Sequence[str], step: int
+) -> tuple[float, float]:
+    """Return the pseudo-perplexity per token and per word; `step` is named in messages."""
     try:
-        totals = model.score_with_counts(list(sentences))
+        scores = model.score_with_counts(list(sentences))
     except ModelFileError:
         if step == 0:
             raise
         raise InputError(
-            f"the training has diverged: after {step} steps the network computes no numbers; "
-            "lower the learning rate"
+            f"the training has diverged: after {step} steps the outputs of the network are not "
+            "numbers; lower the learning rate"
         ) from None
-    logs = -totals.score.sum() / np.array([totals.n_tokens.sum(), totals.n_words.sum()])
-    if not (logs < _LARGEST_LOG).all():
+    counts = np.array([scores.n_tokens.sum(), scores.n_words.sum()])
+    log_perplexities = -scores.score.sum() / counts
+    if not (log_perplexities < _MAX_LOG_PERPLEXITY).all():
         raise InputError(
             f"the training has diverged: after {step} steps the pseudo-perplexity per word is "
-            f"exp({logs[1]:.0f}); lower the learning rate"
+            f"exp({log_perplexities[1]:.0f}); lower the learning rate"
         )
-    token, word = np.exp(logs).tolist()
-    return token, word
-
-
-# Name of the record that tells how a checkpoint came about.
-_RECORD = "adaptation.json"
+    per_token, per_word = np.exp(log_perplexities).tolist()
+    return per_token, per_word
 
 
 def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str, Any]) -> None:
-    """Write network, tokenizer and record into a new folder, on the disk before it has its name.
+    """Write network, tokenizer and record of an adaptation into a new folder.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the folder cannot be written.
     """
     with new_folder(folder) as temporary:
         model.save_pretrained(temporary)

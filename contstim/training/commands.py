@@ -1,11 +1,12 @@
-"""The kinds of ``contstim models`` that train models; `contstim.cli.models` adds them."""
+"""Commands ``contstim models train``, ``adapt``, ``distill`` and ``finetune``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -24,17 +25,13 @@ from contstim.cli.parameters import (
     parsed_by,
 )
 from contstim.errors import InputError
+from contstim.models.devices import limit_torch_threads
+from contstim.models.registry import load_model
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import detect_language, get_language
 from contstim.text_files import read_lines
-from contstim.training.options import (
-    DISTILLATION_DEFAULTS,
-    FINETUNING_DEFAULTS,
-    AdaptOptions,
-    FitOptions,
-    TrainingOptions,
-)
+from contstim.training import ngram, options
 
 TRAIN = """Train an n-gram model or a recurrent network on a text.
 
@@ -43,7 +40,7 @@ examples:
   contstim models train lstm text.txt --out mine.safetensors
 """
 
-NGRAM = """Train an n-gram model with modified Kneser-Ney smoothing, written as ARPA.
+NGRAM = """Train an n-gram model with modified Kneser-Ney smoothing and write it in ARPA format.
 
 examples:
   contstim models train ngram text.txt --order 3 --punctuation split --out mine.arpa.gz
@@ -55,16 +52,16 @@ examples:
   contstim models train lstm text.txt --punctuation split --out mine.safetensors
 """
 
-ADAPT = """Continue the pre-training of a masked transformer on a text.
+ADAPT = """Continue the pre-training of a masked transformer on text of a domain.
 
-Stops when the pseudo-perplexity of held-out text no longer decreases, and writes the best
-checkpoint as a folder for hf:FOLDER.
+Training stops when the pseudo-perplexity of held-out text no longer decreases. The best
+checkpoint is written to a folder, which is loaded as hf:FOLDER.
 
 examples:
   contstim models adapt hf:FOLDER --text text.txt --out adapted
 """
 
-DISTILL = """Train a fast network to reproduce the scores of a model.
+DISTILL = """Train a fast network to reproduce the sentence scores of a model.
 
 examples:
   contstim models distill "hf:FOLDER?metric=pll" --text text.txt --out my-student
@@ -81,39 +78,51 @@ MODEL = Group.create_ordered("model")
 TRAINING = Group.create_ordered("training")
 OUTPUT = Group.create_ordered("running and output")
 
-_USUAL, _ADAPTING = TrainingOptions(), AdaptOptions()
-_Number = TypeVar("_Number")
+_TRAINING_DEFAULTS, _ADAPT_DEFAULTS = options.TrainingOptions(), options.AdaptOptions()
 
-Rate = Annotated[float, float_parameter(above=0, most=1, metavar="RATE"), Parameter(group=TRAINING)]
-Passes = Annotated[float, float_parameter(0, 10_000, "N"), Parameter(group=TRAINING)]
-Count = Annotated[PositiveInteger, Parameter(group=TRAINING)]
-Units = Annotated[PositiveInteger, Parameter(group=MODEL)]
-Precision = Annotated[
-    Literal["float32", "bfloat16"], Parameter(group=TRAINING, metavar="PRECISION")
+Rate = Annotated[
+    float,
+    float_parameter(above=0, most=1, metavar="RATE"),
+    Parameter(group=TRAINING, help="maximum learning rate of AdamW"),
 ]
-Device = Annotated[Text, Parameter(group=OUTPUT, metavar="DEVICE")]
-Threads = Annotated[int, integer_parameter(1, 1024), Parameter(group=OUTPUT)]
-Seed = Annotated[RandomSeed, Parameter(group=OUTPUT)]
-NewModel = Annotated[NewFile, Parameter(group=OUTPUT)]
-NewFolder = Annotated[OutputFolder, Parameter(group=OUTPUT)]
-Texts = Annotated[tuple[File, ...], Parameter(metavar="TEXT")]
+Epochs = Annotated[float, float_parameter(0, 10_000, "N"), Parameter(group=TRAINING)]
+TrainingCount = Annotated[PositiveInteger, Parameter(group=TRAINING)]
+Width = Annotated[PositiveInteger, Parameter(group=MODEL)]
+BatchTokens = Annotated[
+    PositiveInteger, Parameter(group=TRAINING, help="maximum number of tokens per batch")
+]
+Precision = Annotated[
+    Literal["float32", "bfloat16"],
+    Parameter(group=TRAINING, metavar="PRECISION", help="precision of matrix products"),
+]
+OptionalFile = Annotated[File | None, Parameter(group=MATERIAL)]
+Device = Annotated[
+    Text, Parameter(group=OUTPUT, metavar="DEVICE", help="device of the network, such as cuda:0")
+]
+Threads = Annotated[
+    int, integer_parameter(1, 1024), Parameter(group=OUTPUT, help="threads of PyTorch")
+]
+Seed = Annotated[RandomSeed, Parameter(group=OUTPUT, help="random seed")]
+NewModel = Annotated[NewFile, Parameter(group=OUTPUT, help="model to write")]
+NewFolder = Annotated[OutputFolder, Parameter(group=OUTPUT, help="folder to write")]
+Texts = Annotated[tuple[File, ...], Parameter(metavar="TEXT", help="texts, one sentence per line")]
 
 
 @Parameter(name="*", group=MATERIAL)
 @dataclass(frozen=True)
-class Words:
-    """How texts become words.
+class TextOptions:
+    """Options for the division of texts into words and for the vocabulary.
 
     Attributes
     ----------
     punctuation
-        keep words as given, split punctuation off, or drop it; use the same in the model's spec
+        keep words as they are, split punctuation off, or drop it; use the same in the model's spec
     language
         language that divides sentences into words; use the same in the model's spec
     vocabulary
-        words to keep, one per line
+        words of the model, one per line
     min_count
-        minimum number of occurrences of a word to keep [1, of networks 5]
+        minimum number of occurrences of a word [n-grams 1, networks 5]
     """
 
     punctuation: Annotated[Literal["keep", "split", "drop"], Parameter(metavar="RULE")] = "keep"
@@ -121,45 +130,32 @@ class Words:
     vocabulary: File | None = None
     min_count: PositiveInteger | None = None
 
-    def division(self, text: str) -> Language:
-        """Return the language that divides sentences; print if the text seems to need another."""
-        spoken, path = get_language(self.language), Path(text)
-        if spoken.is_space_delimited and path.is_file():
-            seems = detect_language(line for _, line in read_lines(path))
-            if not seems.is_space_delimited:
+    def get_language(self, text: str) -> Language:
+        """Return the language, after a note if the text seems to need another one."""
+        language, path = get_language(self.language), Path(text)
+        if language.is_space_delimited and path.is_file():
+            detected = detect_language(line for _, line in read_lines(path))
+            if not detected.is_space_delimited:
                 print_message(
-                    f"note: {path} seems to be {seems.name}, whose words do not all stand between "
-                    f"spaces; with --language {seems.code} they are cut as it has them"
+                    f"note: {path} seems to be {detected.name}, in which not all words are "
+                    f"separated by spaces; use --language {detected.code} to divide them"
                 )
-        return spoken
+        return language
 
 
-USUAL_WORDS = Words()
+DEFAULT_TEXT_OPTIONS = TextOptions()
 
 
-def _numbers(read: Callable[[str], _Number], example: str) -> Parameter:
-    """Return the parameter of numbers separated by commas."""
+def _comma_separated(number: Callable[[str], float], example: str) -> Parameter:
+    """Return the parameter of a list of numbers."""
 
-    def read_list(text: str) -> tuple[_Number, ...]:
+    def parse(text: str) -> tuple[float, ...]:
         try:
-            return tuple(read(part.strip()) for part in text.split(","))
+            return tuple(number(part) for part in text.split(","))
         except ValueError:
-            raise InputError(f"{text!r} are not such numbers; write them like {example}") from None
+            raise InputError(f"{text!r} is not a list of numbers; write, e.g., {example}") from None
 
-    return parsed_by(read_list, "N,N,N")
-
-
-def _cutoff(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(text)
-    return int(text)
-
-
-def _discount(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 3:
-        raise ValueError(text)
-    return value
+    return parsed_by(parse, "N,N,N")
 
 
 def train_ngram(
@@ -167,152 +163,125 @@ def train_ngram(
     /,
     *,
     out: NewModel,
-    words: Words = USUAL_WORDS,
+    words: TextOptions = DEFAULT_TEXT_OPTIONS,
     order: Annotated[int, integer_parameter(1, 100), Parameter(group=MODEL)] = 3,
     closed: Annotated[bool, Parameter(group=MODEL)] = False,
-    cutoffs: Annotated[Any, _numbers(_cutoff, "0,0,1"), Parameter(group=MODEL)] = (),
+    cutoffs: Annotated[Any, _comma_separated(int, "0,0,1"), Parameter(group=MODEL)] = (),
     entropy: Annotated[float, float_parameter(0, metavar="SHARE"), Parameter(group=MODEL)] = 0.0,
-    fallback: Annotated[Any, _numbers(_discount, "0.5,1,1.5"), Parameter(group=MODEL)] = None,
+    fallback: Annotated[Any, _comma_separated(float, "0.5,1,1.5"), Parameter(group=MODEL)] = None,
 ) -> None:
     """Train an n-gram model.
 
     Parameters
     ----------
-    text
-        texts, one sentence per line
     order
         maximum length of an n-gram
     closed
         no unknown-word class: an unknown word is always an error
     cutoffs
-        for each order the count up to which n-grams are left out, as lmplz --prune
+        maximum count of removed n-grams for each order, as lmplz --prune
     entropy
-        share by which leaving out an n-gram may raise the perplexity, e.g. 1e-8
+        relative increase of the perplexity below which an n-gram is removed, e.g. 1e-8
     fallback
         three discounts for texts too small to estimate them, e.g. 0.5,1,1.5
-    out
-        model to write
     """
-    from contstim.training.ngram import NgramVocabulary
-    from contstim.training.ngram import train_ngram as train
-
     refuse_overwriting(out, [*text, words.vocabulary])
     if words.vocabulary is not None and words.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
-    if fallback is not None and len(fallback) != 3:
-        raise InputError(f"--fallback needs three numbers, not {len(fallback)}")
-    listed = read_words(words.vocabulary) if words.vocabulary else None
-    trained = train(
+    listed_words = read_words(words.vocabulary) if words.vocabulary else None
+    trained = ngram.train_ngram(
         [Path(name) for name in text],
         Path(out),
         order=order,
         punctuation=words.punctuation,
-        vocabulary=NgramVocabulary(words=listed, min_count=words.min_count or 1, closed=closed),
+        vocabulary=ngram.NgramVocabulary(listed_words, words.min_count or 1, closed),
         cutoffs=cutoffs,
         entropy=entropy,
         fallback=fallback,
-        language=words.division(text[0]),
+        language=words.get_language(text[0]),
     )
-    numbers = ", ".join(str(n) for n in trained.n_ngrams)
+    counts = ", ".join(str(n) for n in trained.n_ngrams)
     print(
-        f"{trained.path}: {numbers} n-grams of order 1 to {order}, from {trained.n_sentences} "
+        f"{trained.path}: {counts} n-grams of order 1 to {order}, from {trained.n_sentences} "
         f"sentences of {trained.n_tokens} tokens"
     )
 
 
-def _network_trainer(kind: str) -> Callable[..., None]:
-    """Return the command that trains networks of a kind."""
+def train_network(
+    text: Texts,
+    /,
+    *,
+    cell: Annotated[str, Parameter(parse=False)],
+    out: NewModel,
+    words: TextOptions = DEFAULT_TEXT_OPTIONS,
+    heldout: OptionalFile = None,
+    weight: Annotated[
+        tuple[float, ...],
+        float_parameter(above=0, most=10_000, metavar="W"),
+        Parameter(group=MATERIAL),
+    ] = (),
+    embedding: Width = 256,
+    hidden: Width = 512,
+    untied: Annotated[bool, Parameter(group=MODEL)] = False,
+    storage: Annotated[
+        Literal["float32", "float16", "int8"], Parameter(group=MODEL, metavar="TYPE")
+    ] = "float32",
+    epochs: Epochs = _TRAINING_DEFAULTS.epochs,
+    full_epochs: Epochs = _TRAINING_DEFAULTS.full_epochs,
+    batch_tokens: BatchTokens = _TRAINING_DEFAULTS.batch_tokens,
+    learning_rate: Rate = _TRAINING_DEFAULTS.learning_rate,
+    precision: Precision = "float32",
+    device: Device = "cpu",
+    seed: Seed = 0,
+) -> None:
+    """Train a recurrent network.
 
-    def train_network(
-        text: Texts,
-        /,
-        *,
-        out: NewModel,
-        words: Words = USUAL_WORDS,
-        heldout: Annotated[File | None, Parameter(group=MATERIAL)] = None,
-        weight: Annotated[
-            tuple[float, ...],
-            float_parameter(above=0, most=10_000, metavar="W"),
-            Parameter(group=MATERIAL),
-        ] = (),
-        embedding: Units = 256,
-        hidden: Units = 512,
-        untied: Annotated[bool, Parameter(group=MODEL)] = False,
-        storage: Annotated[
-            Literal["float32", "float16", "int8"], Parameter(group=MODEL, metavar="TYPE")
-        ] = "float32",
-        epochs: Passes = _USUAL.epochs,
-        full_epochs: Passes = _USUAL.full_epochs,
-        batch_tokens: Count = _USUAL.batch_tokens,
-        learning_rate: Rate = _USUAL.learning_rate,
-        precision: Precision = "float32",
-        device: Device = "cpu",
-        seed: Seed = 0,
-    ) -> None:
-        """Train a recurrent network.
+    Parameters
+    ----------
+    heldout
+        held-out text [1 % of the text]
+    weight
+        number of repetitions of a text per epoch, once per text
+    embedding
+        dimension of the word embedding
+    hidden
+        number of hidden units
+    untied
+        separate output weights, as in Golan et al. (2023), instead of the embedding
+    storage
+        data type of the stored weights
+    epochs
+        passes over the text with a sampled softmax
+    full_epochs
+        further passes with the full softmax
+    """
+    from contstim.models.recurrent import NetworkConfig
+    from contstim.training.recurrent import train_recurrent
 
-        Parameters
-        ----------
-        text
-            texts, one sentence per line
-        heldout
-            held-out text [1 % of the text]
-        weight
-            how often each text is seen in a pass, once per text
-        embedding
-            width of the words' vectors
-        hidden
-            units of the hidden layer
-        untied
-            an output layer of its own, as published, instead of the embedding's weights
-        storage
-            type of the stored weights
-        epochs
-            passes over the text
-        full_epochs
-            further passes with the softmax over all words
-        batch_tokens
-            tokens of a batch
-        learning_rate
-            maximum learning rate of AdamW
-        precision
-            precision of matrix products
-        device
-            device of the network, such as cuda:0
-        seed
-            random seed
-        out
-            model to write
-        """
-        from contstim.models.recurrent import NetworkConfig
-        from contstim.training.recurrent import train_recurrent
-
-        refuse_overwriting(out, [*text, words.vocabulary, heldout])
-        with explain_interruption():
-            record = train_recurrent(
-                [Path(name) for name in text],
-                Path(out),
-                config=NetworkConfig(kind, embedding, hidden, tied=not untied),
-                options=TrainingOptions(
-                    epochs=epochs,
-                    full_epochs=full_epochs,
-                    batch_tokens=batch_tokens,
-                    learning_rate=learning_rate,
-                    precision=precision,
-                    seed=seed,
-                ),
-                weights=list(weight) or None,
-                vocabulary=Path(words.vocabulary) if words.vocabulary else None,
-                min_count=words.min_count or 5,
-                heldout=Path(heldout) if heldout else None,
-                punctuation=words.punctuation,
-                storage=storage,
-                device=device,
-                language=words.division(text[0]),
-            )
-        print(f"{out}: held-out perplexity {record['heldout_perplexity']:.2f} per token")
-
-    return train_network
+    refuse_overwriting(out, [*text, words.vocabulary, heldout])
+    with explain_interruption():
+        record = train_recurrent(
+            [Path(name) for name in text],
+            Path(out),
+            config=NetworkConfig(cell, embedding, hidden, tied=not untied),
+            options=options.TrainingOptions(
+                epochs=epochs,
+                full_epochs=full_epochs,
+                batch_tokens=batch_tokens,
+                learning_rate=learning_rate,
+                precision=precision,
+                seed=seed,
+            ),
+            weights=list(weight) or None,
+            vocabulary=Path(words.vocabulary) if words.vocabulary else None,
+            min_count=words.min_count or 5,
+            heldout=Path(heldout) if heldout else None,
+            punctuation=words.punctuation,
+            storage=storage,
+            device=device,
+            language=words.get_language(text[0]),
+        )
+    print(f"{out}: held-out perplexity {record['heldout_perplexity']:.2f} per token")
 
 
 def adapt(
@@ -321,13 +290,13 @@ def adapt(
     *,
     text: Annotated[File, Parameter(group=MATERIAL)],
     out: NewFolder,
-    heldout: Annotated[File | None, Parameter(group=MATERIAL)] = None,
-    other: Annotated[File | None, Parameter(group=MATERIAL)] = None,
-    steps: Count = _ADAPTING.steps,
-    interval: Count = _ADAPTING.interval,
-    patience: Count = _ADAPTING.patience,
-    batch_tokens: Count = _ADAPTING.batch_tokens,
-    learning_rate: Rate = _ADAPTING.learning_rate,
+    heldout: OptionalFile = None,
+    other: OptionalFile = None,
+    steps: TrainingCount = _ADAPT_DEFAULTS.steps,
+    interval: TrainingCount = _ADAPT_DEFAULTS.interval,
+    patience: TrainingCount = _ADAPT_DEFAULTS.patience,
+    batch_tokens: BatchTokens = _ADAPT_DEFAULTS.batch_tokens,
+    learning_rate: Rate = _ADAPT_DEFAULTS.learning_rate,
     seed: Seed = 0,
 ) -> None:
     """Adapt a masked transformer.
@@ -335,37 +304,29 @@ def adapt(
     Parameters
     ----------
     base
-        a masked model's spec or folder
+        spec or folder of a masked model
     text
         text of the domain, one sentence per line
     heldout
         held-out text of the domain [a tenth of the text, at most 200 sentences]
     other
-        another corpus on which the loss is measured [the bundled English pool]
+        another corpus for evaluation [the bundled English pool]
     steps
         maximum number of steps
     interval
         steps between evaluations
     patience
         evaluations without improvement before training stops
-    batch_tokens
-        tokens of a batch
-    learning_rate
-        maximum learning rate of AdamW
-    seed
-        random seed
-    out
-        folder to write
     """
-    from contstim.training.adaptation import adapt as adapt_model
+    from contstim.training import adaptation
 
-    adaptation = adapt_model(
+    result = adaptation.adapt(
         base,
         read_sentences(text),
         Path(out),
         other=pool() if other is None else read_sentences(other),
         domain=None if heldout is None else read_sentences(heldout),
-        options=AdaptOptions(
+        options=options.AdaptOptions(
             steps=steps,
             interval=interval,
             patience=patience,
@@ -374,47 +335,36 @@ def adapt(
             seed=seed,
         ),
     )
-    left_out = f", {adaptation.n_left_out} left out" if adaptation.n_left_out else ""
-    print(
-        f"{out}: {adaptation.n_train} sentences{left_out}, best after {adaptation.after.step} steps"
-    )
+    left_out = f", {result.n_left_out} left out" if result.n_left_out else ""
+    print(f"{out}: {result.n_train} sentences{left_out}, best after {result.after.step} steps")
     print("pseudo-perplexity per token (per word)   before            after")
-    before, after = adaptation.before, adaptation.after
-    for name, n, perplexities in (
-        ("domain", adaptation.n_domain, [(p.domain, p.domain_word) for p in (before, after)]),
-        ("other", adaptation.n_other, [(p.other, p.other_word) for p in (before, after)]),
-    ):
-        cells = "  ".join(f"{token:7.2f} ({word:.2f})".ljust(16) for token, word in perplexities)
-        print(f"{name + f', {n} sentences':<40} {cells}".rstrip())
+    for name, n_sentences in (("domain", result.n_domain), ("other", result.n_other)):
+        cells = [f"{name}, {n_sentences} sentences".ljust(40)]
+        for perplexities in (result.before, result.after):
+            per_token, per_word = (getattr(perplexities, name + key) for key in ("", "_word"))
+            cells.append(f"{per_token:7.2f} ({per_word:.2f})".ljust(17))
+        print(" ".join(cells).rstrip())
 
 
 @Parameter(name="*", group=TRAINING)
 @dataclass(frozen=True)
-class Fitting:
-    """How students and classifiers are trained.
+class FitParameters:
+    """Training options of students and classifiers.
 
     Attributes
     ----------
     epochs
         passes over the text [students 5, classifiers 3]
     batch
-        sentences of a batch
+        maximum number of sentences per batch
     learning_rate
-        maximum learning rate of AdamW [0.0768 over the network's width]
+        maximum learning rate of AdamW [0.0768 divided by the network's width]
     layers
-        number of upper layers that are trained [students all, classifiers 2]
-    precision
-        precision of matrix products
-    device
-        device of the network, such as cuda:0
-    threads
-        threads of PyTorch
-    seed
-        random seed
+        number of upper layers to train [students all, classifiers 2]
     """
 
     epochs: Annotated[int | None, integer_parameter(1, 10_000)] = None
-    batch: PositiveInteger = DISTILLATION_DEFAULTS.batch
+    batch: PositiveInteger = options.DISTILLATION_DEFAULTS.batch
     learning_rate: Annotated[float | None, float_parameter(above=0, most=1, metavar="RATE")] = None
     layers: PositiveInteger | None = None
     precision: Precision = "bfloat16"
@@ -422,18 +372,18 @@ class Fitting:
     threads: Threads = 1
     seed: Seed = 0
 
-    def options(self, usual: FitOptions) -> FitOptions:
-        """Return the options of the training, as `usual` where they are not given."""
-        return FitOptions(
-            epochs=self.epochs or usual.epochs,
+    def with_defaults(self, defaults: options.FitOptions) -> options.FitOptions:
+        """Return the training options, with defaults for the number of epochs and layers."""
+        return options.FitOptions(
+            epochs=self.epochs or defaults.epochs,
             batch=self.batch,
             learning_rate=self.learning_rate,
-            layers=self.layers or usual.layers,
+            layers=self.layers or defaults.layers,
             precision=self.precision,
         )
 
 
-USUAL_FITTING = Fitting()
+DEFAULT_FIT_PARAMETERS = FitParameters()
 
 
 def distill(
@@ -443,10 +393,10 @@ def distill(
     text: Annotated[File, Parameter(group=MATERIAL)],
     out: NewFolder,
     base: Annotated[Text | None, Parameter(group=MODEL, metavar="BASE")] = None,
-    heldout: Annotated[File | None, Parameter(group=MATERIAL)] = None,
+    heldout: OptionalFile = None,
     limit: Annotated[PositiveInteger | None, Parameter(group=MATERIAL)] = None,
     cache: Annotated[OutputFolder | None, Parameter(group=OUTPUT)] = None,
-    fitting: Fitting = USUAL_FITTING,
+    training: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
     """Train a student.
 
@@ -455,42 +405,37 @@ def distill(
     teacher
         model to imitate, e.g. contstim:bert?metric=pll
     text
-        text to learn from, one sentence per line, or a CSV with a column 'sentence'
+        training text, one sentence per line, or a CSV file with a column 'sentence'
     base
-        encoder to start from: a folder, hub name or spec [the teacher's own]
+        encoder to start from: a folder, hub name or spec [the teacher's encoder]
     heldout
-        held-out text to measure the student on [a tenth of the text, at most 2,000 sentences]
+        held-out text for the evaluation [a tenth of the text, at most 2,000 sentences]
     limit
-        number of sentences used, the first ones [all]
+        number of sentences to use, from the start of the text [all]
     cache
         folder for the teacher's scores [OUT.scores]
-    out
-        folder to write
     """
-    from contstim.models.devices import limit_torch_threads
-    from contstim.models.registry import load_model
-    from contstim.training.distillation import distill as distill_model
+    from contstim.training import distillation
 
     refuse_overwriting(out, [text, heldout])
     sentences = read_sentences(text)[:limit]
-    others = None if heldout is None else read_sentences(heldout)
-    with explain_interruption(), limit_torch_threads(fitting.threads):
-        record = distill_model(
+    with explain_interruption(), limit_torch_threads(training.threads):
+        record = distillation.distill(
             load_model(teacher),
             sentences,
             Path(out),
             base=base,
-            heldout=others,
-            options=fitting.options(DISTILLATION_DEFAULTS),
+            heldout=None if heldout is None else read_sentences(heldout),
+            options=training.with_defaults(options.DISTILLATION_DEFAULTS),
             cache=None if cache is None else Path(cache),
-            seed=fitting.seed,
-            device=fitting.device,
+            seed=training.seed,
+            device=training.device,
         )
-    fit, training = record["heldout"], record["training"]
+    fit, counts = record["heldout"], record["training"]
     print(
         f"student:{out}: Pearson {fit['pearson']:.4f}, Spearman {fit['spearman']:.4f}, error "
         f"{fit['rmse']:.3f} (standard deviation {fit['sd']:.3f}) on {fit['sentences']} sentences; "
-        f"{training['sentences']} learnt from, {training['left_out']} left out"
+        f"trained on {counts['sentences']}, {counts['left_out']} left out"
     )
 
 
@@ -502,7 +447,7 @@ def finetune(
     out: NewFolder,
     task: Annotated[Literal["cola"], Parameter(group=MATERIAL, metavar="TASK")] = "cola",
     restarts: Annotated[int, integer_parameter(1, 1000), Parameter(group=TRAINING)] = 10,
-    fitting: Fitting = USUAL_FITTING,
+    training: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
     """Train acceptability classifiers.
 
@@ -516,38 +461,35 @@ def finetune(
         format of the data
     restarts
         number of networks that are not degenerate
-    out
-        folder to write
     """
-    from contstim.models.devices import limit_torch_threads
-    from contstim.training.finetuning import finetune as finetune_model
+    from contstim.training import finetuning
 
-    with explain_interruption(), limit_torch_threads(fitting.threads):
-        record = finetune_model(
+    with explain_interruption(), limit_torch_threads(training.threads):
+        record = finetuning.finetune(
             base,
             Path(source),
             Path(out),
             task=task,
             restarts=restarts,
-            options=fitting.options(FINETUNING_DEFAULTS),
-            seed=fitting.seed,
-            device=fitting.device,
+            options=training.with_defaults(options.FINETUNING_DEFAULTS),
+            seed=training.seed,
+            device=training.device,
         )
-    for part, mcc in record["mcc"].items():
+    for name, mcc in record["mcc"].items():
         print(
-            f"{part}: Matthews' correlation {mcc['mean']:.3f} (sd {mcc['sd']:.3f}), best "
+            f"{name}: Matthews' correlation {mcc['mean']:.3f} (sd {mcc['sd']:.3f}), best "
             f"{mcc['best']:.3f}, majority of {len(record['majority'])} {mcc['majority']:.3f}"
         )
-    degenerate = [row["seed"] for row in record["degenerate"]]
-    replaced = f", seeds {degenerate} degenerate" if degenerate else ""
+    seeds = [row["seed"] for row in record["degenerate"]]
+    replaced = f", seeds {seeds} degenerate" if seeds else ""
     print(f"classifier:{out}: best {record['best']}{replaced}")
 
 
 train = create_application("train", TRAIN)
 train.command(create_application("ngram", NGRAM, train_ngram))
-for _kind in ("rnn", "lstm"):
-    train.command(create_application(_kind, NETWORK, _network_trainer(_kind)))
-#: Kinds of ``contstim models``.
+for _cell in ("rnn", "lstm"):
+    train.command(create_application(_cell, NETWORK, partial(train_network, cell=_cell)))
+#: Subcommands of ``contstim models``.
 KINDS = (
     train,
     create_application("adapt", ADAPT, adapt),

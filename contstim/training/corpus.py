@@ -1,8 +1,9 @@
-"""Texts to train on: their words as ids, and sentences in batches of one length."""
+"""Training corpora: text files as token ids, and batches of sentences of equal length."""
 
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -27,57 +28,50 @@ if TYPE_CHECKING:
 def tokenize_lines(
     path: str | PathLike[str], punctuation: str, language: Language = ENGLISH
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the tokens of each line that has any.
+    """Yield the line number and the tokens of each line that has any tokens.
 
     Parameters
     ----------
     path
-        A UTF-8 file, gzip-compressed if its name ends in ``.gz``.
+        UTF-8 text file, gzip-compressed if its name ends in ``.gz``.
     punctuation
-        Passed to :func:`contstim.text.tokenize_word`; ``keep`` takes words as given.
+        Treatment of punctuation marks: ``keep``, ``split`` or ``drop`` (see
+        :func:`contstim.text.tokenize_word`).
     language
-        What cuts lines into words.
+        Language that determines how lines are divided into words.
 
     Raises
     ------
     InputError
-        For another `punctuation`, and for a file that cannot be read or is not UTF-8.
+        If `punctuation` is unknown, or the file cannot be read or is not UTF-8.
     """
     if punctuation not in PUNCTUATION_POLICIES:
         choices = ", ".join(PUNCTUATION_POLICIES)
         raise InputError(f"punctuation must be one of {choices}, got {punctuation!r}")
-    # A text repeats most of its words.
-    tokens_of = cache(partial(tokenize_word, punctuation=punctuation))
-    for number, line in read_lines(path):
+    # The cache pays off because most words of a text are repeated.
+    tokenize = cache(partial(tokenize_word, punctuation=punctuation))
+    for line_number, line in read_lines(path):
         tokens = language.split(line)
         if punctuation != "keep" or not language.is_space_delimited:
-            tokens = list(chain.from_iterable(map(tokens_of, tokens)))
+            tokens = list(chain.from_iterable(map(tokenize, tokens)))
         if tokens:
-            yield number, tokens
-
-
-class _Interned(dict[str, int]):
-    """Gives each new word the next id."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
+            yield line_number, tokens
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingText:
-    """S sentences of N tokens as ids, one after the other.
+    """Text of S sentences and N tokens as word ids.
 
     Attributes
     ----------
     words
-        The V words by id, in the order in which they first occur.
+        The V distinct words in the order of their first occurrence; a word's id is its index.
     ids
-        The tokens, shape (N,).
+        Word ids of all sentences, concatenated, shape (N,).
     lengths
-        Tokens of each sentence, shape (S,).
+        Number of tokens per sentence, shape (S,).
     n_sentences
-        Number of sentences of each file.
+        Number of sentences per file.
     """
 
     words: tuple[str, ...]
@@ -87,59 +81,62 @@ class TrainingText:
 
     @property
     def counts(self) -> IntArray:
-        """How often each word occurs, shape (V,)."""
+        """Number of occurrences of each word, shape (V,)."""
         return np.bincount(self.ids, minlength=len(self.words))
 
-    def letters(self) -> Iterator[str]:
-        """Yield of each sentence its :func:`~contstim.text.normalise.alphanumeric_key`."""
-        # Case is folded letter by letter, so each word's letters are found once.
-        letters = [alphanumeric_key(word) for word in self.words]
+    def alphanumeric_keys(self) -> Iterator[str]:
+        """Yield the :func:`~contstim.text.normalise.alphanumeric_key` of each sentence."""
+        # The key of a sentence is the concatenation of the keys of its words.
+        word_keys = [alphanumeric_key(word) for word in self.words]
         end = 0
         for length in self.lengths.tolist():
-            begin, end = end, end + length
-            yield "".join([letters[i] for i in self.ids[begin:end].tolist()])
+            start, end = end, end + length
+            yield "".join([word_keys[i] for i in self.ids[start:end].tolist()])
 
-    def renumbered(self, table: Mapping[str, int], other: int) -> TokenArray:
-        """Return the tokens by the ids of `table`, and `other` where it has none; shape (N,)."""
-        return np.array([table.get(word, other) for word in self.words], dtype=np.int32)[self.ids]
+    def map_ids(self, ids_by_word: Mapping[str, int], unknown_id: int) -> TokenArray:
+        """Return all tokens as ids of another vocabulary, shape (N,)."""
+        new_ids = [ids_by_word.get(word, unknown_id) for word in self.words]
+        return np.array(new_ids, dtype=np.int32)[self.ids]
 
 
 def read_text(
     paths: Sequence[str | PathLike[str]],
     punctuation: str,
-    longest: int | None = None,
+    max_length: int | None = None,
     language: Language = ENGLISH,
 ) -> TrainingText:
-    """Read text files, lines without a token left out.
+    """Read text files with one sentence per line, skipping lines without tokens.
 
     Parameters
     ----------
     paths, punctuation, language
         As for `tokenize_lines`.
-    longest
-        Most tokens of a sentence; any number if None.
+    max_length
+        Maximum number of tokens per sentence; None for no maximum.
 
     Raises
     ------
     InputError
-        As `tokenize_lines`, and for a line of more than `longest` tokens.
+        If `tokenize_lines` raises one, or a line has more than `max_length` tokens.
     """
-    interned = _Interned()
-    # Compact arrays, not lists of objects: a text may have hundreds of millions of words.
+    # Looking up a new word assigns the next id to it.
+    word_ids: defaultdict[str, int] = defaultdict()
+    word_ids.default_factory = word_ids.__len__
+    # Compact arrays instead of lists, because a text may have hundreds of millions of words.
     ids, lengths, n_sentences = array("i"), array("i"), []
     for path in paths:
-        before = len(lengths)
-        for number, tokens in tokenize_lines(path, punctuation, language):
-            if longest is not None and len(tokens) > longest:
+        n_before = len(lengths)
+        for line_number, tokens in tokenize_lines(path, punctuation, language):
+            if max_length is not None and len(tokens) > max_length:
                 raise InputError(
-                    f"line {number} of {str(path)!r} has {len(tokens)} tokens; "
-                    f"give one sentence per line, of at most {longest}"
+                    f"line {line_number} of {str(path)!r} has {len(tokens)} tokens; "
+                    f"give one sentence per line, of at most {max_length}"
                 )
-            ids.extend(map(interned.__getitem__, tokens))
+            ids.extend(map(word_ids.__getitem__, tokens))
             lengths.append(len(tokens))
-        n_sentences.append(len(lengths) - before)
+        n_sentences.append(len(lengths) - n_before)
     return TrainingText(
-        tuple(interned),
+        tuple(word_ids),
         np.array(ids, dtype=np.int32),
         np.array(lengths, dtype=np.int64),
         tuple(n_sentences),
@@ -148,16 +145,17 @@ def read_text(
 
 @dataclass(frozen=True, eq=False)
 class TokenCorpus:
-    """S sentences as token ids: sentence s is ``ids[offsets[s]:offsets[s + 1]]``.
+    """S sentences as token ids; sentence s is ``ids[offsets[s]:offsets[s + 1]]``.
 
     Attributes
     ----------
     ids
-        All tokens one after the other, boundary symbols left out.
+        Token ids of all sentences, concatenated, without start and end symbols.
     offsets
-        Shape (S + 1,).
+        Index of the first token of each sentence, and the total number of tokens, shape (S + 1,).
     repeats
-        How often each sentence is seen in a pass, shape (S,); 0.5 is every other pass, at random.
+        Number of times that each sentence is used per epoch, shape (S,). The fractional part is
+        the probability of one further use: 0.5 means every other epoch on average.
     """
 
     ids: TokenArray
@@ -168,8 +166,8 @@ class TokenCorpus:
     def from_text(
         cls, text: TrainingText, vocabulary: TokenVocabulary, weights: Sequence[float]
     ) -> TokenCorpus:
-        """Take the ids of `vocabulary`; each sentence of file k is seen ``weights[k]`` times."""
-        ids = text.renumbered(vocabulary.ids(), vocabulary.unknown)
+        """Convert a text to the ids of `vocabulary`; file k is repeated ``weights[k]`` times."""
+        ids = text.map_ids(vocabulary.ids(), vocabulary.unknown)
         offsets = np.concatenate([[0], np.cumsum(text.lengths)])
         return cls(ids, offsets, np.repeat(np.array(weights, np.float64), text.n_sentences))
 
@@ -178,45 +176,68 @@ class TokenCorpus:
 
     @property
     def lengths(self) -> IntArray:
-        """Tokens of each sentence, shape (S,)."""
+        """Number of tokens per sentence, shape (S,)."""
         return np.diff(self.offsets)
 
-    def choose(self, index: IntArray) -> TokenCorpus:
-        """Return the sentences at `index`, in that order."""
-        lengths = self.lengths[index]
+    def select(self, indices: IntArray) -> TokenCorpus:
+        """Return the corpus of the sentences at `indices`, in that order."""
+        lengths = self.lengths[indices]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        starts = np.repeat(self.offsets[index] - offsets[:-1], lengths)
-        return TokenCorpus(self.ids[starts + np.arange(offsets[-1])], offsets, self.repeats[index])
+        shifts = np.repeat(self.offsets[indices] - offsets[:-1], lengths)
+        ids = self.ids[shifts + np.arange(offsets[-1])]
+        return TokenCorpus(ids, offsets, self.repeats[indices])
 
-    def split(self, share: float, seed: int) -> tuple[TokenCorpus, TokenCorpus]:
-        """Split the sentences at random: most of them, and about `share` (at least one)."""
+    def split(self, heldout_share: float, seed: int) -> tuple[TokenCorpus, TokenCorpus]:
+        """Split the sentences at random into a training part and a held-out part.
+
+        The held-out part contains about the fraction `heldout_share`, and at least one sentence.
+        """
         order = np.random.default_rng([seed, 1]).permutation(len(self))
-        n = max(1, round(share * len(self)))
-        if n >= len(self):
-            raise InputError(f"{len(self)} sentences are too few to hold out {share:g} of them")
-        return self.choose(np.sort(order[n:])), self.choose(np.sort(order[:n]))
+        n_heldout = max(1, round(heldout_share * len(self)))
+        if n_heldout >= len(self):
+            raise InputError(
+                f"{len(self)} sentences are too few to hold out {heldout_share:g} of them"
+            )
+        training, heldout = order[n_heldout:], order[:n_heldout]
+        return self.select(np.sort(training)), self.select(np.sort(heldout))
 
-    def first_tokens(self, n: int, seed: int) -> TokenCorpus:
-        """Return sentences drawn at random, with about `n` tokens in all."""
+    def subsample(self, n_tokens: int, seed: int) -> TokenCorpus:
+        """Return randomly drawn sentences with about `n_tokens` tokens in total."""
         order = np.random.default_rng([seed, 2]).permutation(len(self))
-        kept = int(np.searchsorted(np.cumsum(self.lengths[order]), n)) + 1
-        return self.choose(np.sort(order[:kept]))
+        n_drawn = int(np.searchsorted(np.cumsum(self.lengths[order]), n_tokens)) + 1
+        return self.select(np.sort(order[:n_drawn]))
 
-    def batches(self, tokens: int, seed: int, epoch: int) -> list[IntArray]:
-        """Lay one pass out in batches of sentences of one length, in random order.
+    def make_batches(self, max_tokens: int, seed: int, epoch: int) -> list[IntArray]:
+        """Divide the sentences of one epoch into batches of equal length, in random order.
 
-        A batch has at most `tokens` tokens, the end symbol counted, but at least one sentence.
+        Parameters
+        ----------
+        max_tokens
+            Maximum number of tokens per batch, including end symbols. A single longer sentence
+            forms a batch.
+        seed, epoch
+            Seed and index of the epoch, which together determine the order.
+
+        Returns
+        -------
+        list of array
+            Sentence indices of each batch.
         """
         rng = np.random.default_rng([seed, 3, epoch])
-        times = np.floor(self.repeats + rng.random(len(self))).astype(np.int64)
-        drawn = rng.permutation(np.repeat(np.arange(len(self)), times))
-        batches = length_batches(drawn, self.lengths, lambda length: tokens // (length + 1))
+        n_uses = np.floor(self.repeats + rng.random(len(self))).astype(np.int64)
+        order = rng.permutation(np.repeat(np.arange(len(self)), n_uses))
+        batches = length_batches(order, self.lengths, lambda length: max_tokens // (length + 1))
         return [batches[i] for i in rng.permutation(len(batches))]
 
-    def sequences(self, index: IntArray, vocabulary: TokenVocabulary) -> tuple[IntArray, IntArray]:
-        """Return inputs and targets of sentences of one length T, each (T + 1, B)."""
-        length = int(self.lengths[index[0]])
-        body = self.ids[self.offsets[index] + np.arange(length)[:, None]].astype(np.int64)
-        start = np.full((1, len(index)), vocabulary.start)
-        end = np.full((1, len(index)), vocabulary.end)
-        return np.concatenate([start, body]), np.concatenate([body, end])
+    def inputs_and_targets(
+        self, indices: IntArray, vocabulary: TokenVocabulary
+    ) -> tuple[IntArray, IntArray]:
+        """Return network inputs and targets of B sentences of length T, each (T + 1, B).
+
+        Inputs begin with the start symbol; targets end with the end symbol.
+        """
+        length = int(self.lengths[indices[0]])
+        tokens = self.ids[self.offsets[indices] + np.arange(length)[:, None]].astype(np.int64)
+        start = np.full((1, len(indices)), vocabulary.start)
+        end = np.full((1, len(indices)), vocabulary.end)
+        return np.concatenate([start, tokens]), np.concatenate([tokens, end])

@@ -1,7 +1,8 @@
-"""Teaching a network another model's sentence score."""
+"""Distillation: training a fast network on another model's sentence scores."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from scipy.stats import pearsonr, spearmanr
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
@@ -23,14 +24,14 @@ from contstim.progress import track
 from contstim.training.encoders.base import wrap_tokenizer
 from contstim.training.encoders.network import Encoder, load_encoder
 from contstim.training.encoders.student import RegressionTarget
-from contstim.training.fitting import TrainableEncoder, add_head, cache_frozen_layers, fit
+from contstim.training.fitting import add_head, cache_frozen_layers, fit
 from contstim.training.options import DISTILLATION_DEFAULTS, FitOptions
-from contstim.training.saving import training_line, write_learnt
+from contstim.training.saving import describe_training, save_members
 
-# Sentences that the teacher scores between two writes to the disk.
-_CHUNK = 1000
-# The held-out part: at most a tenth, and no more than this.
-_HELDOUT = 2000
+# Number of sentences that the teacher scores before the scores are saved.
+_CHUNK_SIZE = 1000
+# Maximum number of held-out sentences by default.
+_MAX_HELDOUT = 2000
 
 
 def distill(
@@ -45,212 +46,192 @@ def distill(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Teach a network a model's sentence score, to be loaded as ``student:OUT``.
+    """Train a student on a teacher's sentence scores; it is loaded as ``student:OUT``.
 
-    The teacher scores every sentence; the network, an encoder with a linear head on the first
-    token's vector, learns these scores by least squares (Salazar et al. 2020, section 2.2; see
-    `RegressionTarget` for the linear trend in sentence length). The teacher's scores are saved
-    after every thousand sentences, so an interrupted call repeats little of the scoring; the
-    training itself starts again.
+    The student is an encoder with a linear head on the output of the first token. It is fitted to
+    the teacher's scores by least squares (Salazar et al. 2020, section 2.2), after subtraction of a
+    linear trend in the number of tokens (`RegressionTarget`). The teacher's scores are saved after
+    every thousand sentences, so an interrupted call continues there when it is repeated; only the
+    training of the student starts again.
 
     Parameters
     ----------
     teacher
-        Any model, with any metric or reduction.
+        Any model, with any metric and reduction.
     sentences
-        Sentences to learn from. Those with words that teacher or student cannot write, and those
-        too long for the student, are left out and counted.
+        Training sentences. Sentences with words unknown to the teacher or the student and sentences
+        too long for the student are left out and counted.
     out
-        The folder to write.
+        Folder to write.
     base
-        The encoder to start from, as `load_encoder` takes it; by default the teacher's own.
+        Encoder to start from (see `load_encoder`); by default the encoder of the teacher.
     heldout
-        Sentences to measure the student on; by default a tenth of the sentences, at most 2,000,
-        drawn at random and not learnt from. Sentences that are given as both are not learnt from.
+        Sentences for the evaluation, which are excluded from training; by default a random tenth of
+        the sentences, at most 2,000.
     options
-        How to train; 5 passes by default.
+        Training options; by default 5 epochs.
     cache
-        Folder of the teacher's scores; by default ``OUT.scores``, beside `out`.
+        Folder of the teacher's scores; by default ``OUT.scores``.
     seed
-        Seed of the head's first weights, the order of the sentences and the held-out part.
+        Seed of the initial weights, the order of the sentences and the default held-out sentences.
     device
-        Where the student is trained, as PyTorch names it.
+        PyTorch name of the training device.
 
     Returns
     -------
     dict
-        The record, as stored in the folder; ``heldout`` gives Pearson's and Spearman's
-        correlation with the teacher and the root mean squared error.
+        The training record, which is also stored in the folder. ``heldout`` contains the Pearson
+        and Spearman correlations with the teacher and the root mean squared error.
 
     Raises
     ------
     InputError
-        If too few sentences are left, or the teacher refuses one.
+        If fewer than 10 training or 3 held-out sentences remain, or the teacher refuses a sentence.
     ModelFileError
         If there is no encoder to start from.
     OutputError
         If `out` exists or cannot be written.
     """
     check_new_folder(out)
-    encoder = load_encoder(teacher.spec if base is None else base, device)
-    learnt, unseen, left_out = _parts(teacher, encoder, sentences, heldout, seed)
-    store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
-    scores = _score(teacher, [*learnt.texts, *unseen.texts], store)
-    taught, other = scores[: len(learnt.texts)], scores[len(learnt.texts) :]
-    target = RegressionTarget.fit(taught, learnt.n_tokens, teacher.event.reduction == "sum")
-    member = add_head(encoder, 1, options.layers, seed)
-    started = time.monotonic()
-    losses = _train(member, encoder, learnt, taught, target, options, seed)
-    weights = member.trained()
-    outputs = cache_frozen_layers(encoder, unseen.ids, options.layers).outputs(member)[:, 0]
-    if options.layers is None:
-        # Everything was trained: the folder's encoder is the trained one, its head apart.
-        encoder = Encoder(member.network, encoder.tokenizer, encoder.device, encoder.max_tokens)
-        weights = {name: w for name, w in weights.items() if name.startswith("head.")}
-    record = {
-        "kind": "student",
-        "teacher": {
-            **describe_model(teacher),
-            "highest": teacher.kind.highest if math.isfinite(teacher.kind.highest) else None,
-            "differs_in_nats": teacher.kind.differs_in_nats,
-            "reduction": teacher.event.reduction,
-        },
-        "base": teacher.spec if base is None else base,
-        "target": asdict(target),
-        "heldout": _agreement(other, outputs, target, unseen.n_tokens),
-        "training": {
-            **asdict(options),
-            "seed": seed,
-            "sentences": len(learnt.texts),
-            "left_out": left_out,
-            "losses": losses,
-            "seconds": round(time.monotonic() - started, 1),
-        },
-        "versions": package_versions(*PACKAGES),
-    }
-    write_learnt(out, encoder, {"student": weights}, record, _card(record))
-    return record
+    base = teacher.spec if base is None else base
+    encoder = load_encoder(base, device)
 
-
-class _Text(NamedTuple):
-    """S sentences with their tokens: `ids` with special tokens, `n_tokens` (S,) without."""
-
-    texts: list[str]
-    ids: list[IntArray]
-    n_tokens: IntArray
-
-
-def _parts(
-    teacher: SentenceModel,
-    encoder: Encoder,
-    sentences: Sequence[str],
-    heldout: Sequence[str] | None,
-    seed: int,
-) -> tuple[_Text, _Text, int]:
-    """Return what is learnt from, what is held out, and how many sentences were left out."""
-    rng = np.random.default_rng(seed)
-    tidy = teacher.language.normalise_spacing
-    listed = list(dict.fromkeys(map(tidy, sentences)))
+    # Divide the sentences and leave out those that cannot be scored.
+    normalise = teacher.language.normalise_spacing
+    distinct = list(dict.fromkeys(map(normalise, sentences)))
     if heldout is None:
-        drawn = rng.permutation(len(listed))[: min(_HELDOUT, len(listed) // 10)]
-        unseen = [listed[i] for i in sorted(drawn)]
+        order = np.random.default_rng(seed).permutation(len(distinct))
+        drawn = order[: min(_MAX_HELDOUT, len(distinct) // 10)]
+        heldout_texts = [distinct[i] for i in sorted(drawn)]
     else:
-        unseen = list(dict.fromkeys(map(tidy, heldout)))
-    apart = set(unseen)
-    learnt = [s for s in listed if s not in apart]
-    usable = [_usable(teacher, encoder, texts) for texts in (learnt, unseen)]
-    n_learnt, n_unseen = (len(text.texts) for text in usable)
-    if n_learnt < 10 or n_unseen < 3:
+        heldout_texts = list(dict.fromkeys(map(normalise, heldout)))
+    excluded = set(heldout_texts)
+    training_texts = [text for text in distinct if text not in excluded]
+    training = _select_usable(teacher, encoder, training_texts)
+    unseen = _select_usable(teacher, encoder, heldout_texts)
+    n_training, n_unseen = len(training.texts), len(unseen.texts)
+    if n_training < 10 or n_unseen < 3:
         raise InputError(
-            f"{n_learnt} sentences to learn from and {n_unseen} to be measured on, of "
-            f"{len(learnt)} and {len(unseen)} given, are too few; give at least 10 and 3 whose "
-            "words teacher and student know"
+            f"{n_training} training and {n_unseen} held-out sentences, of {len(training_texts)} "
+            f"and {len(heldout_texts)} given, are too few; give at least 10 and 3 without words "
+            "that are unknown to the teacher or the student"
         )
-    return usable[0], usable[1], len(learnt) + len(unseen) - n_learnt - n_unseen
 
-
-def _usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _Text:
-    tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
-    # The teacher's words; what stands between spaces is what a network without a language reads.
-    written = texts
-    for judge, language in ((teacher, teacher.language), (tokenizer, tokenizer.language)):
-        split = language.split
-        words = list(dict.fromkeys(word for text in written for word in split(text)))
-        known_words = {w for w, k in zip(words, judge.in_vocabulary(words), strict=True) if k}
-        written = [text for text in written if text and known_words.issuperset(split(text))]
-    most = math.inf if encoder.max_tokens is None else encoder.max_tokens
-    short = [
-        (text, e)
-        for text, e in zip(written, tokenizer.encode(written), strict=True)
-        if len(e.ids) <= most
-    ]
-    n_tokens = np.array([len(e.scored_positions) for _, e in short], dtype=np.int64)
-    return _Text([text for text, _ in short], [e.ids for _, e in short], n_tokens)
-
-
-def _score(teacher: SentenceModel, texts: list[str], store: ScoreCache) -> FloatArray:
-    chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
+    # Score the sentences with the teacher.
+    store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
+    texts = [*training.texts, *unseen.texts]
+    chunks = [texts[start : start + _CHUNK_SIZE] for start in range(0, len(texts), _CHUNK_SIZE)]
     chunk_scores = [
         store.score_with_counts(teacher, chunk).score
         for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
     ]
     scores = np.concatenate(chunk_scores)
     if not np.isfinite(scores).all():
-        wrong = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
-        raise InputError(f"{teacher.spec} gives no finite score for {wrong!r}; leave it out")
-    return scores
+        invalid = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
+        raise InputError(f"{teacher.spec} gives no finite score for {invalid!r}; leave it out")
+    training_scores, unseen_scores = scores[:n_training], scores[n_training:]
 
+    # Train the student.
+    is_sum = teacher.event.reduction == "sum"
+    target = RegressionTarget.fit(training_scores, training.n_tokens, is_sum)
+    residuals = torch.from_numpy(target.residuals(training_scores, training.n_tokens)).float()
+    output_weights = torch.from_numpy(target.weights(training.n_tokens)).float()
 
-def _train(
-    member: TrainableEncoder,
-    encoder: Encoder,
-    learnt: _Text,
-    scores: FloatArray,
-    target: RegressionTarget,
-    options: FitOptions,
-    seed: int,
-) -> list[float]:
-    wanted = torch.from_numpy(target.residual(scores, learnt.n_tokens)).float()
-    factor = torch.from_numpy(target.factor(learnt.n_tokens)).float()
+    def squared_error(outputs: torch.Tensor, indices: IntArray) -> torch.Tensor:
+        predicted = outputs[:, 0] * output_weights[indices].to(outputs.device)
+        return ((predicted - residuals[indices].to(outputs.device)) ** 2).mean()
 
-    def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
-        device = outputs.device
-        error = outputs[:, 0] * factor[index].to(device) - wanted[index].to(device)
-        return (error**2).mean()
+    member = add_head(encoder, 1, options.layers, seed)
+    started = time.monotonic()
+    rows = cache_frozen_layers(encoder, training.ids, options.layers)
+    losses = fit(member, rows, squared_error, options, seed, "student")
+    weights = member.trained_weights()
 
-    rows = cache_frozen_layers(encoder, learnt.ids, options.layers)
-    return fit(member, rows, loss, options, seed, "student")
-
-
-def _agreement(
-    scores: FloatArray, outputs: FloatArray, target: RegressionTarget, n_tokens: IntArray
-) -> dict[str, Any]:
-    estimates = target.score(outputs, n_tokens)
-    return {
-        "sentences": len(scores),
-        "pearson": float(pearsonr(scores, estimates).statistic),
-        "spearman": float(spearmanr(scores, estimates).statistic),
-        "rmse": float(np.sqrt(np.mean((scores - estimates) ** 2))),
-        "sd": float(scores.std()),
-        "pearson_of_length": float(pearsonr(scores, target.line(n_tokens)).statistic)
-        if np.ptp(n_tokens)
-        else None,
+    # Evaluate the student on the held-out sentences.
+    outputs = cache_frozen_layers(encoder, unseen.ids, options.layers).outputs(member)[:, 0]
+    estimates = target.predict(outputs, unseen.n_tokens)
+    trend = target.trend(unseen.n_tokens)
+    if options.layers is None:
+        # Store the whole network as the encoder and only the head separately.
+        encoder = Encoder(member.network, encoder.tokenizer, encoder.device, encoder.max_tokens)
+        weights = {name: weight for name, weight in weights.items() if name.startswith("head.")}
+    highest = teacher.kind.highest
+    record = {
+        "kind": "student",
+        "teacher": {
+            **describe_model(teacher),
+            "highest": highest if math.isfinite(highest) else None,
+            "differs_in_nats": teacher.kind.differs_in_nats,
+            "reduction": teacher.event.reduction,
+        },
+        "base": base,
+        "target": asdict(target),
+        "heldout": {
+            "sentences": n_unseen,
+            "pearson": float(pearsonr(unseen_scores, estimates).statistic),
+            "spearman": float(spearmanr(unseen_scores, estimates).statistic),
+            "rmse": float(np.sqrt(np.mean((unseen_scores - estimates) ** 2))),
+            "sd": float(unseen_scores.std()),
+            "pearson_of_length": float(pearsonr(unseen_scores, trend).statistic)
+            if np.ptp(unseen.n_tokens)
+            else None,
+        },
+        "training": {
+            **asdict(options),
+            "seed": seed,
+            "sentences": n_training,
+            "left_out": len(training_texts) + len(heldout_texts) - n_training - n_unseen,
+            "losses": losses,
+            "seconds": round(time.monotonic() - started, 1),
+        },
+        "versions": package_versions(*PACKAGES),
     }
+    save_members(out, encoder, {"student": weights}, record, _format_card(record))
+    return record
 
 
-def _card(record: Mapping[str, Any]) -> str:
-    """Return the card of a student from its record."""
+class _UsableSentences(NamedTuple):
+    """S sentences with token ids (including special tokens) and numbers of other tokens (S,)."""
+
+    texts: list[str]
+    ids: list[IntArray]
+    n_tokens: IntArray
+
+
+def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _UsableSentences:
+    """Return the sentences that both the teacher and the student can score."""
+    tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
+    # The teacher's language determines its words; the student's words are separated by spaces.
+    for vocabulary, language in ((teacher, teacher.language), (tokenizer, tokenizer.language)):
+        words = list(dict.fromkeys(word for text in texts for word in language.split(text)))
+        is_known = vocabulary.in_vocabulary(words)
+        known_words = set(itertools.compress(words, is_known))
+        texts = [text for text in texts if text and known_words.issuperset(language.split(text))]
+    max_tokens = math.inf if encoder.max_tokens is None else encoder.max_tokens
+    usable = [
+        (text, tokens)
+        for text, tokens in zip(texts, tokenizer.encode(texts), strict=True)
+        if len(tokens.ids) <= max_tokens
+    ]
+    n_tokens = np.array([len(tokens.scored_positions) for _, tokens in usable], dtype=np.int64)
+    return _UsableSentences(
+        [text for text, _ in usable], [tokens.ids for _, tokens in usable], n_tokens
+    )
+
+
+def _format_card(record: Mapping[str, Any]) -> str:
+    """Return the model card of a student."""
     heldout, training = record["heldout"], record["training"]
     return (
         f"# Student of `{record['teacher']['spec']}`\n\n"
-        "Estimates the teacher's sentence score in one pass, from the first token's vector "
-        "(Salazar et al. 2020, section 2.2). Words have no share of it.\n\n"
+        "Estimates the teacher's sentence score in one forward pass, from the output of the first "
+        "token (Salazar et al. 2020, section 2.2). There are no scores per word.\n\n"
         "| held-out sentences | Pearson | Spearman | root mean squared error | standard deviation "
         "of the teacher's scores |\n"
         "| ---: | ---: | ---: | ---: | ---: |\n"
         f"| {heldout['sentences']} | {heldout['pearson']:.4f} | {heldout['spearman']:.4f} | "
         f"{heldout['rmse']:.3f} | {heldout['sd']:.3f} |\n\n"
-        f"{training_line(record)} Learnt from {training['sentences']} sentences; "
-        f"{training['left_out']} were left out, with words that one of the two cannot write or too "
-        "long.\n"
+        f"{describe_training(record)} Trained on {training['sentences']} sentences; "
+        f"{training['left_out']} sentences were left out because they are too long or contain "
+        "words unknown to the teacher or the student.\n"
     )

@@ -1,6 +1,6 @@
-"""From labelled sentences to an acceptability classifier, by several restarts or orders.
+"""Fine-tuning of acceptability classifiers with several random restarts.
 
-Finished restarts are kept on the disk, so that an interrupted fine-tuning goes on where it stopped.
+Completed restarts are saved, so that an interrupted fine-tuning continues when it is repeated.
 """
 
 from __future__ import annotations
@@ -36,21 +36,27 @@ from contstim.training.fitting import (
     fit,
 )
 from contstim.training.options import FINETUNING_DEFAULTS, FitOptions
-from contstim.training.saving import training_line, write_learnt
+from contstim.training.saving import describe_training, save_members
+
+#: Tasks and the meaning of their labels.
+TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
+
+# Maximum number of attempts per restart.
+_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Restart:
-    """One restart.
+    """A classifier trained from one random initialisation.
 
     Attributes
     ----------
     weights
-        As `TrainableEncoder.trained` gives them.
+        Trained weights by name, as returned by `TrainableEncoder.trained_weights`.
     margins
-        For each development set the margins of its sentences, (S,).
+        Margin of each sentence of each development set, shape (S,).
     row
-        Its seed, correlations and losses, as JSON values.
+        Seed, correlations and losses as JSON values.
     """
 
     weights: dict[str, torch.Tensor]
@@ -59,13 +65,21 @@ class Restart:
 
     @property
     def name(self) -> str:
-        """What its file in the classifier's folder is called."""
+        """Name of the member in the folder of the classifier."""
         return f"restart-{self.row['seed']}"
 
 
 @dataclass(frozen=True)
 class RestartStore:
-    """A folder of restarts of one fine-tuning, which `digest` tells from others."""
+    """A folder with the completed restarts of a fine-tuning.
+
+    Attributes
+    ----------
+    folder
+        The folder.
+    digest
+        Digest of all arguments of the fine-tuning except the seeds.
+    """
 
     folder: Path
     digest: str
@@ -73,122 +87,99 @@ class RestartStore:
     def _path(self, seed: int) -> Path:
         return self.folder / f"{self.digest}-{seed}.safetensors"
 
-    def read(self, seed: int) -> Restart | None:
-        """Return the restart of a seed, or None if it is not there whole."""
+    def load(self, seed: int) -> Restart | None:
+        """Return the restart of a seed, or None if its file is missing or incomplete."""
         try:
             tensors, row, _ = read_tensors(self._path(seed))
         except ModelFileError:
             return None
-        weights = {n[2:]: t for n, t in tensors.items() if n.startswith("w.")}
-        margins = {n[2:]: t.numpy() for n, t in tensors.items() if n.startswith("m.")}
+        weights = {name[2:]: tensor for name, tensor in tensors.items() if name.startswith("w.")}
+        margins = {name[2:]: t.numpy() for name, t in tensors.items() if name.startswith("m.")}
         return Restart(weights, margins, row)
 
-    def add(self, restart: Restart) -> None:
-        """Keep a restart; it is on the disk, whole, when this returns."""
-        tensors = {f"w.{n}": t.cpu() for n, t in restart.weights.items()}
-        tensors.update({f"m.{n}": torch.from_numpy(v) for n, v in restart.margins.items()})
+    def save(self, restart: Restart) -> None:
+        """Write a restart atomically."""
+        tensors = {f"w.{name}": tensor.cpu() for name, tensor in restart.weights.items()}
+        tensors |= {f"m.{name}": torch.from_numpy(m) for name, m in restart.margins.items()}
         write_atomically(self._path(restart.row["seed"]), tensor_bytes(tensors, restart.row))
 
     def clear(self, seeds: range) -> None:
-        """Remove what is not needed any more, and the folder if it is then empty."""
+        """Delete the restarts of `seeds`, and the folder if it is empty then."""
         for seed in seeds:
             self._path(seed).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
 
 
-#: Tasks by name and what their labels are.
-TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
-
-# How many restarts are tried for each that is asked for.
-_TRIES = 3
-
-
 def prepare_sentences(
     encoder: Encoder, sentences: list[str], layers: int | None, name: str
 ) -> CachedSentences:
-    """Tokenise sentences, words that cannot be written as unk, and run the frozen layers.
+    """Tokenise sentences, with unknown words as ``unk``, and cache the frozen layers' outputs.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    sentences
+        The sentences.
+    layers
+        Number of upper layers to train; None for the whole network.
+    name
+        Name of the model, for messages.
 
     Raises
     ------
     InputError
-        If a sentence has more tokens than the network takes.
+        If a sentence has more tokens than the network accepts.
     """
-    can = encoder.tokenizer.is_fast and encoder.tokenizer.unk_token_id is not None
-    tokenizer = wrap_tokenizer(encoder.tokenizer, name, "unk" if can else "error")
+    has_unk = encoder.tokenizer.is_fast and encoder.tokenizer.unk_token_id is not None
+    tokenizer = wrap_tokenizer(encoder.tokenizer, name, "unk" if has_unk else "error")
     encoded = tokenizer.encode(sentences)
-    for sentence, e in zip(sentences, encoded, strict=True):
-        check_length(sentence, len(e.ids), encoder.max_tokens, name)
-    return cache_frozen_layers(encoder, [e.ids for e in encoded], layers)
+    for sentence, tokens in zip(sentences, encoded, strict=True):
+        check_length(sentence, len(tokens.ids), encoder.max_tokens, name)
+    return cache_frozen_layers(encoder, [tokens.ids for tokens in encoded], layers)
 
 
 def train_classifier(
     encoder: Encoder,
-    rows: CachedSentences,
+    sentences: CachedSentences,
     labels: IntArray,
     options: FitOptions,
     seed: int,
-    order: int,
+    order_seed: int,
     label: str,
 ) -> tuple[TrainableEncoder, list[float]]:
-    """Train one network: a head of `seed`, sentences in an `order`; return it and its losses."""
+    """Train one classifier by minimising the cross-entropy of the labels.
+
+    Parameters
+    ----------
+    encoder
+        Encoder to start from.
+    sentences
+        S training sentences.
+    labels
+        1 for acceptable and 0 for unacceptable, shape (S,).
+    options
+        Training options.
+    seed, order_seed
+        Seeds of the initial weights of the head and of the order of the sentences.
+    label
+        Name of the training in the progress report.
+
+    Returns
+    -------
+    member : TrainableEncoder
+        The classifier.
+    losses : list of float
+        Mean loss of each epoch.
+    """
     member = add_head(encoder, 2, options.layers, seed)
 
-    def loss(outputs: torch.Tensor, index: IntArray) -> torch.Tensor:
-        """Return the mean cross-entropy of a batch's labels."""
-        wanted = torch.from_numpy(labels[index]).to(outputs.device)
-        return torch.nn.functional.cross_entropy(outputs, wanted)
+    def cross_entropy(outputs: torch.Tensor, indices: IntArray) -> torch.Tensor:
+        targets = torch.from_numpy(labels[indices]).to(outputs.device)
+        return torch.nn.functional.cross_entropy(outputs, targets)
 
-    return member, fit(member, rows, loss, options, order, label)
-
-
-@dataclass(frozen=True, eq=False)
-class _Cola:
-    """The parts of CoLA, labelled and tokenised for the encoder that is trained on them."""
-
-    encoder: Encoder
-    parts: dict[str, LabelledSentences]
-    rows: dict[str, CachedSentences]
-    options: FitOptions
-
-    @classmethod
-    def read(cls, base: str, data: Path, options: FitOptions, device: str) -> _Cola:
-        """Read the folder and open the encoder."""
-        parts = read_cola_folder(data)
-        encoder = load_encoder(base, device)
-        rows = {
-            n: prepare_sentences(encoder, p.sentences, options.layers, base)
-            for n, p in parts.items()
-        }
-        return cls(encoder, parts, rows, options)
-
-    def train(self, seed: int, label: str) -> tuple[TrainableEncoder, list[float]]:
-        """Train a head of `seed` on the first part, in an order of the same seed."""
-        train = PARTS[0]
-        labels = self.parts[train].labels
-        return train_classifier(
-            self.encoder, self.rows[train], labels, self.options, seed, seed, label
-        )
-
-    def mcc(self, part: str, margins: FloatArray) -> float:
-        """Return Matthews' correlation of a part's labels with judgements of its sentences."""
-        return matthews_correlation(self.parts[part].labels, margins)
-
-    def digest(self, device: str) -> str:
-        """Return the digest of all that a restart depends on besides its seed."""
-        sentences = {n: [p.sentences, p.labels.tolist()] for n, p in self.parts.items()}
-        network = self.encoder.network
-        return json_digest(
-            {
-                "encoder": digest_weights(
-                    network.state_dict(), self.encoder.tokenizer, network.config
-                ),
-                "sentences": sentences,
-                "options": asdict(self.options),
-                "device": device,
-                "versions": package_versions(*PACKAGES),
-            }
-        )
+    return member, fit(member, sentences, cross_entropy, options, order_seed, label)
 
 
 def finetune(
@@ -202,189 +193,189 @@ def finetune(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Fine-tune an encoder to classify sentences, to be loaded as ``classifier:OUT``.
+    """Fine-tune an encoder to classify sentences; the classifier is loaded as ``classifier:OUT``.
 
-    Restarts differ in the head's first weights and in the order of the sentences. One whose
-    labels of the out-of-domain development set correlate with the true ones at exactly 0, because
-    all are alike, is degenerate: it is reported and replaced, up to three tries for each restart
-    asked for. The best is the one with the highest correlation on the out-of-domain development
-    set; the majority is of all that are sound, without the worst where their number is even.
-    Finished restarts are kept in ``OUT.restarts`` until all are, so an interrupted call goes on
-    where it stopped.
+    Restarts differ in the initial weights of the head and in the order of the sentences. A restart
+    is degenerate if it predicts the same label for all sentences of the out-of-domain development
+    set, so that its Matthews correlation is 0. Degenerate restarts are reported and replaced, with
+    up to three attempts per restart (Warstadt and Bowman 2019; Vázquez Martínez 2021, section 2.2).
+    The best restart has the highest correlation on the out-of-domain development set. All
+    restarts vote for the majority label; if their number is even, the worst one has no vote.
+    Completed restarts are saved in ``OUT.restarts`` until the end, so an interrupted call continues
+    when it is repeated.
 
     Parameters
     ----------
     base
-        The encoder to start from: a folder, a hub name or the spec of a masked model.
+        Encoder to start from: a folder, a name on the Hugging Face Hub, or the spec of a masked
+        model.
     data
         Folder with ``in_domain_train.tsv``, ``in_domain_dev.tsv`` and ``out_of_domain_dev.tsv``.
     out
-        The folder to write.
+        Folder to write.
     task
-        One of `TASKS`.
+        Name of a task of `TASKS`.
     restarts
-        How many sound networks to train.
+        Number of restarts that are not degenerate.
     options
-        How to train each; the two upper layers, three passes by default.
+        Training options; by default 3 epochs and the two upper layers.
     seed
-        Seed of the first restart; the others follow by ones.
+        Seed of the first restart, which increases by 1 for each further restart.
     device
-        Where to train, as PyTorch names it.
+        PyTorch name of the training device.
 
     Returns
     -------
     dict
-        The record, as stored in the folder: every restart with its correlations, degenerate ones
-        too, the `best` and the `majority`.
+        The training record, which is also stored in the folder: correlations of all restarts,
+        including degenerate ones, and the names of the `best` and the voting (`majority`) restarts.
 
     Raises
     ------
     InputError
-        For a bad number of restarts or a damaged file.
+        If the task or the number of restarts is invalid, or a data file is damaged.
     InfeasibleError
-        If every restart is degenerate.
+        If all restarts are degenerate.
     ModelFileError
         If `base` has no encoder.
     OutputError
         If `out` exists or cannot be written.
-
-    Source
-    ------
-    Warstadt and Bowman (2019), restarts of which degenerate ones do not count; Vazquez Martinez
-    (2021), section 2.2, which trains on until enough are sound.
     """
     require_known("task", task, TASKS)
     if restarts < 1:
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
     started = time.monotonic()
-    cola = _Cola.read(base, data, options, device)
-    store = RestartStore(out.with_name(out.name + ".restarts"), cola.digest(device))
-    seeds = range(seed, seed + _TRIES * restarts)
-    made, degenerate = _sound_restarts(cola, store, seeds, restarts)
-    ranked = sorted(made, key=lambda r: -r.row[PARTS[2]])
+    training_set, *development_sets = PARTS
+    out_of_domain = development_sets[-1]
+    parts = read_cola_folder(data)
+    encoder = load_encoder(base, device)
+    sentences = {
+        name: prepare_sentences(encoder, part.sentences, options.layers, base)
+        for name, part in parts.items()
+    }
+    digest = _finetuning_digest(encoder, parts, options, device)
+    store = RestartStore(out.with_name(out.name + ".restarts"), digest)
+    seeds = range(seed, seed + _MAX_ATTEMPTS * restarts)
+
+    # Train until there are enough restarts that are not degenerate.
+    completed: list[Restart] = []
+    degenerate: list[dict[str, Any]] = []
+    for restart_seed in seeds:
+        restart = store.load(restart_seed)
+        if restart is None:
+            restart_started = time.monotonic()
+            member, losses = train_classifier(
+                encoder,
+                sentences[training_set],
+                parts[training_set].labels,
+                options,
+                restart_seed,
+                restart_seed,
+                f"restart {len(completed) + 1} of {restarts}",
+            )
+            margins = {
+                name: score_logits(sentences[name].outputs(member), "margin")
+                for name in development_sets
+            }
+            mcc = {name: matthews_correlation(parts[name].labels, m) for name, m in margins.items()}
+            row: dict[str, Any] = {
+                "seed": restart_seed,
+                **mcc,
+                "degenerate": mcc[out_of_domain] == 0.0,
+                "losses": losses,
+                "seconds": round(time.monotonic() - restart_started, 1),
+            }
+            restart = Restart(member.trained_weights(), margins, row)
+            store.save(restart)
+        row = restart.row
+        if row["degenerate"]:
+            degenerate.append(row)
+        else:
+            completed.append(restart)
+        outcome = "degenerate, to be replaced" if row["degenerate"] else "not degenerate"
+        correlations = f"{row[PARTS[1]]:.3f} in domain, {row[PARTS[2]]:.3f} out of domain"
+        print(
+            f"seed {row['seed']}: Matthews' correlation {correlations}; {outcome}", file=sys.stderr
+        )
+        if len(completed) == restarts:
+            break
+    if not completed:
+        raise InfeasibleError(
+            f"all {len(degenerate)} restarts are degenerate, giving every sentence one label; "
+            "train longer (--epochs), more layers (--layers), or at another --learning-rate"
+        )
+
+    # Summarise the restarts and write the classifier.
+    ranked = sorted(completed, key=lambda restart: -restart.row[out_of_domain])
     voters = ranked if len(ranked) % 2 else ranked[:-1]
+    summary = {}
+    for name in development_sets:
+        values = np.array([restart.row[name] for restart in ranked])
+        votes = majority_vote([restart.margins[name] for restart in voters])
+        summary[name] = {
+            "mean": float(values.mean()),
+            "sd": float(values.std()),
+            "best": float(values[0]),
+            "majority": matthews_correlation(parts[name].labels, votes),
+        }
     record = {
         "kind": "classifier",
         "task": TASKS[task],
         "base": base,
         "best": ranked[0].name,
         "majority": [restart.name for restart in voters],
-        "mcc": _summary(ranked, voters, cola),
-        "restarts": [restart.row for restart in made],
+        "mcc": summary,
+        "restarts": [restart.row for restart in completed],
         "degenerate": degenerate,
         "training": {
             **asdict(options),
             "seed": seed,
-            "sentences": {name: len(part) for name, part in cola.parts.items()},
+            "sentences": {name: len(part) for name, part in parts.items()},
             "seconds": round(time.monotonic() - started, 1),
         },
         "versions": package_versions(*PACKAGES),
     }
-    weights = {r.name: r.weights for r in made}
-    write_learnt(out, cola.encoder, weights, record, _card(record))
+    members = {restart.name: restart.weights for restart in completed}
+    save_members(out, encoder, members, record, _format_card(record))
     store.clear(seeds)
     return record
 
 
-def _sound_restarts(
-    cola: _Cola, store: RestartStore, seeds: range, wanted: int
-) -> tuple[list[Restart], list[dict[str, Any]]]:
-    """Return as many sound restarts as are wanted, if `seeds` suffice, and the degenerate ones.
-
-    Raises
-    ------
-    InfeasibleError
-        If every restart is degenerate.
-    """
-    made: list[Restart] = []
-    degenerate: list[dict[str, Any]] = []
-    for number in seeds:
-        restart = store.read(number)
-        if restart is None:
-            restart = _one(cola, number, f"restart {len(made) + 1} of {wanted}")
-            store.add(restart)
-        row = restart.row
-        if row["degenerate"]:
-            degenerate.append(row)
-        else:
-            made.append(restart)
-        print(
-            f"seed {row['seed']}: Matthews' correlation {row[PARTS[1]]:.3f} in domain, "
-            f"{row[PARTS[2]]:.3f} out of domain; "
-            + ("degenerate, to be replaced" if row["degenerate"] else "sound"),
-            file=sys.stderr,
-        )
-        if len(made) == wanted:
-            break
-    if not made:
-        raise InfeasibleError(
-            f"all {len(degenerate)} restarts are degenerate, giving every sentence one label; "
-            "train longer (--epochs), more layers (--layers), or at another --learning-rate"
-        )
-    return made, degenerate
-
-
-def _one(cola: _Cola, seed: int, label: str) -> Restart:
-    started = time.monotonic()
-    member, losses = cola.train(seed, label)
-    margins = {p: score_logits(cola.rows[p].outputs(member), "margin") for p in PARTS[1:]}
-    mcc = {p: cola.mcc(p, margins[p]) for p in PARTS[1:]}
-    row: dict[str, Any] = {
-        "seed": seed,
-        **mcc,
-        "degenerate": mcc[PARTS[2]] == 0.0,
-        "losses": losses,
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    return Restart(member.trained(), margins, row)
-
-
-def _summary(
-    ranked: list[Restart], voters: list[Restart], cola: _Cola
-) -> dict[str, dict[str, float]]:
-    """Return mean, standard deviation, best and majority for each development set."""
-    by_part = {}
-    for part in PARTS[1:]:
-        values = np.array([restart.row[part] for restart in ranked])
-        by_part[part] = {
-            "mean": float(values.mean()),
-            "sd": float(values.std()),
-            "best": float(values[0]),
-            "majority": cola.mcc(
-                part, majority_vote([restart.margins[part] for restart in voters])
-            ),
+def _finetuning_digest(
+    encoder: Encoder, parts: Mapping[str, LabelledSentences], options: FitOptions, device: str
+) -> str:
+    """Return the digest of all arguments that determine a restart, except its seed."""
+    network = encoder.network
+    return json_digest(
+        {
+            "encoder": digest_weights(network.state_dict(), encoder.tokenizer, network.config),
+            "sentences": {n: [p.sentences, p.labels.tolist()] for n, p in parts.items()},
+            "options": asdict(options),
+            "device": device,
+            "versions": package_versions(*PACKAGES),
         }
-    return by_part
+    )
 
 
-def _card(record: Mapping[str, Any]) -> str:
-    """Return the card of a classifier from its record."""
-    lines = [
-        "# Acceptability classifier",
-        "",
-        f"Labels: {record['task']}. The score is a judgement, not the probability of a sentence.",
-        "",
-        "Matthews' correlation on the development sets. The best was chosen on the second, so its "
-        "figure there flatters it a little.",
-        "",
-        "| set | sentences | mean | sd | best | majority |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+def _format_card(record: Mapping[str, Any]) -> str:
+    """Return the model card of a classifier."""
+    rows = [
+        f"| {name} | {record['training']['sentences'][name]} | {mcc['mean']:.3f} | "
+        f"{mcc['sd']:.3f} | {mcc['best']:.3f} | {mcc['majority']:.3f} |\n"
+        for name, mcc in record["mcc"].items()
     ]
-    for part, mcc in record["mcc"].items():
-        n = record["training"]["sentences"][part]
-        lines.append(
-            f"| {part} | {n} | {mcc['mean']:.3f} | {mcc['sd']:.3f} | {mcc['best']:.3f} | "
-            f"{mcc['majority']:.3f} |"
-        )
-    seeds = ", ".join(str(row["seed"]) for row in record["restarts"])
-    degenerate = ", ".join(str(row["seed"]) for row in record["degenerate"]) or "none"
-    lines += [
-        "",
-        f"Restarts of seeds {seeds}; degenerate and replaced: {degenerate}. Majority of "
-        f"{len(record['majority'])}.",
-        "",
-        training_line(record),
-        "",
-    ]
-    return "\n".join(lines)
+    seeds, degenerate_seeds = (
+        ", ".join(str(row["seed"]) for row in record[key]) for key in ("restarts", "degenerate")
+    )
+    return (
+        "# Acceptability classifier\n\n"
+        f"Labels: {record['task']}. The score is a judgement, not a probability of the sentence."
+        "\n\nMatthews correlation on the development sets. The best restart was chosen by the "
+        "second set, so its correlation there is optimistic.\n\n"
+        "| set | sentences | mean | sd | best | majority |\n"
+        f"| --- | ---: | ---: | ---: | ---: | ---: |\n{''.join(rows)}\n"
+        f"Restarts with seeds {seeds}; degenerate and replaced: {degenerate_seeds or 'none'}. "
+        f"Majority of {len(record['majority'])}.\n\n"
+        f"{describe_training(record)}\n"
+    )

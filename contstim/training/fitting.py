@@ -1,4 +1,7 @@
-"""Training an encoder with its head, of which lower layers may stay as they are and run once."""
+"""Training of an encoder with a linear head, optionally with frozen lower layers.
+
+The outputs of frozen layers do not change during training. They are computed once and cached.
+"""
 
 from __future__ import annotations
 
@@ -19,80 +22,86 @@ from contstim.training.encoders.network import Encoder, EncoderWithHead, Tokeniz
 from contstim.training.optimization import gradient_step, linear_schedule
 from contstim.training.options import FitOptions
 
+#: Function from the outputs (n, K) of a batch and the indices (n,) of its sentences to the loss.
+LossFunction = Callable[[torch.Tensor, IntArray], torch.Tensor]
 
-def find_layers(network: Any) -> torch.nn.ModuleList:
-    """Return the list of a network's layers, each of which gives what the next one takes.
+# Default learning rate times network width: 1e-4 for width 768. The best learning rate of Adam is
+# inversely proportional to the width (Yang et al. 2022, Tensor Programs V).
+_RATE_TIMES_WIDTH = 0.0768
+
+
+def find_layers(network: Any) -> nn.ModuleList:
+    """Return the layers of a transformer, from the lowest to the highest.
 
     Raises
     ------
     ModelFileError
-        If the network is not built of such a list (ALBERT and XLM are not).
+        If the network is not a single sequence of layers, like ALBERT and XLM.
     """
     n_layers = int(network.config.num_hidden_layers)
-    lists = [
+    module_lists = [
         module
         for module in network.modules()
-        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers
+        if isinstance(module, nn.ModuleList) and len(module) == n_layers
     ]
-    if len(lists) != 1:
+    if len(module_lists) != 1:
         raise ModelFileError(
-            f"a network of type {network.config.model_type!r} is not one list of layers, so its "
-            "upper layers cannot be trained alone; train all of it"
+            f"a network of type {network.config.model_type!r} is not a single list of layers, so "
+            "its upper layers cannot be trained alone; train all of it"
         )
-    return lists[0]
+    return module_lists[0]
 
 
-class _Played(nn.Module):
-    """Stands for the frozen layers: gives back what they gave when they were run."""
+class _CachedLayer(nn.Module):
+    """Replacement of the frozen layers that returns their cached output."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hidden: torch.Tensor | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Return the states that were set."""
         assert self.hidden is not None
         return self.hidden
 
 
-class _Passed(nn.Module):
-    """Stands for a frozen layer above which its successors' states are played."""
+class _IdentityLayer(nn.Module):
+    """Replacement of a layer that returns its input."""
 
     def forward(self, hidden: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Return what came in."""
         return hidden
 
 
 @dataclass(eq=False)
 class TrainableEncoder(EncoderWithHead):
-    """A network with its head, in training.
+    """An encoder with a linear head in training.
 
     Attributes
     ----------
-    played
-        Where the states of frozen layers are put, if those layers were taken out.
+    cached_layer
+        Replacement of the frozen layers; None if no layer is frozen.
     """
 
-    played: _Played | None = None
+    cached_layer: _CachedLayer | None = None
 
-    def trained(self) -> dict[str, torch.Tensor]:
-        """Return the weights that are trained, by name: the head's and the network's."""
-        found = {f"head.{n}": p.detach().clone() for n, p in self.head.named_parameters()}
-        for name, parameter in self.network.named_parameters():
-            if parameter.requires_grad:
-                found[f"network.{name}"] = parameter.detach().clone()
-        return found
+    def trained_weights(self) -> dict[str, torch.Tensor]:
+        """Return copies of the weights of the head and of the trained layers by name."""
+        weights = {f"head.{name}": p for name, p in self.head.named_parameters()}
+        weights |= {
+            f"network.{name}": p for name, p in self.network.named_parameters() if p.requires_grad
+        }
+        return {name: parameter.detach().clone() for name, parameter in weights.items()}
 
 
 class CachedSentences(TokenizedSentences):
-    """Tokenised sentences to train on, S of them.
+    """S tokenised sentences with the cached outputs of the frozen layers.
 
     Parameters
     ----------
     ids
-        Token ids of each sentence, special tokens included.
+        Token ids of each sentence, including special tokens.
     hidden
-        For each sentence what the frozen layers gave, (L, D); None where all layers are run.
+        Output of the frozen layers for each sentence of L tokens, shape (L, D); None if no layer
+        is frozen.
     """
 
     def __init__(
@@ -101,34 +110,35 @@ class CachedSentences(TokenizedSentences):
         super().__init__(ids)
         self.hidden = hidden
 
-    def run(self, member: EncoderWithHead, index: IntArray) -> torch.Tensor:
-        """Return the member's outputs for sentences of one length, (n, K)."""
+    def run(self, member: EncoderWithHead, indices: IntArray) -> torch.Tensor:
+        """Return the member's outputs for n sentences of equal length, shape (n, K)."""
         if self.hidden is not None:
             assert isinstance(member, TrainableEncoder)
-            assert member.played is not None
-            states = torch.from_numpy(np.stack([self.hidden[i] for i in index]))
-            member.played.hidden = states.to(member.head.weight.device, torch.float32)
-        return super().run(member, index)
+            assert member.cached_layer is not None
+            states = torch.from_numpy(np.stack([self.hidden[i] for i in indices]))
+            member.cached_layer.hidden = states.to(member.head.weight.device, torch.float32)
+        return super().run(member, indices)
 
-    def batches(self, size: int, rng: np.random.Generator) -> list[IntArray]:
-        """Return one pass in random order, each batch at most `size` sentences of one length."""
+    def make_batches(self, max_sentences: int, rng: np.random.Generator) -> list[IntArray]:
+        """Divide all sentences into batches of equal length, in random order."""
         order = rng.permutation(len(self.ids))
-        batches = length_batches(order, self.lengths, lambda _: size)
-        # Lengths in the order in which they are drawn.
-        rank = {n: k for k, n in enumerate(dict.fromkeys(self.lengths[order].tolist()))}
-        batches.sort(key=lambda batch: rank[int(self.lengths[batch[0]])])
-        return [batches[j] for j in rng.permutation(len(batches))]
+        batches = length_batches(order, self.lengths, lambda _: max_sentences)
+        # Before the shuffle, sort the lengths by their first occurrence in the random order.
+        distinct_lengths = dict.fromkeys(self.lengths[order].tolist())
+        ranks = {length: rank for rank, length in enumerate(distinct_lengths)}
+        batches.sort(key=lambda batch: ranks[int(self.lengths[batch[0]])])
+        return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def _n_frozen(network: Any, n_trained: int | None) -> int:
-    """Return how many lower layers are not trained; 0 where `n_trained` is None, everything."""
+def _count_frozen(network: Any, n_trained: int | None) -> int:
+    """Return the number of frozen layers if the upper `n_trained` layers, or all, are trained."""
     if n_trained is None:
         return 0
     n_layers = len(find_layers(network))
     if not 1 <= n_trained <= n_layers:
         raise InputError(
-            f"{n_trained} layers cannot be trained of a network that has {n_layers}; give a "
-            f"number from 1 to {n_layers}"
+            f"cannot train {n_trained} layers of a network that has {n_layers}; give a number from "
+            f"1 to {n_layers}"
         )
     return n_layers - n_trained
 
@@ -136,142 +146,141 @@ def _n_frozen(network: Any, n_trained: int | None) -> int:
 def add_head(
     encoder: Encoder, n_outputs: int, n_trained: int | None, seed: int
 ) -> TrainableEncoder:
-    """Put a new head, small random weights of `seed`, on a copy of the encoder.
+    """Add a new linear head to a copy of an encoder.
+
+    The weights of the head are drawn from a normal distribution with standard deviation 0.02, as in
+    BERT (Devlin et al. 2019).
 
     Parameters
     ----------
     encoder
-        The encoder, which is left as it is.
+        The encoder, which is not modified.
     n_outputs
-        K, outputs of the head.
+        Number of outputs K of the head.
     n_trained
-        How many upper layers are trained; the others are taken out and their states played.
-        None: everything is trained, embeddings too.
+        Number of upper layers to train. Lower layers are replaced by their cached outputs. None:
+        train the whole network, including the embeddings.
     seed
-        Seed of the head's weights.
+        Seed of the weights.
 
     Raises
     ------
     InputError
-        If the network has fewer layers.
+        If the network has fewer than `n_trained` layers.
     """
     network = copy.deepcopy(encoder.network)
     generator = torch.Generator().manual_seed(seed)
     head = nn.Linear(encoder.width, n_outputs)
     with torch.no_grad():
-        # As BERT starts its heads: a normal of standard deviation 0.02 (Devlin et al. 2019).
         head.weight.copy_(0.02 * torch.randn(head.weight.shape, generator=generator))
         head.bias.zero_()
     head.to(encoder.device)
     if n_trained is None:
         network.requires_grad_(True)
         return TrainableEncoder(network, head)
-    n_frozen, layers = _n_frozen(network, n_trained), find_layers(network)
+    n_frozen, layers = _count_frozen(network, n_trained), find_layers(network)
     layers[n_frozen:].requires_grad_(True)
     if n_frozen == 0:
         return TrainableEncoder(network, head)
-    played = _Played()
-    layers[0] = played
+    cached_layer = _CachedLayer()
+    layers[0] = cached_layer
     for i in range(1, n_frozen):
-        layers[i] = _Passed()
-    return TrainableEncoder(network, head, played)
+        layers[i] = _IdentityLayer()
+    return TrainableEncoder(network, head, cached_layer)
 
 
 def cache_frozen_layers(
     encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None
 ) -> CachedSentences:
-    """Run the layers that stay frozen once, and keep what they give (16 bits a number).
+    """Compute the outputs of the frozen layers for S sentences, in float16.
 
-    Parameters as in `add_head`; with nothing frozen the rows are as they are.
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    ids
+        Token ids of each sentence, including special tokens.
+    n_trained
+        Number of upper layers to train; None for the whole network.
     """
-    rows = CachedSentences(ids)
-    n_frozen = _n_frozen(encoder.network, n_trained)
+    sentences = CachedSentences(ids)
+    n_frozen = _count_frozen(encoder.network, n_trained)
     if n_frozen == 0:
-        return rows
-    hidden = [np.zeros((0, 0), dtype=np.float16)] * len(rows)
-    last: list[torch.Tensor] = []
+        return sentences
+    hidden = [np.zeros((0, 0), dtype=np.float16)] * len(sentences)
+    outputs: list[torch.Tensor] = []
 
-    def keep(module: Any, args: Any, output: torch.Tensor) -> None:
-        last[:] = [output]
+    def save_output(module: Any, args: Any, output: torch.Tensor) -> None:
+        outputs[:] = [output]
 
     lower = copy.deepcopy(encoder.network)
     layers = find_layers(lower)
     for i in range(n_frozen, len(layers)):
-        layers[i] = _Passed()
-    handle = layers[n_frozen - 1].register_forward_hook(keep)
+        layers[i] = _IdentityLayer()
+    layers[n_frozen - 1].register_forward_hook(save_output)
+    batches = sentences.inference_batches()
     with torch.inference_mode():
-        blocks = rows.blocks()
-        for index in track(blocks, len(blocks), "frozen layers, in batches"):
-            batch = torch.from_numpy(np.stack([rows.ids[i] for i in index])).to(encoder.device)
+        for indices in track(batches, len(batches), "frozen layers, in batches"):
+            batch = sentences.stack(indices, encoder.device)
             lower(input_ids=batch, attention_mask=torch.ones_like(batch))
-            for place, states in zip(index, last[0].half().cpu().numpy(), strict=True):
-                hidden[place] = states.copy()
-    handle.remove()
+            for index, states in zip(indices, outputs[0].half().cpu().numpy(), strict=True):
+                hidden[index] = states.copy()
     return CachedSentences(ids, hidden)
-
-
-#: A function from outputs (n, K) and the places (n,) of their sentences to the mean loss.
-Loss = Callable[[torch.Tensor, IntArray], torch.Tensor]
-
-# 1e-4 for networks 768 wide. The step that suits Adam falls with the width (Yang et al. 2022,
-# Tensor Programs V).
-_RATE_TIMES_WIDTH = 0.0768
 
 
 def fit(
     member: TrainableEncoder,
-    rows: CachedSentences,
-    loss: Loss,
+    sentences: CachedSentences,
+    loss: LossFunction,
     options: FitOptions,
-    order: int,
+    seed: int,
     label: str,
 ) -> list[float]:
-    """Train a member in place.
+    """Train an encoder with a linear head in place.
 
     Parameters
     ----------
     member
-        The network and its head; weights that require a gradient are trained.
-    rows
-        The sentences.
+        The encoder with its head. Weights that require a gradient are trained.
+    sentences
+        The training sentences.
     loss
-        The loss of a batch.
+        Mean loss of a batch.
     options
-        How to train.
-    order
+        Training options.
+    seed
         Seed of the order of the sentences.
     label
-        What is being done, for the progress report.
+        Name of the training in the progress report.
 
     Returns
     -------
     list of float
-        Mean loss of each pass.
+        Mean loss of each epoch.
     """
     weights = [p for p in member.network.parameters() if p.requires_grad]
     weights += list(member.head.parameters())
-    rate = options.learning_rate or _RATE_TIMES_WIDTH / member.head.in_features
-    optimiser = torch.optim.AdamW(
+    max_rate = options.learning_rate or _RATE_TIMES_WIDTH / member.head.in_features
+    optimizer = torch.optim.AdamW(
         [
             {"params": [p for p in weights if p.ndim > 1], "weight_decay": options.weight_decay},
             {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
         ],
         betas=(0.9, 0.98),
     )
-    passes = [
-        rows.batches(options.batch, np.random.default_rng([order, epoch]))
+    steps = [
+        (epoch, indices)
         for epoch in range(options.epochs)
+        for indices in sentences.make_batches(options.batch, np.random.default_rng([seed, epoch]))
     ]
-    steps = [(epoch, batch) for epoch, batches in enumerate(passes) for batch in batches]
     device = member.head.weight.device
-    sums = np.zeros(options.epochs)
-    member.network.eval()
-    for number, (epoch, index) in enumerate(track(steps, len(steps), label)):
-        half = options.precision == "bfloat16"
-        with torch.autocast(device.type, torch.bfloat16, enabled=half):
-            outputs = rows.run(member, index)
-        now = rate * linear_schedule(number, len(steps), options.warm_up)
-        sums[epoch] += gradient_step(optimiser, weights, loss(outputs.float(), index), now) * len(
-            index
-        )
-    return [float(total) / len(rows) for total in sums]
+    use_bfloat16 = options.precision == "bfloat16"
+    loss_sums = np.zeros(options.epochs)
+    member.network.eval()  # without dropout
+    for step, (epoch, indices) in enumerate(track(steps, len(steps), label)):
+        with torch.autocast(device.type, torch.bfloat16, enabled=use_bfloat16):
+            outputs = sentences.run(member, indices)
+        rate = max_rate * linear_schedule(step, len(steps), options.warm_up)
+        value = gradient_step(optimizer, weights, loss(outputs.float(), indices), rate)
+        loss_sums[epoch] += value * len(indices)
+    return [float(total) / len(sentences) for total in loss_sums]

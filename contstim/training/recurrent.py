@@ -1,4 +1,4 @@
-"""Training of a recurrent network from text to file, durable and repeatable."""
+"""Training of recurrent networks, which can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError, OutputError
@@ -36,109 +35,43 @@ from contstim.text.languages import ENGLISH
 from contstim.training.corpus import TokenCorpus, TrainingText, read_text
 from contstim.training.optimization import BestCheckpoint, gradient_step
 from contstim.training.options import TrainingOptions
+from contstim.training.softmax import NegativeSamples, cross_entropy
 
-#: A line of more tokens than this is not a sentence, and would take memory without bound.
-_LONGEST = 2000
-_MOST_REPEATS = 10_000  # of a text in a pass
-_MOST_WEIGHTS = 10**9  # of a network: 16 GB in training
+# Maximum number of tokens per sentence; longer lines would need too much memory.
+_MAX_SENTENCE_LENGTH = 2000
+# Maximum number of repetitions of a text per epoch.
+_MAX_REPEATS = 10_000
+# Maximum number of weights of a network, which take 16 GB in training.
+_MAX_WEIGHTS = 10**9
 
 
 def build_vocabulary(text: TrainingText, min_count: int) -> TokenVocabulary:
-    """Keep the words seen `min_count` times or more, most frequent first, ties by spelling."""
+    """Return the words that occur at least `min_count` times, sorted by frequency and spelling."""
     counts = text.counts.tolist()
     frequent = [word for word, n in zip(text.words, counts, strict=True) if n >= min_count]
     if not frequent:
-        raise InputError(f"no word of the text is seen {min_count} times; lower the minimum count")
+        raise InputError(f"no word of the text occurs {min_count} times; lower the minimum count")
     return sort_vocabulary(sorted(frequent), text)
 
 
 def sort_vocabulary(words: Iterable[str], text: TrainingText) -> TokenVocabulary:
-    """Put `words` in order, most frequent first; equally frequent ones stay in their order."""
+    """Sort `words` by their frequency in `text`; the order of ties does not change."""
     counts = dict(zip(text.words, text.counts.tolist(), strict=True))
     ordered = sorted(words, key=lambda word: -counts.get(word, 0))
     return TokenVocabulary(tuple(w for w in ordered if w not in {START, END, UNKNOWN}))
 
 
-@dataclass(frozen=True)
-class NegativeSamples:
-    """The tokens that stand for the whole vocabulary in the softmax's normaliser.
-
-    The `head` most frequent tokens are always there. The tail is represented by K draws with
-    replacement from a distribution q over it: `tail` holds the distinct ids drawn and
-    `log_weight` = log(times drawn / (K q(id))), so that the weighted sum of exponentials is an
-    unbiased estimate of the tail's share of the normaliser (importance sampling, Bengio and
-    Senecal 2003; "logQ correction"). With ``head`` the whole vocabulary and no tail, the
-    softmax is the full one.
-    """
-
-    head: int
-    tail: Tensor
-    log_weight: Tensor
-
-
-def cross_entropy(
-    queries: Tensor,
-    targets: Tensor,
-    matrix: Tensor,
-    bias: Tensor,
-    negatives: NegativeSamples,
-    budget: int = 8_000_000,
-) -> Tensor:
-    """Return the mean loss in nats.
-
-    The loss of a token with query h and target t is log Z(h) - s_t, s = E h + b, where Z sums
-    exp(s) over the head, the target itself and the weighted draws from the tail but the target.
-
-    Parameters
-    ----------
-    queries
-        (N, D), in the type the products are computed in; sums and exponentials are float32.
-    targets
-        Ids of the N tokens to predict.
-    matrix, bias
-        Output weights E (V, D) in float32 and biases (V,).
-    negatives
-        The normaliser's tokens.
-    budget
-        Most logits held at a time; they are computed again for the gradient.
-    """
-    head, tail = negatives.head, negatives.tail
-    columns = torch.cat([matrix[:head], matrix[tail]]).to(queries.dtype)
-    offset = torch.cat([bias[:head], bias[tail] + negatives.log_weight])
-    column_of = torch.full((len(matrix),), -1, dtype=torch.long, device=queries.device)
-    column_of[tail] = torch.arange(head, len(columns), device=queries.device)
-
-    def loss(query: Tensor, target: Tensor) -> Tensor:
-        scores = (query @ columns.t()).float() + offset
-        rare = target >= head
-        # A rare target has a term of its own, in place of any draw of it.
-        drawn = column_of[target]
-        rows_drawn = (drawn >= 0).nonzero().squeeze(1)
-        places = rows_drawn, drawn[rows_drawn]
-        scores = scores.index_put(places, torch.tensor(-torch.inf, device=scores.device))
-        common = scores.gather(1, target.clamp(max=head - 1)[:, None]).squeeze(1)
-        alone = (query.float() * matrix[target]).sum(1) + bias[target]
-        target_term = torch.where(rare, alone, common)
-        extra = torch.where(rare, target_term, -torch.inf)
-        return (torch.cat([scores, extra[:, None]], 1).logsumexp(1) - target_term).sum()
-
-    rows = max(1, budget // len(columns))
-    blocks = zip(torch.split(queries, rows), torch.split(targets, rows), strict=True)
-    total = [checkpoint(loss, query, target, use_reentrant=False) for query, target in blocks]
-    return torch.stack(total).sum() / len(queries)
-
-
 def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
-    """Return exp of the mean negative log-probability per token, ends of sentences counted.
+    """Return the perplexity per token, including the ends of sentences.
 
-    Infinite where it is too large for a float64.
+    The perplexity is exp of the mean negative log-probability; it is infinite if it exceeds the
+    range of float64.
     """
-    vocabulary = network.vocabulary
     inputs, targets = [], []
-    for s in range(len(corpus)):
-        first, second = corpus.sequences(np.array([s]), vocabulary)
-        inputs.append(first[:, 0])
-        targets.append(second[:, 0])
+    for index in range(len(corpus)):
+        input_ids, target_ids = corpus.inputs_and_targets(np.array([index]), network.vocabulary)
+        inputs.append(input_ids[:, 0])
+        targets.append(target_ids[:, 0])
     log_probs = np.concatenate(network.log_probs(inputs, targets))
     try:
         return math.exp(-float(log_probs.mean()))
@@ -147,91 +80,97 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
 
 
 class Trainer:
-    """One training run: a network, its optimiser, and where in the text it is.
+    """A network in training, with its optimizer and its position in the text.
+
+    The output biases are initialised with the logarithm of the tokens' relative frequencies.
 
     Parameters
     ----------
     network
-        The network, changed in place.
+        The network, which is modified in place.
     corpus
         The training sentences.
     options
-        How to train.
+        Training options.
     """
 
     def __init__(
         self, network: RecurrentNetwork, corpus: TokenCorpus, options: TrainingOptions
     ) -> None:
         self.network, self.corpus, self.options = network, corpus, options
-        self.step = self.epoch = self.index = 0
-        self._batches = corpus.batches(options.batch_tokens, options.seed, 0)
-        # Phases are counted in steps of the first pass's number of batches.
-        self.sampled_steps = round(options.epochs * len(self._batches))
-        self.total_steps = self.sampled_steps + max(
-            1, round(options.full_epochs * len(self._batches))
-        ) * (options.full_epochs > 0)
+        self.step = self.epoch = self.batch_index = 0
+        self._load_batches()
+        # An epoch is counted as the number of batches of the first epoch.
+        self.n_sampled_steps = round(options.epochs * len(self._batches))
+        n_full_steps = max(1, round(options.full_epochs * len(self._batches)))
+        self.n_steps = self.n_sampled_steps + n_full_steps * (options.full_epochs > 0)
         vocabulary = network.vocabulary
         counts = np.bincount(corpus.ids, minlength=vocabulary.n_outputs).astype(np.float64)
         counts[vocabulary.end] = len(corpus)
-        shares = (counts + 1) / (counts + 1).sum()
-        network.copy_weights({"output_bias": torch.from_numpy(np.log(shares)).float()})
-        tail = (counts[options.head :] + 1) ** 0.75
-        self._tail = tail / tail.sum()
-        self._cumulative = np.cumsum(self._tail)
+        frequencies = (counts + 1) / (counts + 1).sum()
+        network.copy_weights({"output_bias": torch.from_numpy(np.log(frequencies)).float()})
+        tail_weights = (counts[options.head :] + 1) ** 0.75
+        self._tail_probs = tail_weights / tail_weights.sum()
+        self._tail_cumulative = np.cumsum(self._tail_probs)
         for tensor in network.weights.values():
             tensor.requires_grad_()
         self.optimizer = torch.optim.AdamW(
             network.weights.values(), weight_decay=options.weight_decay, fused=True
         )
 
-    @property
-    def full(self) -> bool:
-        """Whether the step to come uses the full softmax."""
-        return self.step >= self.sampled_steps
+    def _load_batches(self) -> None:
+        """Divide the sentences of the current epoch into batches."""
+        options = self.options
+        self._batches = self.corpus.make_batches(options.batch_tokens, options.seed, self.epoch)
 
     @property
-    def finished(self) -> bool:
-        """Whether no step is left."""
-        return self.step >= self.total_steps
+    def uses_full_softmax(self) -> bool:
+        """Whether the next step belongs to the phase with the full softmax."""
+        return self.step >= self.n_sampled_steps
 
-    def negatives(self) -> NegativeSamples:
-        """Return the tokens of the step's normaliser."""
+    @property
+    def is_finished(self) -> bool:
+        """Whether all steps were taken."""
+        return self.step >= self.n_steps
+
+    def sample_negatives(self) -> NegativeSamples:
+        """Draw the tokens of the softmax's normaliser for the next step."""
         options, device = self.options, self.network.device
         n_outputs = self.network.vocabulary.n_outputs
-        if self.full or n_outputs <= options.head + options.samples:
+        if self.uses_full_softmax or n_outputs <= options.head + options.samples:
             empty = torch.zeros(0, device=device)
             return NegativeSamples(n_outputs, empty.long(), empty)
-        rng = np.random.default_rng([self.options.seed, 4, self.step])
-        drawn = np.searchsorted(self._cumulative, rng.random(options.samples))
-        drawn, times = np.unique(drawn.clip(max=len(self._tail) - 1), return_counts=True)
-        weight = np.log(times / (options.samples * self._tail[drawn]))
+        rng = np.random.default_rng([options.seed, 4, self.step])
+        draws = np.searchsorted(self._tail_cumulative, rng.random(options.samples))
+        tail, n_draws = np.unique(draws.clip(max=len(self._tail_probs) - 1), return_counts=True)
+        log_weight = np.log(n_draws / (options.samples * self._tail_probs[tail]))
         return NegativeSamples(
             options.head,
-            torch.from_numpy(drawn + options.head).to(device),
-            torch.from_numpy(weight).float().to(device),
+            torch.from_numpy(tail + options.head).to(device),
+            torch.from_numpy(log_weight).float().to(device),
         )
 
-    def advance(self) -> float:
-        """Take one step and return its loss, nats a token."""
-        while self.index >= len(self._batches):
-            self.epoch, self.index = self.epoch + 1, 0
-            self._batches = self.corpus.batches(
-                self.options.batch_tokens, self.options.seed, self.epoch
-            )
-        loss = self._loss(self._batches[self.index])
-        warm = min(1.0, (self.step + 1) / max(1, self.options.warmup))
-        rate = self.options.learning_rate * warm * (1 - self.step / self.total_steps)
+    def train_step(self) -> float:
+        """Take one step and return its loss in nats per token."""
+        options = self.options
+        while self.batch_index >= len(self._batches):
+            self.epoch, self.batch_index = self.epoch + 1, 0
+            self._load_batches()
+        loss = self.batch_loss(self._batches[self.batch_index])
+        warmup_factor = min(1.0, (self.step + 1) / max(1, options.warmup))
+        rate = options.learning_rate * warmup_factor * (1 - self.step / self.n_steps)
         self.step += 1
-        self.index += 1
+        self.batch_index += 1
         weights = list(self.network.weights.values())
-        return gradient_step(self.optimizer, weights, loss, rate, self.options.clip)
+        return gradient_step(self.optimizer, weights, loss, rate, options.clip)
 
-    def _loss(self, batch: IntArray) -> Tensor:
+    def batch_loss(self, indices: IntArray) -> Tensor:
+        """Return the mean loss of sentences of equal length, in nats per token."""
         network = self.network
         dtype = torch.bfloat16 if self.options.precision == "bfloat16" else torch.float32
         inputs, targets = (
             torch.from_numpy(ids).to(network.device)
-            for ids in self.corpus.sequences(batch, network.vocabulary)
+            for ids in self.corpus.inputs_and_targets(indices, network.vocabulary)
         )
         hidden, _ = network.forward(inputs, network.initial_state(inputs.shape[1], dtype))
         return cross_entropy(
@@ -239,28 +178,28 @@ class Trainer:
             targets.flatten(),
             network.output_weights,
             network.weights["output_bias"],
-            self.negatives(),
+            self.sample_negatives(),
         )
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return weights and moments, by name, for a saved state."""
-        saved: dict[str, Tensor] = {}
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Return the weights and the moments of the optimizer by name."""
+        tensors: dict[str, Tensor] = {}
         for name, tensor in self.network.weights.items():
-            saved[f"now.{name}"] = tensor
+            tensors[f"now.{name}"] = tensor
             for key, value in self.optimizer.state[tensor].items():
-                saved[f"{key}.{name}"] = value
-        return saved
+                tensors[f"{key}.{name}"] = value
+        return tensors
 
-    def restore(self, saved: dict[str, Tensor], step: int, epoch: int, index: int) -> None:
-        """Take up a saved state."""
-        self.network.copy_weights({name: saved[f"now.{name}"] for name in self.network.weights})
+    def load_state(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Continue from saved tensors and the saved position in the text."""
+        self.network.copy_weights({name: tensors[f"now.{name}"] for name in self.network.weights})
         for name, tensor in self.network.weights.items():
             self.optimizer.state[tensor] = {
-                key: saved[f"{key}.{name}"].to(tensor.device)
+                key: tensors[f"{key}.{name}"].to(tensor.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
             }
-        self.step, self.epoch, self.index = step, epoch, index
-        self._batches = self.corpus.batches(self.options.batch_tokens, self.options.seed, epoch)
+        self.step, self.epoch, self.batch_index = state["step"], state["epoch"], state["index"]
+        self._load_batches()
 
 
 def train_recurrent(
@@ -280,77 +219,93 @@ def train_recurrent(
     progress: bool = True,
     language: Language = ENGLISH,
 ) -> dict[str, Any]:
-    """Train an RNN or LSTM on text and write it to `out`, to be loaded as ``lstm:OUT``.
+    """Train an RNN or LSTM and write it to a file, which is loaded as ``lstm:OUT``.
 
-    A killed training continues when called again with the same arguments (only the numbers of
-    epochs, `patience` and `interval` may be changed) and, on a CPU, ends with the same weights
-    as one that ran through. Its state is kept in ``OUT.state`` until the end; `out` itself holds
-    the best weights at the last evaluation.
+    An interrupted training continues if the function is called again with the same arguments; only
+    the numbers of epochs, `patience` and `interval` may differ. The weights equal those of an
+    uninterrupted training on a CPU. The training state is saved in ``OUT.state`` until training
+    ends. `out` contains the best weights up to the last evaluation.
 
     Parameters
     ----------
     text
-        Files of one sentence per line, UTF-8, words separated by spaces; ``.gz`` is decompressed.
+        UTF-8 text files with one sentence per line and words separated by spaces, gzip-compressed
+        if their names end in ``.gz``.
     out
-        The safetensors file to write.
-    config, options
-        The network, and how it is trained.
+        Safetensors file to write.
+    config
+        Architecture of the network.
+    options
+        Training options.
     weights
-        How often a sentence of each file is seen in a pass; 1 by default.
-    vocabulary
-        File of words between white space; by default the words seen `min_count` times or more.
-        All others are the unknown-word class.
-    heldout
-        File of sentences for early stopping and the perplexity; by default a share
-        `heldout_share` of the text, drawn at random.
+        Number of repetitions of each file per epoch; by default 1.
+    vocabulary, min_count
+        File of words separated by white space; by default all words that occur at least `min_count`
+        times. Other words belong to the unknown-word class.
+    heldout, heldout_share
+        File of sentences for early stopping and the final perplexity; by default a random fraction
+        `heldout_share` of the text.
     punctuation
-        ``keep``, ``split`` or ``drop``, as `contstim.text.tokenize_word` does. Use the
-        same option in the model's spec.
+        Treatment of punctuation marks: ``keep``, ``split`` or ``drop`` (see
+        `contstim.text.tokenize_word`). Load the model with the same option.
     storage
-        ``float32``, ``float16`` or ``int8``.
+        Data type of the stored matrices: ``float32``, ``float16`` or ``int8``.
     device
-        Where to train, as PyTorch names it.
+        PyTorch name of the training device.
     progress
-        Whether to report on standard error.
+        Whether to report progress on standard error.
     language
-        What cuts lines into words. Use the same option in the model's spec.
+        Language that determines how lines are divided into words. Load the model with the same
+        option.
 
     Returns
     -------
     dict
-        The training record, as stored in the file: options, size of the text, `heldout_perplexity`
-        (per token, unknown words and ends of sentences counted), `log` and `finished`.
+        The training record, which is also stored in the file: options, size of the text,
+        `heldout_perplexity` per token (including unknown words and ends of sentences), the `log` of
+        evaluations, and `finished`.
 
     Raises
     ------
     InputError
-        If text is missing, empty or not UTF-8, the state belongs to another training, or the
+        If text is missing, empty or not UTF-8, the saved state belongs to another training, or the
         training diverges.
     OutputError
-        If `out` cannot be written, or exists and is not of this training.
+        If `out` cannot be written, or exists and belongs to another training.
     """
     options = TrainingOptions() if options is None else options
     if storage not in STORAGES:
         raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+    if not text:
+        raise InputError("a training needs at least one text file")
     repeats = [1.0] * len(text) if weights is None else [float(weight) for weight in weights]
-    _check_text(text, repeats)
-    where = resolve_device(device)
+    if len(repeats) != len(text) or not all(0 < r <= _MAX_REPEATS for r in repeats):
+        raise InputError(
+            f"give one weight above 0 and up to {_MAX_REPEATS} for each of {len(text)} files, "
+            f"got {repeats}"
+        )
+    torch_device = resolve_device(device)
     _check_writable(out)
-    read = _read(text, punctuation, language)
-    words = (
-        build_vocabulary(read, min_count)
-        if vocabulary is None
-        else sort_vocabulary(read_words(vocabulary), read)
-    )
-    _check_size(config, words)
-    corpus = TokenCorpus.from_text(read, words, repeats)
+
+    training_text = _read_sentences(text, punctuation, language)
+    if vocabulary is None:
+        words = build_vocabulary(training_text, min_count)
+    else:
+        words = sort_vocabulary(read_words(vocabulary), training_text)
+    n_weights = sum(math.prod(shape) for shape in config.weight_shapes(words.n_outputs).values())
+    if n_weights > _MAX_WEIGHTS:
+        raise InputError(
+            f"the network would have {n_weights} weights, more than {_MAX_WEIGHTS}; reduce "
+            "embedding, hidden or the vocabulary"
+        )
+    corpus = TokenCorpus.from_text(training_text, words, repeats)
     if heldout is None:
         corpus, unseen = corpus.split(heldout_share, options.seed)
     else:
-        unseen = TokenCorpus.from_text(_read([heldout], punctuation, language), words, [1.0])
-    digest = _digest(config, options, words, corpus, unseen)
+        heldout_text = _read_sentences([heldout], punctuation, language)
+        unseen = TokenCorpus.from_text(heldout_text, words, [1.0])
     record: dict[str, Any] = {
-        "digest": digest,
+        "digest": _training_digest(config, options, words, corpus, unseen),
         "options": asdict(options),
         "punctuation": punctuation,
         "sentences": len(corpus),
@@ -361,204 +316,171 @@ def train_recurrent(
         "seconds": 0.0,
         "finished": False,
     }
-    state = out.with_name(out.name + ".state")
-    if out.exists() and not state.exists():
-        return _finished_record(out, digest)
-    network = RecurrentNetwork.initialise(config, words, options.seed).to(where)
-    monitor = unseen.first_tokens(options.heldout_tokens, options.seed)
-    training = _Training(Trainer(network, corpus, options), monitor, record, out, state, storage)
-    if state.exists():
-        training.take_up()
-    training.run(progress)
+
+    state_path = out.with_name(out.name + ".state")
+    if out.exists() and not state_path.exists():
+        try:
+            existing = load_network(out)[1]
+        except ModelFileError:
+            existing = {}
+        if existing.get("digest") == record["digest"] and existing.get("finished"):
+            return existing
+        raise OutputError(
+            f"{str(out)!r} exists and is not of this training; delete it or rename it"
+        )
+    network = RecurrentNetwork.initialise(config, words, options.seed).to(torch_device)
+    monitor = unseen.subsample(options.heldout_tokens, options.seed)
+    run = _TrainingRun(Trainer(network, corpus, options), monitor, record, out, state_path, storage)
+    if state_path.exists():
+        run.resume()
+    run.train(progress)
     record["heldout_perplexity"] = perplexity(network, unseen)
     record["finished"] = True
     save_network(out, network, record, storage)
-    state.unlink(missing_ok=True)
+    state_path.unlink(missing_ok=True)
     return record
 
 
-def _check_text(text: Sequence[Path], repeats: list[float]) -> None:
-    if not text:
-        raise InputError("a training needs at least one text file")
-    if len(repeats) != len(text) or not all(0 < r <= _MOST_REPEATS for r in repeats):
-        raise InputError(
-            f"give one weight above 0 and up to {_MOST_REPEATS} for each of {len(text)} files, "
-            f"got {repeats}"
-        )
-
-
-def _read(paths: Sequence[Path], punctuation: str, language: Language) -> TrainingText:
-    """Read files of which each holds a sentence."""
-    text = read_text(paths, punctuation, _LONGEST, language)
+def _read_sentences(paths: Sequence[Path], punctuation: str, language: Language) -> TrainingText:
+    """Read text files, each of which must contain at least one sentence."""
+    text = read_text(paths, punctuation, _MAX_SENTENCE_LENGTH, language)
     if 0 in text.n_sentences:
-        raise InputError(f"there is no sentence in {str(paths[text.n_sentences.index(0)])!r}")
+        empty_path = paths[text.n_sentences.index(0)]
+        raise InputError(f"there is no sentence in {str(empty_path)!r}")
     return text
 
 
-def _check_size(config: NetworkConfig, words: TokenVocabulary) -> None:
-    n_weights = sum(math.prod(shape) for shape in config.weight_shapes(words.n_outputs).values())
-    if n_weights > _MOST_WEIGHTS:
-        raise InputError(
-            f"the network would have {n_weights} weights, more than {_MOST_WEIGHTS}; give less "
-            "embedding, hidden or vocabulary"
-        )
-
-
-@dataclass(eq=False)
-class _Training:
-    """A training on its way.
-
-    Attributes
-    ----------
-    trainer, monitor
-        The network in training, and the held-out sentences that it is evaluated on.
-    record
-        What is stored with the network.
-    out, state, storage
-        Where the best network and the state are kept, and how the network's matrices are.
-    best
-        The best weights so far.
-    losses
-        Losses since the last evaluation.
-    """
-
-    trainer: Trainer
-    monitor: TokenCorpus
-    record: dict[str, Any]
-    out: Path
-    state: Path
-    storage: str
-    best: BestCheckpoint = field(default_factory=BestCheckpoint)
-    losses: list[float] = field(default_factory=list)
-    _clock: float = field(default_factory=time.monotonic)
-
-    def run(self, progress: bool) -> None:
-        """Train to the end, evaluating and saving on the way; leave the best weights in place.
-
-        Raises
-        ------
-        InputError
-            If no evaluation finds a finite perplexity: steps were far too large.
-        """
-        trainer, options = self.trainer, self.trainer.options
-        with TrainingProgress(trainer.total_steps, trainer.step, progress) as shown:
-            while not trainer.finished:
-                self.losses.append(trainer.advance())
-                shown.step(self.losses[-1])
-                at_switch = trainer.step == trainer.sampled_steps
-                due = trainer.step % options.interval == 0 or trainer.finished or at_switch
-                better = due and self._evaluate(shown)
-                if self.best.n_stale >= options.patience:
-                    # Back to the best weights and on, the phase's steps counted as taken.
-                    trainer.network.copy_weights(self.best.weights)
-                    self.best.n_stale = 0
-                    trainer.step = trainer.total_steps if trainer.full else trainer.sampled_steps
-                elif at_switch:
-                    self.best.n_stale = 0
-                if due or trainer.step % options.checkpoint_every == 0:
-                    self._save_state()
-                if better:
-                    network = trainer.network
-                    best = RecurrentNetwork(network.config, network.vocabulary, self.best.weights)
-                    save_network(self.out, best, self.record, self.storage)
-        if not self.best.weights:
-            self.state.unlink(missing_ok=True)  # nothing to go on from
-            raise InputError(
-                "the training has diverged: at no evaluation was the held-out perplexity finite; "
-                "lower the learning rate"
-            )
-        trainer.network.copy_weights(self.best.weights)
-
-    def _evaluate(self, shown: TrainingProgress) -> bool:
-        """Log the held-out perplexity; return whether it is the lowest so far."""
-        network, step = self.trainer.network, self.trainer.step
-        value, loss = perplexity(network, self.monitor), sum(self.losses) / len(self.losses)
-        seconds = self._count_seconds()
-        entry = {"step": step, "loss": loss, "perplexity": value, "seconds": round(seconds, 1)}
-        self.record["log"].append(entry)
-        self.losses.clear()
-        shown.log(
-            f"step {step} of {self.trainer.total_steps}: loss {loss:.4f}, held-out perplexity "
-            f"{value:.2f}, {seconds:.0f} s"
-        )
-        return self.best.update(value, network.weights)
-
-    def _count_seconds(self) -> float:
-        now = time.monotonic()
-        self.record["seconds"] += now - self._clock
-        self._clock = now
-        return float(self.record["seconds"])
-
-    def _save_state(self) -> None:
-        self._count_seconds()
-        tensors = self.trainer.tensors()
-        tensors.update({f"best.{name}": tensor for name, tensor in self.best.weights.items()})
-        state = {
-            "step": self.trainer.step,
-            "epoch": self.trainer.epoch,
-            "index": self.trainer.index,
-            "best": self.best.perplexity if self.best.weights else None,
-            "stale": self.best.n_stale,
-            "losses": self.losses,
-            "record": self.record,
-        }
-        write_tensors(self.state, tensors, state)
-
-    def take_up(self) -> None:
-        """Continue from the saved state."""
-        try:
-            tensors, state, _ = read_tensors(self.state)
-            saved = state["record"]
-        except (ModelFileError, KeyError, TypeError) as error:
-            raise InputError(f"{str(self.state)!r} is damaged; delete it to train again") from error
-        if saved["digest"] != self.record["digest"]:
-            raise InputError(
-                f"{str(self.state)!r} is of a training with other text or options; delete it to "
-                "train again, or write to another file"
-            )
-        self.trainer.restore(tensors, state["step"], state["epoch"], state["index"])
-        if state["best"] is not None:
-            names = self.trainer.network.weights
-            best = {name: tensors[f"best.{name}"].clone() for name in names}
-            self.best = BestCheckpoint(state["best"], state["stale"], best)
-        self.record.update({key: saved[key] for key in ("log", "seconds")})
-        self.losses = list(state["losses"])
-
-
 def _check_writable(out: Path) -> None:
-    """Refuse a place that cannot be written, before any work."""
+    """Raise `OutputError` if a file cannot be written, before any work."""
     probe = out.with_name(out.name + ".partial")
     try:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise OutputError(
-            f"cannot write {str(out)!r}: {error.strerror}; choose another place"
-        ) from error
+        reason = error.strerror
+        raise OutputError(f"cannot write {str(out)!r}: {reason}; choose another place") from error
 
 
-def _digest(
+def _training_digest(
     config: NetworkConfig,
     options: TrainingOptions,
     words: TokenVocabulary,
     corpus: TokenCorpus,
     unseen: TokenCorpus,
 ) -> str:
-    """Return the digest of all that decides a training's course, without what may be changed."""
-    decisive = asdict(options)
+    """Return the digest of all arguments that must not differ when a training is resumed."""
+    fixed_options = asdict(options)
     for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
-        del decisive[name]
-    settings = repr((asdict(config), decisive, words.words)).encode()
+        del fixed_options[name]
+    settings = repr((asdict(config), fixed_options, words.words)).encode()
     arrays = [a for part in (corpus, unseen) for a in (part.ids, part.offsets, part.repeats)]
     return digest_parts([settings, *(array.tobytes() for array in arrays)])
 
 
-def _finished_record(out: Path, digest: str) -> dict[str, Any]:
-    """Return the record of `out` if it is this very training's result; refuse to overwrite."""
-    try:
-        record = load_network(out)[1]
-    except ModelFileError:
-        record = {}
-    if record.get("digest") == digest and record.get("finished"):
-        return record
-    raise OutputError(f"{str(out)!r} exists and is not of this training; delete it or rename it")
+@dataclass(eq=False)
+class _TrainingRun:
+    """A training with evaluations on held-out sentences, early stopping and saved states.
+
+    The training record is stored with the best network in the file `out`.
+    """
+
+    trainer: Trainer
+    monitor: TokenCorpus
+    record: dict[str, Any]
+    out: Path
+    state_path: Path
+    storage: str
+    best: BestCheckpoint = field(default_factory=BestCheckpoint)
+    losses: list[float] = field(default_factory=list)  # since the last evaluation
+    _clock: float = field(default_factory=time.monotonic)
+
+    def train(self, progress: bool) -> None:
+        """Train to the end and load the best weights into the network."""
+        trainer, options = self.trainer, self.trainer.options
+        network = trainer.network
+        with TrainingProgress(trainer.n_steps, trainer.step, progress) as bar:
+            while not trainer.is_finished:
+                self.losses.append(trainer.train_step())
+                bar.step(self.losses[-1])
+                is_phase_end = trainer.step == trainer.n_sampled_steps
+                is_due = trainer.step % options.interval == 0 or trainer.is_finished or is_phase_end
+                is_best = is_due and self.evaluate(bar)
+                if self.best.n_stale >= options.patience:
+                    # End the phase early: return to the best weights and skip its other steps.
+                    network.copy_weights(self.best.weights)
+                    self.best.n_stale = 0
+                    is_last_phase = trainer.uses_full_softmax
+                    trainer.step = trainer.n_steps if is_last_phase else trainer.n_sampled_steps
+                elif is_phase_end:
+                    self.best.n_stale = 0
+                if is_due or trainer.step % options.checkpoint_every == 0:
+                    self.save_state()
+                if is_best:
+                    best = RecurrentNetwork(network.config, network.vocabulary, self.best.weights)
+                    save_network(self.out, best, self.record, self.storage)
+        if not self.best.weights:
+            self.state_path.unlink(missing_ok=True)  # A diverged training cannot be resumed.
+            raise InputError(
+                "the training has diverged: at no evaluation was the held-out perplexity finite; "
+                "lower the learning rate"
+            )
+        network.copy_weights(self.best.weights)
+
+    def evaluate(self, bar: TrainingProgress) -> bool:
+        """Log the held-out perplexity and return whether it is the lowest so far."""
+        network, step = self.trainer.network, self.trainer.step
+        value, loss = perplexity(network, self.monitor), sum(self.losses) / len(self.losses)
+        seconds = self.count_seconds()
+        entry = {"step": step, "loss": loss, "perplexity": value, "seconds": round(seconds, 1)}
+        self.record["log"].append(entry)
+        self.losses.clear()
+        bar.log(
+            f"step {step} of {self.trainer.n_steps}: loss {loss:.4f}, held-out perplexity "
+            f"{value:.2f}, {seconds:.0f} s"
+        )
+        return self.best.update(value, network.weights)
+
+    def count_seconds(self) -> float:
+        """Update the training time in the record and return it."""
+        now = time.monotonic()
+        self.record["seconds"] += now - self._clock
+        self._clock = now
+        return float(self.record["seconds"])
+
+    def save_state(self) -> None:
+        """Write the training state."""
+        self.count_seconds()
+        tensors = self.trainer.state_tensors()
+        tensors.update({f"best.{name}": tensor for name, tensor in self.best.weights.items()})
+        state = {
+            "step": self.trainer.step,
+            "epoch": self.trainer.epoch,
+            "index": self.trainer.batch_index,
+            "best": self.best.perplexity if self.best.weights else None,
+            "stale": self.best.n_stale,
+            "losses": self.losses,
+            "record": self.record,
+        }
+        write_tensors(self.state_path, tensors, state)
+
+    def resume(self) -> None:
+        """Continue from the saved training state, which must belong to this training."""
+        try:
+            tensors, state, _ = read_tensors(self.state_path)
+            saved_record = state["record"]
+        except (ModelFileError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{str(self.state_path)!r} is damaged; delete it to train again"
+            ) from error
+        if saved_record["digest"] != self.record["digest"]:
+            raise InputError(
+                f"{str(self.state_path)!r} is of a training with other text or options; delete it "
+                "to train again, or write to another file"
+            )
+        self.trainer.load_state(tensors, state)
+        if state["best"] is not None:
+            names = self.trainer.network.weights
+            best_weights = {name: tensors[f"best.{name}"].clone() for name in names}
+            self.best = BestCheckpoint(state["best"], state["stale"], best_weights)
+        self.record.update({key: saved_record[key] for key in ("log", "seconds")})
+        self.losses = list(state["losses"])

@@ -1,4 +1,4 @@
-"""Folders of trained models: members with their encoder, record and card, written in one step."""
+"""Folders of trained transformers, written atomically."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ from contstim.training.encoders.network import Encoder
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder for a checkpoint, which takes the name `path` when the block ends.
+    """Yield a temporary folder for a checkpoint, which is renamed to `path` on success.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the folder cannot be written.
     """
     with replace_atomically(path) as temporary, silence_transformers():
         temporary.mkdir(parents=True)
         try:
             yield temporary
-        except SafetensorError as error:  # a full disk, by a name of its own
+        except SafetensorError as error:  # for example, if the disk is full
             raise OutputError(f"cannot write {path}: {error}") from None
 
 
-def write_learnt(
+def save_members(
     out: Path,
     encoder: Encoder,
     members: Mapping[str, Mapping[str, torch.Tensor]],
     record: Mapping[str, Any],
     card: str,
 ) -> None:
-    """Write a folder, in one step.
+    """Write the folder of a student or classifier.
 
     Parameters
     ----------
     out
-        The folder, which must not be there.
+        New folder.
     encoder
-        What the members start from.
+        Encoder that all members share.
     members
-        For each name its weights as `EncoderWithHead.trained` gives them.
+        Trained weights of each member by name, as returned by `TrainableEncoder.trained_weights`.
     record
-        JSON values.
+        Training record as JSON values.
     card
-        What it is and what it reaches, as Markdown.
+        Model card in Markdown.
 
     Raises
     ------
     OutputError
-        If the place is taken or cannot be written to.
+        If the folder exists or cannot be written.
     """
     with new_folder(out) as temporary:
         encoder.network.save_pretrained(temporary / ENCODER)
@@ -76,13 +76,13 @@ def write_learnt(
         check_new_folder(out)
 
 
-def training_line(record: Mapping[str, Any]) -> str:
-    """Return the sentence of a card on how its model was trained."""
+def describe_training(record: Mapping[str, Any]) -> str:
+    """Return a sentence about the training for a model card."""
     training = record["training"]
     layers = training["layers"]
-    what = "all weights" if layers is None else f"head and upper layers: {layers}"
+    trained_part = "all weights" if layers is None else f"head and upper layers: {layers}"
     return (
-        f"Started from `{record['base']}`; trained: {what}; passes: {training['epochs']}, batches "
-        f"of up to {training['batch']} sentences, seed {training['seed']}, "
+        f"Started from `{record['base']}`; trained: {trained_part}; epochs: {training['epochs']}, "
+        f"batches of up to {training['batch']} sentences, seed {training['seed']}, "
         f"{training['seconds']:.0f} s."
     )

@@ -54,15 +54,15 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
     teacher = f"hf:{bert}?metric=pll"
     command = ["models", "distill", teacher, "--text", text, "--out", out, "--epochs", 1]
     command += ["--heldout", text, "--limit", 20]
-    # All are held out, so none is left to learn from.
-    assert "0 sentences to learn from" in _fails(capsys, *command)
+    # All sentences are held out, so there is none for training.
+    assert "0 training and 25 held-out sentences" in _fails(capsys, *command)
     held = tmp_path / "held.txt"
     held.write_text("the dog saw a man.\nthe man ran.\na cat saw the dog fast.\n")
     command[command.index("--heldout") + 1] = held
     assert main([str(c) for c in command]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"student:{out}: Pearson ")
-    assert "on 3 sentences; 20 learnt from, 0 left out" in printed
+    assert "on 3 sentences; trained on 20, 0 left out" in printed
     assert main(["models", "info", f"student:{out}"]) == 0
     assert f"# Student of `{teacher}`" in capsys.readouterr().out
     assert main(["score", "--model", f"student:{out}", str(held)]) == 0
@@ -70,7 +70,7 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
     assert f"imitates {teacher}" in captured.err
     assert len(captured.out.splitlines()) == 4
     message = _fails(capsys, "score", "--by", "word", "--model", f"student:{out}", held)
-    assert "words have no share of it" in message
+    assert "has no scores per word" in message
     assert "exists; choose another folder, or remove it" in _fails(capsys, *command)
 
 
@@ -95,7 +95,7 @@ def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Pat
     good = path.read_text()
     path.write_text(good + "x\tyes\t\tThe dog ran.\n")
     assert _fails(capsys, *tune) == (
-        f"{path}, line 26 has the label 'yes'; labels are 1, acceptable, and 0"
+        f"{path}, line 26 has the label 'yes'; write 1 (acceptable) or 0"
     )
     path.write_text("The dog ran.\n")
     assert _fails(capsys, *tune).startswith(f"{path}, line 1 has 1 columns, not the four of CoLA")
@@ -109,7 +109,7 @@ def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Pat
         (str(cola), "cannot load"),
     ):
         assert message in _fails(capsys, "models", "finetune", base, *tune[3:])
-    assert "5 layers cannot be trained" in _fails(capsys, *tune, "--layers", 5)
+    assert "cannot train 5 layers" in _fails(capsys, *tune, "--layers", 5)
     assert "'-1' is not a finite number above 0" in _fails(capsys, *tune, "--learning-rate", -1)
     distill = ["models", "distill", "contstim:bigram", "--text", text, "--out", out]
     assert "'contstim:bigram' has no encoder to start from" in _fails(capsys, *distill)

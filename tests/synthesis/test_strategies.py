@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planted import Planted, at_once, on_demand
+from planted import PlantedCandidates, exact, on_demand
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
@@ -23,14 +23,13 @@ REJECT = np.array([-10.0, -30.0, -20.0, -50.0, -40.0])
 ACCEPT = np.array([-5.0, -5.0, -5.0, -90.0, -5.0])
 
 
-def _five(known: tuple[bool, bool], **more: Any) -> Planted:
-    def table(values: FloatArray, exact: bool) -> ReplacementScores:
-        upper = values if exact else values + 4.0
-        return ReplacementScores(
-            upper, values + (0.0 if exact else 1.0), exact, lambda i: values[i]
-        )
+def _five(known: tuple[bool, bool], **more: Any) -> PlantedCandidates:
+    def table(values: FloatArray, is_exact: bool) -> ReplacementScores:
+        upper = values if is_exact else values + 4.0
+        estimates = values if is_exact else values + 1.0
+        return ReplacementScores(upper, estimates, is_exact, lambda i: values[i])
 
-    return Planted(table(REJECT, known[0]), table(ACCEPT, known[1]), **more)
+    return PlantedCandidates(table(REJECT, known[0]), table(ACCEPT, known[1]), **more)
 
 
 def _nothing_brought_yet() -> SearchState:
@@ -45,7 +44,7 @@ ALL = [Edit("all"), Edit(5)]
 @pytest.mark.parametrize("known", KNOWN)
 def test_exhaustive_proposes_the_best_feasible_candidate(known: tuple[bool, bool]) -> None:
     planted = _five(known)
-    planted.play(Edit("all").search_word)
+    planted.search(Edit("all").search_word)
     assert planted.proposed == [4]  # candidate 3 is lower but not accepted
 
 
@@ -54,8 +53,8 @@ def test_exhaustive_proposes_the_best_feasible_candidate(known: tuple[bool, bool
 def test_a_proposal_that_is_not_taken_is_followed_by_the_next_best(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
-    planted = _five(known, holds=lambda i: i == 2)
-    planted.play(strategy.search_word)
+    planted = _five(known, is_valid=lambda i: i == 2)
+    planted.search(strategy.search_word)
     assert planted.proposed == [4, 1, 2]
 
 
@@ -64,8 +63,8 @@ def test_a_proposal_that_is_not_taken_is_followed_by_the_next_best(
 def test_nothing_is_proposed_that_is_no_improvement(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
-    planted = _five(known, allowed=np.array([True, False, False, True, False]))
-    planted.play(strategy.search_word)
+    planted = _five(known, is_allowed=np.array([True, False, False, True, False]))
+    planted.search(strategy.search_word)
     assert planted.proposed == []
 
 
@@ -74,15 +73,15 @@ def test_nothing_is_proposed_that_is_no_improvement(
 def test_a_candidate_whose_bound_breaks_the_constraint_is_never_scored(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
-    planted = _five(known, holds=lambda i: False)
-    planted.play(strategy.search_word)
-    asked = planted.asked
-    assert 3 not in asked["accept"] + asked["reject"]
+    planted = _five(known, is_valid=lambda i: False)
+    planted.search(strategy.search_word)
+    scored = planted.scored
+    assert 3 not in scored["accept"] + scored["reject"]
     if known[0]:
-        assert asked["reject"] == []
-        assert 0 not in asked["accept"]  # known to be no improvement
+        assert scored["reject"] == []
+        assert 0 not in scored["accept"]  # known to be no improvement
     if known[1]:
-        assert asked["accept"] == []
+        assert scored["accept"] == []
 
 
 def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> None:
@@ -90,16 +89,16 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
         return np.full(len(index), -6.0 - 1e-6)
 
     accept = ReplacementScores(np.zeros(5), np.zeros(5), False, close)
-    planted = Planted(at_once(REJECT), accept)
-    planted.play(Edit("all").search_word)
+    planted = PlantedCandidates(exact(REJECT), accept)
+    planted.search(Edit("all").search_word)
     assert planted.proposed == [3]
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3])
 def test_edit_spends_its_budget_on_the_most_promising(budget: int) -> None:
-    planted = _five((False, True), holds=lambda i: False)
-    planted.play(Edit(budget).search_word)
-    assert planted.asked["reject"] == [4, 1, 2][:budget]
+    planted = _five((False, True), is_valid=lambda i: False)
+    planted.search(Edit(budget).search_word)
+    assert planted.scored["reject"] == [4, 1, 2][:budget]
     assert planted.proposed == [4, 1, 2][:budget]
 
 
@@ -111,24 +110,27 @@ def test_edit_leaves_out_candidates_whose_scores_it_could_not_pay(
     # would cost 200.
     scores = np.array([-40.0, -41.0])
     reject = on_demand(scores, estimate=scores, cost=np.array([1.0, 100.0]))
-    planted, state = Planted(reject, at_once([-5.0, -5.0]), below=-20.0), SearchState()
-    planted.play(lambda candidates: Edit(1, inputs=inputs).search_word(candidates, state))
-    assert planted.asked["reject"] == [first]
+    planted, state = (
+        PlantedCandidates(reject, exact([-5.0, -5.0]), current_reject=-20.0),
+        SearchState(),
+    )
+    planted.search(lambda candidates: Edit(1, inputs=inputs).search_word(candidates, state))
+    assert planted.scored["reject"] == [first]
     assert state.is_complete is complete
 
 
 def test_edit_ends_the_search_when_its_inputs_are_counter() -> None:
     # A score by each model of one input, and a verification by both.
     planted = _five((False, False), counter=ScoreCounter(cost=96.0))
-    planted.play(Edit(8, inputs=100).search_word)
-    assert planted.asked["accept"]
+    planted.search(Edit(8, inputs=100).search_word)
+    assert planted.scored["accept"]
     planted, state = _five((False, False), counter=ScoreCounter(cost=96.5)), SearchState()
-    planted.play(lambda candidates: Edit(8, inputs=100).search_word(candidates, state))
+    planted.search(lambda candidates: Edit(8, inputs=100).search_word(candidates, state))
     assert (planted.proposed, planted.batches) == ([], [])
     assert not state.is_complete
     # Without a budget of candidates the inputs are no limit.
     planted = _five((False, False), counter=ScoreCounter(cost=1e9))
-    planted.play(Edit("all", inputs=100).search_word)
+    planted.search(Edit("all", inputs=100).search_word)
     assert planted.proposed == [4]
 
 
@@ -138,11 +140,11 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, inexpensive: int)
     estimate = np.array([-60.0, *np.linspace(-50.0, -45.0, 39)])
     cost = np.array([100.0, *[1.0] * 39])
     reject = on_demand([-41.0, *[-40.0] * 39], estimate=estimate, cost=cost)
-    planted = Planted(reject, at_once([-5.0] * 40), below=-20.0, brought=1e-12)
+    planted = PlantedCandidates(reject, exact([-5.0] * 40), current_reject=-20.0, decrease=1e-12)
     state = _nothing_brought_yet()
-    planted.play(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
+    planted.search(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
     assert planted.counter.cost <= inputs
-    assert len(planted.asked["reject"]) == inexpensive + (inputs >= 200)
+    assert len(planted.scored["reject"]) == inexpensive + (inputs >= 200)
     assert len(planted.proposed) == 1
     assert not state.is_complete
 
@@ -152,11 +154,11 @@ def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, complete: bo
     # Ten candidates, each better than the last, at 1 a score, and 1 to verify the best.
     values = -40.0 - np.arange(10.0)
     reject = on_demand(values, estimate=np.linspace(-50.0, -49.0, 10), cost=1.0)
-    planted = Planted(reject, at_once([-5.0] * 10), below=-20.0, brought=1e-12)
+    planted = PlantedCandidates(reject, exact([-5.0] * 10), current_reject=-20.0, decrease=1e-12)
     state = _nothing_brought_yet()
-    planted.play(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
+    planted.search(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
     assert planted.proposed == [n - 1]
-    assert sorted(planted.asked["reject"]) == list(range(n))
+    assert sorted(planted.scored["reject"]) == list(range(n))
     assert state.is_complete is complete
     assert planted.counter.cost == inputs
 
@@ -165,10 +167,12 @@ def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, complete: bo
 def test_edit_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
     values = np.random.default_rng(0).normal(-30, 5, size=50)
     reject, accept = on_demand(values, cost=100.0), on_demand(values, cost=50.0)
-    planted = Planted(reject, accept, minimum=-20.0, below=-20.0, accepted=-20.0)
+    planted = PlantedCandidates(
+        reject, accept, minimum=-20.0, current_reject=-20.0, current_accept=-20.0
+    )
     # 50 for each, and for one of them 100 by the other model and 150 when it is kept.
-    planted.play(Edit(64, inputs=inputs).search_word)
-    assert (len(planted.asked["accept"]), planted.asked["reject"]) == (n, [])
+    planted.search(Edit(64, inputs=inputs).search_word)
+    assert (len(planted.scored["accept"]), planted.scored["reject"]) == (n, [])
 
 
 @pytest.mark.parametrize("cost", [2.0, 9000.0])
@@ -181,8 +185,10 @@ def test_the_default_inputs_grow_with_what_the_sentence_costs(cost: float) -> No
         rng = np.random.default_rng(seed)
         reject = on_demand(rng.normal(-30, 5, size=n), cost=cost)
         accept = on_demand(rng.normal(-90, 5, size=n), cost=cost)
-        planted = Planted(reject, accept, accepted=-6.0, present=0, counter=counter, round=30)
-        planted.play(lambda candidates: Edit(10**6).search_word(candidates, state))
+        planted = PlantedCandidates(
+            reject, accept, current_accept=-6.0, current_index=0, counter=counter, round_number=30
+        )
+        planted.search(lambda candidates: Edit(10**6).search_word(candidates, state))
     assert stated - 4 * cost < counter.cost <= stated
     assert not state.is_complete
 
@@ -196,13 +202,15 @@ def test_the_model_whose_scores_cost_less_scores_first(
     values = np.random.default_rng(0).normal(-30, 5, size=200)
     reject = on_demand(values, cost=9.0, multiply_adds=sizes[0])
     accept = on_demand(values, cost=0.5, multiply_adds=sizes[1])
-    planted = Planted(reject, accept, minimum=-30.0, below=-30.0, accepted=-30.0)
-    planted.play(Edit(4).search_word)
-    asked = planted.asked
+    planted = PlantedCandidates(
+        reject, accept, minimum=-30.0, current_reject=-30.0, current_accept=-30.0
+    )
+    planted.search(Edit(4).search_word)
+    scored = planted.scored
     other = "reject" if first == "accept" else "accept"
-    assert 0 < len(asked[other]) <= 4 < len(asked[first])
+    assert 0 < len(scored[other]) <= 4 < len(scored[first])
     # The other one scores what the first leaves in the running.
-    assert set(asked[other]) <= set(asked[first])
+    assert set(scored[other]) <= set(scored[first])
 
 
 def test_edit_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
@@ -211,12 +219,14 @@ def test_edit_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
     accept = replace(accept, cost=ScoringCost(0.25))
     for budget in (1, 4, 16):
         for round_ in range(6):
-            planted = Planted(reject, accept, -24.0, -45.0, accepted=-24.0, round=round_)
-            planted.play(Edit(budget).search_word)
-            asked = planted.asked
-            assert len(asked["reject"]) <= min(budget, 4 * 2**round_)
-            assert len(asked["accept"]) <= 4 * min(budget, 4 * 2**round_)
-            assert all(len(set(index)) == len(index) for index in asked.values())
+            planted = PlantedCandidates(
+                reject, accept, -24.0, -45.0, current_accept=-24.0, round_number=round_
+            )
+            planted.search(Edit(budget).search_word)
+            scored = planted.scored
+            assert len(scored["reject"]) <= min(budget, 4 * 2**round_)
+            assert len(scored["accept"]) <= 4 * min(budget, 4 * 2**round_)
+            assert all(len(set(index)) == len(index) for index in scored.values())
 
 
 def test_expected_improvement_is_the_integral() -> None:

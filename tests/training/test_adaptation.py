@@ -1,4 +1,4 @@
-"""Continued pre-training of tiny masked models, and its early stopping."""
+"""Domain adaptation of tiny masked models with early stopping."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_adaptation_lowers_the_pseudo_perplexity_of_the_domain(base: Path, tmp_p
     assert again.log == found.log
 
 
-def test_the_best_weights_are_kept_and_the_training_stops(base: Path, tmp_path: Path) -> None:
+def test_adaptation_stops_early_with_the_best_weights(base: Path, tmp_path: Path) -> None:
     # Steps so large that they soon ruin what was gained.
     wild = AdaptOptions(steps=40, batch_tokens=160, learning_rate=0.3, interval=2, patience=2)
     out = tmp_path / "adapted"
@@ -66,7 +66,7 @@ def test_the_best_weights_are_kept_and_the_training_stops(base: Path, tmp_path: 
     assert kept < curve[-1]
 
 
-def test_what_is_hidden(base: Path) -> None:
+def test_mask_tokens_follows_the_masking_proportions(base: Path) -> None:
     model = load_model(f"hf:{base}")
     encoded = model.encode(["the old dog barked."] * 500)
     rng = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def test_what_is_hidden(base: Path) -> None:
     assert kept == pytest.approx(0.1, abs=0.04)
 
 
-def test_a_pass_sees_every_sentence_once_in_batches_of_one_length(base: Path) -> None:
+def test_shuffled_batches_contain_each_sentence_once(base: Path) -> None:
     encoded = load_model(f"hf:{base}").encode(DOMAIN)
     groups = list(shuffled_batches(encoded, 100, np.random.default_rng(0)))
     assert sorted(i for g in groups for i in g) == list(range(len(DOMAIN)))
@@ -95,7 +95,7 @@ def test_a_pass_sees_every_sentence_once_in_batches_of_one_length(base: Path) ->
         assert len(group) == 1 or sum(len(encoded[i].ids) for i in group) <= 100
 
 
-def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
+def test_invalid_adaptations_are_refused(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "adapted"
     with pytest.raises(InputError, match="'contstim:trigram' is not a masked transformer"):
         adapt("contstim:trigram", DOMAIN, out, other=OTHER)
@@ -123,7 +123,7 @@ def test_what_cannot_be_adapted(base: Path, tmp_path: Path) -> None:
         adapt(str(base), DOMAIN, tmp_path / "file" / "adapted", other=OTHER)
 
 
-def test_the_command(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adapt_command(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {"text": [*DOMAIN, "the dog " * 40, *DEV * 10, "old old dog."], "other": OTHER}
     files["text"] += [f"the old dog saw {'the ' * k}man." for k in range(1, 12)]
     paths = {}
@@ -143,7 +143,7 @@ def test_the_command(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "exists; choose another folder, or remove it" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_folder(tmp_path: Path) -> None:
     def save(_: Path) -> None:
         raise SafetensorError("I/O error: No space left on device")
 

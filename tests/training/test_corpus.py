@@ -19,7 +19,7 @@ def words_of(*paths: Path, punctuation: str = "keep", **options) -> str:
     return " ".join(corpus.words[i] for i in corpus.ids)
 
 
-def test_sentences_stand_between_boundaries(tmp_path: Path) -> None:
+def test_sentences_have_start_and_end_symbols(tmp_path: Path) -> None:
     text = write(tmp_path / "a.txt", ["the dog ran", "", "  ", "so\tdid I"])
     assert words_of(text) == "<s> the dog ran </s> <s> so did I </s>"
 
@@ -58,8 +58,8 @@ def test_symbols_in_the_text_are_refused(tmp_path: Path, symbol: str) -> None:
     with pytest.raises(InputError) as raised:
         words_of(text)
     assert str(raised.value) == (
-        f"line 2 of {str(text)!r} holds {symbol}, which stands for itself in an n-gram model; "
-        "take it out of the text"
+        f"line 2 of {str(text)!r} contains {symbol}, a reserved symbol of n-gram models; "
+        "remove it from the text"
     )
     # As part of a longer word it is that word.
     assert words_of(write(text, [f"two{symbol}"])) == f"<s> two{symbol} </s>"
@@ -86,12 +86,12 @@ def test_bad_text_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_vocabulary_files_and_options(tmp_path: Path) -> None:
     listed = write(tmp_path / "v.txt", ["b a", "b", "c"])
     assert read_words(listed) == ("b", "a", "c")
-    with pytest.raises(InputError, match="the vocabulary holds no word; give one at least"):
+    with pytest.raises(InputError, match="the vocabulary is empty; give at least one word"):
         NgramVocabulary(read_words(write(tmp_path / "v.txt", [""])))
     with pytest.raises(InputError, match="min_count is 0; give at least 1"):
         NgramVocabulary(min_count=0)
-    with pytest.raises(InputError, match="a closed vocabulary cannot leave out words"):
+    with pytest.raises(InputError, match="a closed vocabulary cannot exclude words by min_count 2"):
         NgramVocabulary(min_count=2, closed=True)
     text = write(tmp_path / "a.txt", ["a b"])
-    with pytest.raises(InputError, match="the text holds 'b', which the closed vocabulary lacks"):
+    with pytest.raises(InputError, match="the closed vocabulary lacks 'b', a word of the text"):
         words_of(text, words=("a",), closed=True)

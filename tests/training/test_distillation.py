@@ -1,4 +1,4 @@
-"""Teaching a network a model's scores: what is learnt from, what is repeated, what is refused."""
+"""Distillation: training sentences, reproducibility and bad input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_teacher_without_an_encoder_needs_a_base(bert: Path, tmp_path: Path) -
     assert np.isfinite(model.score(text)).all()
 
 
-def test_the_same_seed_gives_the_same_student_and_kept_scores_are_used(
+def test_a_seed_fixes_the_student_and_cached_scores_are_reused(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     teacher = load_model(f"hf:{bert}?metric=pll&reduction=mean")
@@ -56,9 +56,7 @@ def test_the_same_seed_gives_the_same_student_and_kept_scores_are_used(
     assert ScoreCache(cache).folder.is_dir()
 
 
-def test_held_out_sentences_and_unknown_words_are_not_learnt_from(
-    bert: Path, tmp_path: Path
-) -> None:
+def test_held_out_sentences_and_unknown_words_are_excluded(bert: Path, tmp_path: Path) -> None:
     text = [*sentences(40, 1, least=4), "The £ ran.", "the dog " * 30 + "ran."]
     held = sentences(40, 1, least=4)[:10]
     record = distill(
@@ -78,9 +76,9 @@ def test_bad_requests_are_one_line(bert: Path, student: Path, tmp_path: Path) ->
     with pytest.raises(OutputError) as taken:
         distill(teacher, sentences(60, 1), student)
     assert str(taken.value) == f"{student} exists; choose another folder, or remove it"
-    with pytest.raises(InputError, match="1 sentences to learn from and 0 to be measured on"):
+    with pytest.raises(InputError, match="1 training and 0 held-out sentences, of 1 and 0"):
         distill(teacher, ["the dog ran."], tmp_path / "x")
-    with pytest.raises(InputError, match="3 layers cannot be trained of a network that has 2"):
+    with pytest.raises(InputError, match="cannot train 3 layers of a network that has 2"):
         distill(teacher, sentences(60, 1), tmp_path / "x", options=FitOptions(layers=3))
     with pytest.raises(InputError, match="precision is 'float8'; did you mean"):
         FitOptions(precision="float8")
@@ -91,7 +89,7 @@ def test_bad_requests_are_one_line(bert: Path, student: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["gpt2", "xlm"])
-def test_a_base_must_read_both_ways_and_have_layers(
+def test_base_must_be_bidirectional_with_separate_layers(
     name: str, bert: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     folder = save_checkpoint(name, tmp_path / name)
@@ -105,11 +103,11 @@ def test_a_base_must_read_both_ways_and_have_layers(
             options=FitOptions(layers=1),
         )
     assert "\n" not in str(error.value)
-    wanted = {"gpt2": "no encoder that reads a sentence both ways", "xlm": "not one list of layers"}
+    wanted = {"gpt2": "no bidirectional encoder", "xlm": "not a single list of layers"}
     assert wanted[name] in str(error.value)
 
 
-def test_the_language_of_the_teacher_says_what_a_word_is(bert: Path, tmp_path: Path) -> None:
+def test_words_are_divided_by_the_language_of_the_teacher(bert: Path, tmp_path: Path) -> None:
     teacher = RandomBigramModel([*WORDS, "l'", "!"], 1)
     teacher._spec = ModelSpec.parse("table:1?language=fr")
     teacher.tokenizer = replace(teacher.tokenizer, punctuation="split", language=get_language("fr"))

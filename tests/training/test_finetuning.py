@@ -1,4 +1,4 @@
-"""Fine-tuning of classifiers: restarts, interruptions and what is refused.
+"""Fine-tuning of classifiers: restarts, interruptions and bad input.
 
 Tests `contstim.training.finetuning`, `contstim.training.fitting` and `contstim.training.options`.
 """
@@ -42,7 +42,7 @@ def test_degenerate_restarts_are_reported_and_replaced(
     assert "seed 0: Matthews' correlation 0.000 in domain, 0.000 out of domain; degenerate" in (
         capsys.readouterr().err
     )
-    with pytest.raises(SpecError, match="the folder holds 1 networks, and a majority needs three"):
+    with pytest.raises(SpecError, match="the folder contains 1 voting networks, and a majority"):
         load_model(f"classifier:{tmp_path / 'out'}?members=majority")
     monkeypatch.setattr(
         finetuning,
@@ -55,7 +55,7 @@ def test_degenerate_restarts_are_reported_and_replaced(
     assert not (tmp_path / "other").exists()
 
 
-def test_an_interrupted_fine_tuning_goes_on(
+def test_an_interrupted_fine_tuning_continues(
     bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)
@@ -88,9 +88,7 @@ def test_an_interrupted_fine_tuning_goes_on(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_training_upper_layers_on_kept_states_is_training_them_in_place(
-    bert: Path, cola: Path
-) -> None:
+def test_cached_layers_give_the_outputs_of_the_whole_network(bert: Path, cola: Path) -> None:
     """The states are kept in 16 bits; a pass over the whole network differs by no more."""
     encoder = load_encoder(str(bert))
     texts = read_cola(cola / "in_domain_dev.tsv").sentences
@@ -100,11 +98,11 @@ def test_training_upper_layers_on_kept_states_is_training_them_in_place(
     np.testing.assert_allclose(
         kept.outputs(upper), TokenizedSentences(kept.ids).outputs(whole), atol=2e-3
     )
-    assert not any("layer.0" in name for name in upper.trained())
-    assert any("layer.1" in name for name in upper.trained())
+    assert not any("layer.0" in name for name in upper.trained_weights())
+    assert any("layer.1" in name for name in upper.trained_weights())
 
 
-def test_bad_requests(bert: Path, cola: Path, tmp_path: Path) -> None:
+def test_invalid_fine_tunings_are_refused(bert: Path, cola: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError) as error:
         finetune("contstim:trigram", cola, tmp_path / "x")
     assert str(error.value) == (

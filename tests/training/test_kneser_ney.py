@@ -1,4 +1,4 @@
-"""The estimate against Kneser-Ney written plainly from the formulas, and against lmplz.
+"""Kneser-Ney estimates against a brute-force implementation and KenLM's lmplz.
 
 Tests `contstim.training.ngram`.
 """
@@ -145,7 +145,7 @@ def test_agrees_with_brute_force(tmp_path: Path, order: int) -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_unknown_class_takes_the_counts_of_the_other_words(tmp_path: Path, order: int) -> None:
+def test_unknown_class_has_the_counts_of_excluded_words(tmp_path: Path, order: int) -> None:
     lines = sentences(n_words=60, seed=order)
     counts = Counter(w for line in lines for w in line.split())
     kept = {w for w, n in counts.items() if n >= 4}
@@ -205,7 +205,7 @@ def test_probabilities_sum_to_one_in_every_context(tmp_path: Path, options: dict
         assert sum(len(x.keys) for x in table.levels) < sum(len(x.keys) for x in whole.levels)
 
 
-def test_cutoffs_leave_out_rare_ngrams_and_pass_their_mass_down(tmp_path: Path) -> None:
+def test_cutoffs_remove_rare_ngrams_and_free_their_mass(tmp_path: Path) -> None:
     lines = sentences(n_words=40, seed=3)
     expected = BruteForce(
         lines, 3, {w for line in lines for w in line.split()} | {END, UNKNOWN}, FALLBACK
@@ -250,12 +250,16 @@ def test_agrees_with_lmplz(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"order": 0}, "the order of an n-gram model must be at least 1, got 0"),
-        ({"cutoffs": (1, 0)}, "count cut-offs must be 0 or more and not fall, got (1, 0)"),
+        ({"cutoffs": (1, 0)}, "count cut-offs must be 0 or more and not decrease, got (1, 0)"),
         ({"cutoffs": (0, 0, 0, 1)}, "4 count cut-offs for a model of order 3"),
         ({"entropy": -1.0}, "the entropy threshold must be 0 or more, got -1.0"),
         (
             {"fallback": (0.5, 1.0, 4.0)},
             "fallback discounts must lie in 0 to 1, 2 and 3, got (0.5, 1.0, 4.0)",
+        ),
+        (
+            {"fallback": (1.0,)},
+            "there must be three fallback discounts, for counts 1, 2 and 3 or more, got (1.0,)",
         ),
         (
             {"punctuation": "cut"},
@@ -270,7 +274,7 @@ def test_agrees_with_lmplz(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_refuses_what_it_cannot_do(tmp_path: Path, options: dict, message: str) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, options: dict, message: str) -> None:
     text = write(tmp_path / "text.txt", sentences())
     with pytest.raises(InputError) as raised:
         train_ngram(text, tmp_path / "out.arpa", **options)

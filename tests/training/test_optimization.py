@@ -9,13 +9,13 @@ import torch
 from contstim.training.optimization import BestCheckpoint, gradient_step, linear_schedule
 
 
-def test_the_rate_rises_and_falls_along_two_lines() -> None:
+def test_linear_schedule_has_warm_up_and_decay() -> None:
     rates = [linear_schedule(step, 10, 0.2) for step in range(10)]
     assert rates == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     assert linear_schedule(0, 1, 0.1) == 1.0
 
 
-def test_a_step_goes_down_the_gradient_no_longer_than_is_allowed() -> None:
+def test_gradient_step_clips_the_gradient() -> None:
     weights = [torch.tensor([1.0, 2.0], requires_grad=True), torch.zeros(1, requires_grad=True)]
     optimiser = torch.optim.SGD(weights, lr=7.0)
     slopes = [torch.tensor([3.0, 0.0]), torch.tensor([4.0])]  # together of norm 5
@@ -28,7 +28,7 @@ def test_a_step_goes_down_the_gradient_no_longer_than_is_allowed() -> None:
             assert weight.grad is None
 
 
-def test_the_best_weights_are_a_copy_of_those_with_the_lowest_perplexity() -> None:
+def test_best_checkpoint_copies_weights_of_lowest_perplexity() -> None:
     best, weights = BestCheckpoint(), {"w": torch.zeros(2)}
     taken = []
     for value in (5.0, math.nan, 5.0, 4.0, 6.0):

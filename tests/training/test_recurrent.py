@@ -1,4 +1,7 @@
-"""Training: the softmax's definition, gradients, durability, and bad input."""
+"""Training of recurrent networks: softmax, gradients, resumption, and bad input.
+
+Tests `contstim.training.recurrent` and `contstim.training.softmax`.
+"""
 
 import gzip
 import io
@@ -25,13 +28,12 @@ from contstim.text import read_words
 from contstim.training.corpus import TokenCorpus, read_text
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import (
-    NegativeSamples,
     Trainer,
     build_vocabulary,
-    cross_entropy,
     sort_vocabulary,
     train_recurrent,
 )
+from contstim.training.softmax import NegativeSamples, cross_entropy
 
 SMALL = TrainingOptions(
     epochs=3,
@@ -73,7 +75,7 @@ def softmax_case(n=9, v=12, d=4):
 
 def run_softmax(negatives, case, budget=10**6):
     leaves = queries, matrix, bias = [t.clone().requires_grad_() for t in case[:3]]
-    loss = cross_entropy(queries, case[3], matrix, bias, negatives, budget=budget)
+    loss = cross_entropy(queries, case[3], matrix, bias, negatives, max_logits=budget)
     loss.backward()
     return loss.item(), *(t.grad for t in leaves)
 
@@ -99,7 +101,7 @@ def test_the_full_softmax_is_pytorchs_cross_entropy(budget):
 
 
 @pytest.mark.parametrize("budget", [10**6, 20])
-def test_the_sampled_softmax_and_its_gradient_follow_the_definition(budget):
+def test_sampled_softmax_and_its_gradient_follow_the_definition(budget):
     case = softmax_case()
     targets = case[3]
     tail, log_weight = torch.tensor([5, 8, 9]), torch.tensor([0.7, -0.2, 1.1])
@@ -129,13 +131,13 @@ def make_trainer(tmp_path, options=SMALL, cell="lstm", tied=True):
     return Trainer(RecurrentNetwork.initialise(config, vocabulary, 0), corpus, options)
 
 
-def test_the_draws_of_the_sampled_softmax_estimate_the_normaliser_without_bias(tmp_path):
+def test_sampled_softmax_estimates_the_normaliser_without_bias(tmp_path):
     trainer = make_trainer(tmp_path)
     scores = np.random.default_rng(0).normal(size=trainer.network.vocabulary.n_outputs)
     estimates = []
     for seed in range(4000):
         trainer.options = TrainingOptions(head=4, samples=4, seed=seed)
-        negatives = trainer.negatives()
+        negatives = trainer.sample_negatives()
         tail = scores[negatives.tail.numpy()] + negatives.log_weight.numpy()
         estimates.append(np.exp(scores[:4]).sum() + np.exp(tail).sum())
     error = np.std(estimates) / math.sqrt(len(estimates))
@@ -147,14 +149,14 @@ def test_a_step_has_the_gradient_of_the_mean_surprisal(tmp_path, cell, tied):
     # Finite differences of the scorer's own log-probabilities, which share no code with it.
     trainer = make_trainer(tmp_path, TrainingOptions(epochs=0, full_epochs=1), cell, tied)
     network = trainer.network
-    batch = trainer.corpus.batches(64, 0, 0)[0]
-    inputs, targets = trainer.corpus.sequences(batch, network.vocabulary)
+    batch = trainer.corpus.make_batches(64, 0, 0)[0]
+    inputs, targets = trainer.corpus.inputs_and_targets(batch, network.vocabulary)
 
     def loss():
         found = network.log_probs(list(inputs.T), list(targets.T))
         return -np.concatenate(found).mean()
 
-    surprisal = trainer._loss(batch)
+    surprisal = trainer.batch_loss(batch)
     surprisal.backward()
     assert surprisal.item() == pytest.approx(loss(), abs=1e-5)
     rng = np.random.default_rng(0)
@@ -171,9 +173,9 @@ def test_a_step_has_the_gradient_of_the_mean_surprisal(tmp_path, cell, tied):
         assert float(grad @ direction) == pytest.approx(slope, rel=0.02, abs=1e-4), name
 
 
-def test_every_pass_deals_each_sentence_once_in_batches_of_one_length(tmp_path):
+def test_every_epoch_uses_each_sentence_once(tmp_path):
     corpus = make_trainer(tmp_path).corpus
-    first, again, second = (corpus.batches(64, 5, epoch) for epoch in (0, 0, 1))
+    first, again, second = (corpus.make_batches(64, 5, epoch) for epoch in (0, 0, 1))
     for dealt in (first, second):
         assert sorted(np.concatenate(dealt)) == list(range(len(corpus)))
         for batch in dealt:
@@ -183,11 +185,11 @@ def test_every_pass_deals_each_sentence_once_in_batches_of_one_length(tmp_path):
     assert any(len(a) != len(b) or (a != b).any() for a, b in zip(first, second, strict=False))
 
 
-def test_the_weight_of_a_corpus_is_how_often_it_is_seen(tmp_path):
+def test_weights_are_repetitions_per_epoch(tmp_path):
     paths = [write_text(tmp_path / "a.txt", 200, 1), write_text(tmp_path / "b.txt", 400, 2)]
     text = read_text(paths, "keep")
     corpus = TokenCorpus.from_text(text, build_vocabulary(text, 1), [3.0, 0.5])
-    seen = np.bincount(np.concatenate(corpus.batches(100, 0, 0)), minlength=600)
+    seen = np.bincount(np.concatenate(corpus.make_batches(100, 0, 0)), minlength=600)
     assert (seen[:200] == 3).all()
     assert set(seen[200:]) == {0, 1}
     assert 150 < seen[200:].sum() < 250
@@ -247,12 +249,12 @@ train_recurrent([Path(sys.argv[1])], Path(sys.argv[2]), config=NetworkConfig("ls
 # As above, until its first state is saved.
 KILLED = """
 import os, signal
-from contstim.training.recurrent import _Training
-save = _Training._save_state
+from contstim.training.recurrent import _TrainingRun
+save = _TrainingRun.save_state
 def die(training):
     save(training)
     os.kill(os.getpid(), signal.SIGKILL)
-_Training._save_state = die
+_TrainingRun.save_state = die
 """
 
 
@@ -319,17 +321,17 @@ def train(tmp_path, text, **arguments):
 
 def interrupt(monkeypatch, step):
     """Make the next training stop at `step`, as Ctrl-C would."""
-    advance = Trainer.advance
+    advance = Trainer.train_step
 
     def advance_until(trainer):
         if trainer.step == step:
             raise KeyboardInterrupt
         return advance(trainer)
 
-    monkeypatch.setattr(Trainer, "advance", advance_until)
+    monkeypatch.setattr(Trainer, "train_step", advance_until)
 
 
-def test_a_phase_without_progress_ends_early_with_the_best_weights(tmp_path, monkeypatch):
+def test_early_stopping_returns_to_the_best_weights(tmp_path, monkeypatch):
     text = write_text(tmp_path / "text.txt", 60)
     options = TrainingOptions(
         **{**SMALL.__dict__, "epochs": 400, "patience": 2, "interval": 5, "learning_rate": 0.1}
@@ -357,7 +359,7 @@ def test_a_phase_without_progress_ends_early_with_the_best_weights(tmp_path, mon
         (tmp_path / "n").unlink()
 
 
-def test_a_state_of_another_training_is_refused_and_so_is_a_foreign_result(tmp_path, monkeypatch):
+def test_states_and_results_of_another_training_are_refused(tmp_path, monkeypatch):
     text = write_text(tmp_path / "text.txt")
 
     interrupt(monkeypatch, 12)
@@ -395,7 +397,7 @@ def test_text_is_read_from_gzip_and_several_files(tmp_path):
     assert "sees." not in words
 
 
-def test_a_vocabulary_file_fixes_the_words(tmp_path):
+def test_a_vocabulary_file_determines_the_words(tmp_path):
     text, listed = write_text(tmp_path / "text.txt"), tmp_path / "words.txt"
     listed.write_text("cat\nthe\n<unk>\nwhale\ncat\n\n", encoding="utf-8")
     read = read_text([text], "keep")
@@ -432,7 +434,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
     expect(InputError, "broken.gz is not a whole gzip file", [broken])
     bad.write_text("one sentence\n")
     expect(InputError, "1 sentences are too few to hold out", [bad])
-    expect(InputError, "no word of the text is seen 9999 times", min_count=9999)
+    expect(InputError, "no word of the text occurs 9999 times", min_count=9999)
     expect(InputError, "storage must be one of float32, float16, int8, got 'int4'", storage="int4")
     expect(InputError, "punctuation must be one of keep, split, drop", punctuation="none")
     expect(InputError, "one weight above 0 and up to 10000 for each of 1 files", weights=[1, 2])
@@ -445,9 +447,9 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("value", [1e5, math.nan])
-def test_a_training_that_comes_apart(tmp_path, monkeypatch, value):
+def test_a_diverging_training_is_reported(tmp_path, monkeypatch, value):
     text = write_text(tmp_path / "text.txt")
-    advance, sound = Trainer.advance, [0]
+    advance, sound = Trainer.train_step, [0]
 
     def wild(trainer):
         loss = advance(trainer)
@@ -456,7 +458,7 @@ def test_a_training_that_comes_apart(tmp_path, monkeypatch, value):
                 trainer.network.weights["output_bias"][0] = value
         return loss
 
-    monkeypatch.setattr(Trainer, "advance", wild)
+    monkeypatch.setattr(Trainer, "train_step", wild)
     with pytest.raises(InputError) as refused:
         train(tmp_path, [text])
     assert str(refused.value) == (
@@ -471,7 +473,7 @@ def test_a_training_that_comes_apart(tmp_path, monkeypatch, value):
     assert not any(entry["perplexity"] < 100 for entry in record["log"][1:])
 
 
-def test_the_unknown_class_is_learnt_from_rare_words(tmp_path):
+def test_unknown_class_is_trained_on_rare_words(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"the rare{i} sees .\n" for i in range(300)), encoding="utf-8")
     train(tmp_path, [text], min_count=5, options=TrainingOptions(**{**SMALL.__dict__, "epochs": 8}))

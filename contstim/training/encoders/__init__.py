@@ -1,7 +1,7 @@
-"""Scores that are learnt: students of other models, and acceptability classifiers.
+"""Sentence scores from an encoder with a linear head: students and acceptability classifiers.
 
-Both compute one number from the first token's vector of an encoder, in one forward pass per
-sentence. This module reads the records in their folders, without torch.
+Both compute one score per sentence from the output of the first token, in one forward pass. This
+module reads the training records in their folders without importing PyTorch.
 """
 
 from __future__ import annotations
@@ -15,19 +15,26 @@ from contstim.files import decode_json
 from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind
 
-#: The file of a folder that says what the model is and what it reaches.
+#: Name of the model card in the folder of a model.
 CARD = "README.md"
-#: The file of a folder that says, as JSON, how the model was made.
+#: Name of the training record in the folder of a model.
 RECORD = "contstim.json"
 
 
 def read_record(folder: Path, kind: str) -> dict[str, Any]:
-    """Read what a folder says of itself.
+    """Read the training record of a student or classifier.
+
+    Parameters
+    ----------
+    folder
+        Folder of the model.
+    kind
+        Expected kind of model: ``student`` or ``classifier``.
 
     Raises
     ------
     ModelFileError
-        If there is no such folder, or it does not hold a learnt model of this `kind`.
+        If the folder does not exist or does not contain a model of this kind.
     """
     try:
         record = decode_json((folder / RECORD).read_text("utf-8"))
@@ -38,20 +45,21 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise ModelFileError(
-            f"{RECORD} in {str(folder)!r} is damaged ({error}); make the {kind} again"
+            f"{RECORD} in {str(folder)!r} is damaged ({error}); train the {kind} again"
         ) from None
-    kind_found = record.get("kind") if isinstance(record, dict) else None
-    if kind_found != kind:
+    found_kind = record.get("kind") if isinstance(record, dict) else None
+    if found_kind != kind:
         raise ModelFileError(
-            f"{str(folder)!r} holds a {kind_found or 'thing unknown'}, not a {kind}"
+            f"{str(folder)!r} contains a {found_kind or 'model of unknown kind'}, not a {kind}"
         )
     return dict(record)
 
 
 def student_kind(spec: ModelSpec) -> ScoreKind:
-    """Return what a student's score is: an estimate that exceeds no score of its teacher.
+    """Return the kind of a student's score: an estimate with the upper bound of the teacher.
 
-    Of its teacher nothing is known where the folder is not to be read, as on another machine.
+    If the record cannot be read, for example because it is on another machine, the bound is
+    infinite.
     """
     try:
         teacher = read_record(spec.path, "student")["teacher"]
@@ -63,18 +71,18 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
         "score",
         math.inf if highest is None else float(highest),
         splits_over_words=False,
-        # Older records do not say it.
+        # Records of earlier versions lack this key.
         differs_in_nats=bool(teacher.get("differs_in_nats", True)),
     )
 
 
 def classifier_kind(spec: ModelSpec) -> ScoreKind:
-    """Return what a classifier's score is: the probability of no sentence."""
-    margin = spec.get("output", "confidence") == "margin"
+    """Return the kind of a classifier's score, which is not a log-probability."""
+    is_margin = spec.get("output", "confidence") == "margin"
     return ScoreKind(
-        "margin" if margin else "signed confidence",
+        "margin" if is_margin else "signed confidence",
         "score",
-        math.inf if margin else 1.0,
+        math.inf if is_margin else 1.0,
         splits_over_words=False,
         differs_in_nats=False,
     )

@@ -1,9 +1,13 @@
-"""What students and classifiers share: a folder, and one pass a sentence for one number.
+"""Base class of students and classifiers, which score the output of an encoder's first token.
 
-``contstim.json`` in the folder says what the model is and how it was made; ``encoder`` is a
-checkpoint as transformers writes it; ``README.md`` is its card; ``NAME.safetensors`` holds a
-member's head and those weights of the network in which it differs from the encoder. A folder
-appears under its name when it is whole.
+The folder of a model contains
+
+- ``contstim.json``: the training record;
+- ``README.md``: the model card;
+- ``encoder/``: the pretrained encoder as a checkpoint of transformers;
+- ``NAME.safetensors``: the head and the trained encoder weights of each member.
+
+Folders are written atomically.
 """
 
 from __future__ import annotations
@@ -43,19 +47,42 @@ from contstim.training.encoders.network import (
     load_encoder,
 )
 
-#: The folder, in a model's, of the checkpoint that its members start from.
+#: Subfolder of the checkpoint that the members were trained from.
 ENCODER = "encoder"
 
+#: Options of students and classifiers and their defaults.
+ENCODER_OPTIONS = {"device": "cpu", "unknown": "error"}
 
-def _read_members(
+# Maximum difference between the scores of a sentence in different batches, due to float32.
+_BATCH_TOLERANCE = 1e-4
+
+
+def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
+    """Return a tokenizer of transformers as a `SubwordTokenizer` with English word boundaries.
+
+    Parameters
+    ----------
+    tokenizer
+        Tokenizer of transformers.
+    name
+        Name of the model, for messages.
+    unknown
+        Treatment of unknown words: ``error`` or ``unk``.
+    """
+    options = SharedOptions("auto", "keep", unknown, None, "en")
+    return SubwordTokenizer(tokenizer, options, name, special=True)
+
+
+def _load_members(
     folder: Path, names: Sequence[str], device: str
 ) -> tuple[Encoder, tuple[EncoderWithHead, ...], str]:
-    """Load the members `names` of a folder: tokenizer and limits, networks, and their SHA-256.
+    """Load the encoder and the members `names` of a folder, and compute their SHA-256 digest.
 
-    The encoder's network is the last member's.
+    To save memory, the last member uses the network of the encoder itself.
     """
     encoder = load_encoder(str(folder / ENCODER), device)
     members = []
+    tensors: dict[str, torch.Tensor] = {}
     for name in names:
         path = folder / f"{name}.safetensors"
         try:
@@ -65,139 +92,38 @@ def _read_members(
                 f"cannot read {str(path)!r} ({error}); the folder is damaged"
             ) from None
         network = encoder.network if name == names[-1] else copy.deepcopy(encoder.network)
-        members.append(_member(network, weights, encoder, path))
-    tensors = {
-        f"{name} {key}": tensor
-        for name, member in zip(names, members, strict=True)
-        for part in (member.network, member.head)
-        for key, tensor in part.state_dict().items()
-    }
+        parameters = dict(network.named_parameters())
+        try:
+            head = nn.Linear(encoder.width, len(weights["head.bias"]))
+            head.load_state_dict({key: weights[f"head.{key}"] for key in ("weight", "bias")})
+            with torch.no_grad():
+                for key, tensor in weights.items():
+                    if key.startswith("network."):
+                        parameters[key.removeprefix("network.")].copy_(tensor)
+        except (KeyError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ModelFileError(f"{str(path)!r} does not fit its encoder ({reason})") from None
+        head.eval().requires_grad_(False).to(encoder.device)
+        members.append(EncoderWithHead(network, head))
+        for part in (network, head):
+            tensors |= {f"{name} {key}": tensor for key, tensor in part.state_dict().items()}
     digest = digest_weights(tensors, encoder.tokenizer, encoder.network.config)
     return encoder, tuple(members), digest
 
 
-def _member(
-    network: Any, weights: Mapping[str, torch.Tensor], encoder: Encoder, path: Path
-) -> EncoderWithHead:
-    parameters = dict(network.named_parameters())
-    try:
-        head_weight, head_bias = weights["head.weight"], weights["head.bias"]
-        head = nn.Linear(encoder.width, len(head_bias))
-        head.load_state_dict({"weight": head_weight, "bias": head_bias})
-        with torch.no_grad():
-            for name, tensor in weights.items():
-                if name.startswith("network."):
-                    parameters[name.removeprefix("network.")].copy_(tensor)
-    except (KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelFileError(f"{str(path)!r} does not fit its encoder ({reason})") from None
-    head.eval().requires_grad_(False).to(encoder.device)
-    return EncoderWithHead(network, head)
-
-
-def first_order_estimate(
-    model: FirstTokenModel, sentence: Sentence, position: int, words: WordList
-) -> FloatArray:
-    """Estimate the score of `sentence` with the word at `position` replaced by each of `words`.
-
-    Each output of a network is taken as linear in the embeddings of the open word's tokens
-    around the present word: o(c) = o + sum_j (e(c)_j - e_j) do/de_j. A candidate of another
-    number of tokens counts with the mean of its tokens' embeddings in each place.
-
-    Returns
-    -------
-    array
-        Shape (V,), in the unit of the scores. An estimate, not a bound: it orders candidates.
-
-    Raises
-    ------
-    InputError
-        If `position` is outside the sentence.
-    """
-    sentence.check_position(position)
-    encoded = model.encode([str(sentence)])[0]
-    places = encoded.scored_positions[encoded.word_indices == position]
-    candidates = model.tokenizer.candidates(sentence, position, words).tokens
-    counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
-    outputs = [
-        _outputs(member, encoded.ids, places, candidates, counts) for member in model.members
-    ]
-    return model.combine(outputs, len(encoded.scored_positions) - len(places) + counts)
-
-
-def _outputs(
-    member: EncoderWithHead,
-    ids: np.ndarray,
-    places: np.ndarray,
-    candidates: list[tuple[int, ...]],
-    counts: np.ndarray,
-) -> FloatArray:
-    """Return the outputs of one member for all candidates, (V, K), to first order."""
-    table = member.network.get_input_embeddings()
-    seen: list[torch.Tensor] = []
-
-    def open_up(module: Any, args: Any, embedded: torch.Tensor) -> torch.Tensor:
-        seen[:] = [embedded.detach().clone().requires_grad_()]
-        return seen[0]
-
-    handle = table.register_forward_hook(open_up)
-    device = member.head.weight.device
-    try:
-        with torch.enable_grad():
-            outputs_now = member.outputs(torch.from_numpy(ids[None]).to(device))[0]
-            slopes = [
-                torch.autograd.grad(value, seen[0], retain_graph=True)[0][0]
-                for value in outputs_now
-            ]
-    finally:
-        handle.remove()
-    outputs = np.empty((len(candidates), len(slopes)), dtype=np.float64)
-    with torch.inference_mode():
-        at = torch.from_numpy(places).to(device)
-        tokens = torch.tensor([t for c in candidates for t in c], device=device)
-        owner = np.repeat(np.arange(len(candidates)), counts)
-        first = np.cumsum(counts) - counts
-        for k, slope in enumerate(slopes):
-            slope = slope[at]
-            present = float(outputs_now[k]) - float((seen[0][0][at] * slope).sum())
-            # The share of each token of each candidate, in every place of the open word.
-            share = (table.weight @ slope.T)[tokens].double().cpu().numpy()
-            total = np.zeros((len(candidates), len(places)))
-            np.add.at(total, owner, share)
-            outputs[:, k] = present + total.sum(axis=1) / counts
-            same = np.flatnonzero(counts == len(places))
-            steps = np.arange(len(places))
-            outputs[same, k] = present + share[first[same][:, None] + steps, steps].sum(axis=1)
-    return outputs
-
-
-#: Options of both families and their defaults.
-LEARNT_OPTIONS = {"device": "cpu", "unknown": "error"}
-
-# How far a score may move with its batch: float32 sums over a few dozen tokens.
-_RESOLUTION = 1e-4
-
-
-def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
-    """Put a tokenizer under the contract's notion of words; `unknown` is ``error`` or ``unk``."""
-    return SubwordTokenizer(
-        tokenizer, SharedOptions("auto", "keep", unknown, None, "en"), name, special=True
-    )
-
-
 class FirstTokenModel(SentenceModel):
-    """A model whose score is read off the first token's vector.
+    """A model that computes the score of a sentence from the output of the first token.
 
-    Words have no share of such a score: `score_tokens` and `score_words` raise `InputError`.
+    The score is not a sum over words: `score_tokens` and `score_words` raise `InputError`.
 
     Parameters
     ----------
     spec
-        The spec, whose location is the folder.
+        Model spec with the folder of the model as location.
     members
-        Names of the networks to load, one or those that vote.
+        Names of the networks to load.
     defaults
-        The options it may have and their defaults.
+        Options of the spec and their defaults.
 
     Raises
     ------
@@ -206,11 +132,11 @@ class FirstTokenModel(SentenceModel):
     """
 
     def __init__(
-        self, spec: ModelSpec, members: Sequence[str], defaults: Mapping[str, str] = LEARNT_OPTIONS
+        self, spec: ModelSpec, members: Sequence[str], defaults: Mapping[str, str] = ENCODER_OPTIONS
     ) -> None:
         super().__init__(spec.canonical(defaults))
         self.folder = spec.path
-        self.encoder, self.members, self._fingerprint = _read_members(
+        self.encoder, self.members, self._fingerprint = _load_members(
             self.folder, members, spec.get("device", defaults["device"])
         )
         unknown = spec.get_choice("unknown", ("error", "unk"), defaults["unknown"])
@@ -218,16 +144,29 @@ class FirstTokenModel(SentenceModel):
 
     @abstractmethod
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
-        """Turn each member's outputs (S, K) and the numbers of tokens into scores (S,)."""
+        """Convert the outputs of the members to scores.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of each member, each of shape (S, K).
+        n_tokens
+            Number of tokens per sentence without special tokens, shape (S,).
+
+        Returns
+        -------
+        array
+            Scores, shape (S,).
+        """
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of weights and tokenizer."""
+        """SHA-256 digest of the weights and the tokenizer."""
         return self._fingerprint
 
     @property
     def card(self) -> str | None:
-        """The card in the model's folder."""
+        """Model card from the model's folder, if there is one."""
         path = self.folder / CARD
         return path.read_text("utf-8") if path.is_file() else None
 
@@ -238,15 +177,17 @@ class FirstTokenModel(SentenceModel):
 
     @property
     def batch_tolerance(self) -> float:
-        """1e-4: the network computes in 32 bits."""
-        return _RESOLUTION
+        """1e-4, because the network computes in float32."""
+        return _BATCH_TOLERANCE
 
     def _event(self, metric: str, reduction: str) -> dict[str, str]:
-        """Return the fields of an `Event`; the sentence starts with the special tokens."""
-        convert = self.encoder.tokenizer.convert_ids_to_tokens
+        """Return the fields of an `Event`; the start symbols are the leading special tokens."""
+        start_tokens = self.encoder.tokenizer.convert_ids_to_tokens(
+            list(self.tokenizer.leading_special_ids)
+        )
         return {
             "units": "sentences",
-            "start": " ".join(convert(list(self.tokenizer.leading_special_ids))) or "none",
+            "start": " ".join(start_tokens) or "none",
             "end": "none",
             "punctuation": "keep",
             "case": self.tokenizer.case,
@@ -256,53 +197,147 @@ class FirstTokenModel(SentenceModel):
         }
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return for each of V words whether the tokenizer can write it; shape (V,)."""
+        """Return whether the tokenizer can represent each of V words, shape (V,)."""
         return self.tokenizer.in_vocabulary(words)
 
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
-        """Tokenise sentences, refusing those the network is too short for."""
-        listed = check_sentences(sentences)
-        encoded = self.tokenizer.encode(listed)
-        for sentence, e in zip(listed, encoded, strict=True):
-            check_length(sentence, len(e.ids), self.encoder.max_tokens, self.spec)
-        return encoded
-
-    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Raise `InputError`: words have no share of the score."""
-        raise InputError(
-            f"{self.spec!r} scores a sentence as a whole, so words have no share of it; ask for "
-            "sentence scores"
-        )
-
-    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
-        """Score sentences and count their tokens.
+        """Tokenise sentences.
 
         Raises
         ------
         InputError
-            For a sentence without words, or of more tokens than the network takes.
+            If a sentence is empty or has more tokens than the network accepts.
+        """
+        sentences = check_sentences(sentences)
+        encoded = self.tokenizer.encode(sentences)
+        for sentence, tokens in zip(sentences, encoded, strict=True):
+            check_length(sentence, len(tokens.ids), self.encoder.max_tokens, self.spec)
+        return encoded
+
+    def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
+        """Raise `InputError`, because the score is not a sum over tokens."""
+        raise InputError(
+            f"{self.spec!r} scores a sentence as a whole and has no scores per word; use sentence "
+            "scores"
+        )
+
+    def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
+        """Score sentences and count their tokens and words.
+
+        Raises
+        ------
+        InputError
+            If a sentence is empty or has more tokens than the network accepts.
         UnknownWordError
-            For a word the tokenizer cannot write, unless the event says ``unknown unk``.
+            If the tokenizer cannot represent a word, unless the spec says ``unknown=unk``.
         """
         encoded = self.encode(sentences)
-        rows = TokenizedSentences([e.ids for e in encoded])
-        n_tokens = np.array([len(e.scored_positions) for e in encoded], dtype=np.int64)
+        rows = TokenizedSentences([tokens.ids for tokens in encoded])
+        n_tokens = np.array([len(tokens.scored_positions) for tokens in encoded], dtype=np.int64)
         outputs = [rows.outputs(member) for member in self.members]
         return SentenceScores(
             self.combine(outputs, n_tokens),
             n_tokens,
-            np.array([e.n_words for e in encoded], dtype=np.int64),
+            np.array([tokens.n_words for tokens in encoded], dtype=np.int64),
             np.zeros(len(encoded), dtype=np.float64),
         )
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates on demand.
-
-        The estimate is the score to first order in the embedding of the open word (as HotFlip,
-        Ebrahimi et al. 2018), from one pass forward and one back for all candidates.
-        """
+        """Return estimates for all candidates (`estimate_replacements`), and scores on demand."""
         table = super().score_replacements(sentence, position, words)
-        estimate = first_order_estimate(self, sentence, position, words)
-        return ReplacementScores(table.upper_bounds, estimate, is_exact=False, score=table.score)
+        estimates = estimate_replacements(self, sentence, position, words)
+        return ReplacementScores(table.upper_bounds, estimates, is_exact=False, score=table.score)
+
+
+def estimate_replacements(
+    model: FirstTokenModel, sentence: Sentence, position: int, words: WordList
+) -> FloatArray:
+    """Estimate the score of a sentence with one word replaced by each of V candidates.
+
+    The outputs of a network are linearised in the embeddings e_j of the tokens of the present
+    word (HotFlip, Ebrahimi et al. 2018). The estimate for candidate c is
+
+        o(c) = o + Σ_j (e(c)_j - e_j) · ∂o/∂e_j.
+
+    If the candidate has another number of tokens, each e(c)_j is the mean of its embeddings. One
+    forward and one backward pass per output serve all candidates.
+
+    Parameters
+    ----------
+    model
+        The model.
+    sentence
+        The sentence.
+    position
+        Index of the word to replace.
+    words
+        Candidate words.
+
+    Returns
+    -------
+    array
+        Estimates in the unit of the scores, shape (V,). They are not bounds.
+
+    Raises
+    ------
+    InputError
+        If `position` is outside the sentence.
+    """
+    sentence.check_position(position)
+    encoded = model.encode([str(sentence)])[0]
+    positions = encoded.scored_positions[encoded.word_indices == position]
+    candidates = model.tokenizer.candidates(sentence, position, words).tokens
+    outputs = [
+        _linearised_outputs(member, encoded.ids, positions, candidates) for member in model.members
+    ]
+    n_candidate_tokens = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
+    n_other_tokens = len(encoded.scored_positions) - len(positions)
+    return model.combine(outputs, n_other_tokens + n_candidate_tokens)
+
+
+def _linearised_outputs(
+    member: EncoderWithHead, ids: IntArray, positions: IntArray, candidates: list[tuple[int, ...]]
+) -> FloatArray:
+    """Return first-order estimates of a member's outputs for V candidates, shape (V, K)."""
+    embedding = member.network.get_input_embeddings()
+    device = member.head.weight.device
+    captured: list[torch.Tensor] = []
+
+    def capture(module: Any, args: Any, embedded: torch.Tensor) -> torch.Tensor:
+        captured[:] = [embedded.detach().clone().requires_grad_()]
+        return captured[0]
+
+    handle = embedding.register_forward_hook(capture)
+    try:
+        with torch.enable_grad():
+            present_outputs = member.outputs(torch.from_numpy(ids[None]).to(device))[0]
+            gradients = [
+                torch.autograd.grad(output, captured[0], retain_graph=True)[0][0]
+                for output in present_outputs
+            ]
+    finally:
+        handle.remove()
+
+    counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
+    firsts = np.cumsum(counts) - counts
+    owners = np.repeat(np.arange(len(candidates)), counts)
+    is_same_count = counts == len(positions)
+    steps = np.arange(len(positions))
+    estimates = np.empty((len(candidates), len(gradients)), dtype=np.float64)
+    with torch.inference_mode():
+        word_positions = torch.from_numpy(positions).to(device)
+        tokens = torch.tensor([t for candidate in candidates for t in candidate], device=device)
+        for k, gradient in enumerate(gradients):
+            slopes = gradient[word_positions]
+            present = float((captured[0][0][word_positions] * slopes).sum())
+            constant = float(present_outputs[k]) - present
+            # Contribution of each token of each candidate at each position of the word.
+            contributions = (embedding.weight @ slopes.T)[tokens].double().cpu().numpy()
+            sums = np.zeros((len(candidates), len(positions)))
+            np.add.at(sums, owners, contributions)
+            estimates[:, k] = constant + sums.sum(axis=1) / counts
+            aligned = contributions[firsts[is_same_count][:, None] + steps, steps]
+            estimates[is_same_count, k] = constant + aligned.sum(axis=1)
+    return estimates

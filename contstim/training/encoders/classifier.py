@@ -1,4 +1,4 @@
-"""Acceptability classifiers: how surely a sentence is judged acceptable, as a graded score."""
+"""Acceptability classifiers as sentence models with a graded score."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from contstim.errors import ModelFileError, SpecError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, ScoreKind
 from contstim.training.encoders import classifier_kind, read_record
-from contstim.training.encoders.base import LEARNT_OPTIONS, FirstTokenModel
+from contstim.training.encoders.base import ENCODER_OPTIONS, FirstTokenModel
 
 #: Options of a classifier's spec and their defaults.
-CLASSIFIER_OPTIONS = {**LEARNT_OPTIONS, "output": "confidence", "members": "best"}
+CLASSIFIER_OPTIONS = {**ENCODER_OPTIONS, "output": "confidence", "members": "best"}
 
 _OUTPUTS = {
     "confidence": "signed confidence in a label; not a probability of the sentence",
@@ -25,16 +25,16 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class ClassifierEvent(Event):
-    """What a classifier scores: its label, not a sentence's probability.
+    """The label that a classifier predicts.
 
     Attributes
     ----------
     task
-        What the labels are.
+        Meaning of the labels.
     gives
-        What the number is.
+        Meaning of the score.
     members
-        ``best``: one network; ``majority of K``: K networks that vote.
+        ``best`` for a single network, ``majority of K`` for K networks that vote.
     """
 
     task: str = ""
@@ -42,55 +42,69 @@ class ClassifierEvent(Event):
     members: str = "best"
 
 
-def score_logits(outputs: FloatArray, output: str) -> FloatArray:
-    """Turn logits into a graded judgement whose sign is the label.
+def score_logits(logits: FloatArray, output: str) -> FloatArray:
+    """Convert the logits of a binary classifier to a score that is positive for acceptable.
 
     Parameters
     ----------
-    outputs
+    logits
         Logits of the labels unacceptable and acceptable, shape (S, 2).
     output
-        ``confidence`` or ``margin``.
+        Kind of score: ``confidence`` or ``margin``.
 
     Returns
     -------
     array
-        Shape (S,). ``confidence``: the label, -1 or 1, times its softmax probability, so within
-        [-1, -0.5] or (0.5, 1] (Vazquez Martinez 2021, Eq. 2.3). ``margin``: the difference of the
-        logits, nats of odds; it orders sentences in the same way and does not level off.
+        Scores, shape (S,). ``confidence`` is the label, -1 or 1, times its softmax probability,
+        within [-1, -0.5] or (0.5, 1] (Vázquez Martínez 2021, Eq. 2.3). ``margin`` is the
+        difference of the logits. Both order sentences alike, but only the confidence is bounded.
     """
-    margin = outputs[:, 1] - outputs[:, 0]
+    margin = logits[:, 1] - logits[:, 0]
     if output == "margin":
         return np.asarray(margin)
-    sure = 1.0 / (1.0 + np.exp(-np.abs(margin)))
-    # Of equal logits the first label is taken, as argmax does.
-    return np.asarray(np.where(margin > 0, sure, -sure))
+    confidence = 1.0 / (1.0 + np.exp(-np.abs(margin)))
+    # Equal logits mean unacceptable, as with argmax.
+    return np.asarray(np.where(margin > 0, confidence, -confidence))
 
 
-def majority_vote(judgements: Sequence[FloatArray]) -> FloatArray:
-    """Join the judgements of K members, an odd number, by majority.
+def majority_vote(scores: Sequence[FloatArray]) -> FloatArray:
+    """Combine the scores of K classifiers, K odd, by a majority vote.
 
-    The label is that of more members; its grade is the sum of their judgements over K, so that a
-    divided vote counts less than a unanimous one and the sign is always the majority's.
+    Parameters
+    ----------
+    scores
+        K arrays of scores, each of shape (S,). The sign of a score is the predicted label.
+
+    Returns
+    -------
+    array
+        Sum of the scores of the classifiers in the majority, divided by K, shape (S,). The sign
+        is the label of the majority, and a unanimous vote counts more than a divided one.
     """
-    table = np.stack(judgements)
-    positive = table > 0
-    wins = positive.sum(axis=0) * 2 > len(table)
-    return np.asarray(np.where(positive == wins, table, 0.0).sum(axis=0) / len(table))
+    table = np.stack(scores)
+    is_positive = table > 0
+    positive_wins = is_positive.sum(axis=0) * 2 > len(table)
+    majority = np.where(is_positive == positive_wins, table, 0.0)
+    return np.asarray(majority.sum(axis=0) / len(table))
 
 
 class ClassifierModel(FirstTokenModel):
-    """A network fine-tuned to tell acceptable from unacceptable sentences.
+    """A network fine-tuned to classify sentences as acceptable or unacceptable.
 
-    Its score is comparable in order with other models' and has no unit of theirs: it is the
-    probability of no sentence.
+    The score is not a log-probability. Only its order can be compared with other models.
+
+    Parameters
+    ----------
+    spec
+        Model spec with the folder of the classifier as location.
 
     Raises
     ------
     SpecError
-        For an unknown option, or ``members=majority`` of a folder with fewer than three.
+        If an option is unknown, or ``members=majority`` is set and the folder contains fewer than
+        three voting networks.
     ModelFileError
-        If the folder is missing, damaged or holds no classifier.
+        If the folder is missing, damaged or does not contain a classifier.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -102,34 +116,35 @@ class ClassifierModel(FirstTokenModel):
             names = [record["best"]] if members == "best" else list(record["majority"])
         except (KeyError, TypeError) as error:
             raise ModelFileError(
-                f"the record of {spec.location!r} is incomplete ({error}); make the classifier "
+                f"the record of {spec.location!r} is incomplete ({error}); train the classifier "
                 "again"
             ) from None
         if members == "majority" and len(names) < 3:
             raise SpecError(
-                f"members='majority' in {str(spec)!r}: the folder holds {len(names)} networks, and "
-                "a majority needs three; leave the option out, or fine-tune with more restarts"
+                f"members='majority' in {str(spec)!r}: the folder contains {len(names)} voting "
+                "networks, and a majority needs three; omit the option, or fine-tune with more "
+                "restarts"
             )
         super().__init__(spec, names, CLASSIFIER_OPTIONS)
         self.task = str(record.get("task", "unknown"))
 
     @property
     def event(self) -> ClassifierEvent:
-        """What the score is."""
-        n = len(self.members)
+        """The predicted label."""
+        n_members = len(self.members)
         return ClassifierEvent(
             **self._event("classification", self.output),
             task=self.task,
             gives=_OUTPUTS[self.output],
-            members="best" if n == 1 else f"majority of {n}",
+            members="best" if n_members == 1 else f"majority of {n_members}",
         )
 
     @property
     def kind(self) -> ScoreKind:
-        """A confidence, at most 1, or a margin."""
+        """A confidence, which is at most 1, or an unbounded margin."""
         return classifier_kind(self._spec)
 
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
-        """Turn each member's logits (S, 2) into one judgement (S,)."""
-        judgements = [score_logits(logits, self.output) for logits in outputs]
-        return judgements[0] if len(judgements) == 1 else majority_vote(judgements)
+        """Convert the logits (S, 2) of each member to one score per sentence, shape (S,)."""
+        scores = [score_logits(logits, self.output) for logits in outputs]
+        return scores[0] if len(scores) == 1 else majority_vote(scores)

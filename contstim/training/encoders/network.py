@@ -1,4 +1,4 @@
-"""The encoder of a transformer with a linear head on the first token's vector, and rows to run."""
+"""Transformer encoders with a linear head on the output of the first token."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from contstim.models.hf.checkpoint import find_max_tokens
 from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
 from contstim.models.registry import available_families, bundled_models
 
+# Maximum number of tokens per forward pass without gradients.
+_MAX_TOKENS = 4096
+
 
 @dataclass(eq=False)
 class Encoder:
-    """A loaded encoder.
+    """A pretrained encoder with its tokenizer.
 
     Attributes
     ----------
     network
-        The network without a head, in evaluation mode, float32.
+        Encoder of transformers without a head, in evaluation mode and float32.
     tokenizer
-        The tokenizer as transformers loads it.
+        Tokenizer of transformers.
     device
-        Where the network is.
+        Device of the network.
     max_tokens
-        Most tokens of an input, special tokens included; None without a limit.
+        Maximum number of tokens per sentence, including special tokens; None if there is none.
     """
 
     network: Any
@@ -45,58 +48,48 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """Length of the first token's vector."""
+        """Dimension of the output of a token."""
         return int(self.network.config.hidden_size)
 
 
-def _location(base: str) -> ModelSpec:
-    """Find the folder, or the name on the hub, of what `base` names."""
-    family, colon, _ = base.partition(":")
-    if not colon or family not in available_families() or Path(base).is_dir():
-        return ModelSpec("hf", base)
-    spec = ModelSpec.parse(base)
-    if spec.family == "contstim":
-        require_known("bundled model", spec.location, bundled_models())
-        entry = bundled_models()[spec.location]
-        if entry.family == "hf":
-            return ModelSpec("hf", str(entry.path()))
-    if spec.family != "hf":
-        raise ModelFileError(
-            f"{base!r} has no encoder to start from; give a masked transformer, as a folder, "
-            "hf:NAME or contstim:NAME"
-        )
-    return ModelSpec("hf", spec.location, tuple(o for o in spec.options if o[0] == "revision"))
-
-
 def load_encoder(base: str, device: str = "cpu") -> Encoder:
-    """Open the encoder of a masked transformer.
+    """Load the encoder of a masked transformer.
 
     Parameters
     ----------
     base
-        A folder, a name on the Hugging Face hub, or the spec of a masked model (``hf:...``,
-        ``contstim:bert``).
+        Folder of a checkpoint, name on the Hugging Face Hub, or spec of a masked model
+        (``hf:NAME``, ``contstim:bert``).
     device
-        Where to put it, as PyTorch names it.
+        PyTorch name of the device.
 
     Raises
     ------
     ModelFileError
-        If there is no such checkpoint, or it has no trained encoder.
+        If the checkpoint does not exist or has no trained bidirectional encoder.
     InputError
-        If the device cannot be used.
+        If the device is not available.
     """
-    where = resolve_device(device)
+    torch_device = resolve_device(device)
 
-    def loader_for(config: Any) -> Any:
-        _check_kind(config, base)
+    def model_class(config: Any) -> Any:
+        is_bidirectional = (
+            config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+            and not getattr(config, "is_decoder", False)
+            and not getattr(config, "is_encoder_decoder", False)
+        )
+        if not is_bidirectional:
+            raise ModelFileError(
+                f"{base!r} is a model of type {config.model_type!r}, which has no bidirectional "
+                "encoder; start from a masked model such as BERT"
+            )
         return AutoModel
 
-    source = locate_checkpoint(_location(base))
-    opened = load_pretrained(source, loader_for, torch.float32, f"{base!r} as an encoder")
-    network, tokenizer = opened.network.to(where), opened.tokenizer
-    # The pooler is a head of its own, which masked models are often saved without.
-    missing = [name for name in opened.missing if not name.startswith("pooler")]
+    source = locate_checkpoint(_resolve_base(base))
+    loaded = load_pretrained(source, model_class, torch.float32, f"{base!r} as an encoder")
+    network, tokenizer = loaded.network.to(torch_device), loaded.tokenizer
+    # Checkpoints of masked models often lack the pooler, which is not used here.
+    missing = [name for name in loaded.missing if not name.startswith("pooler")]
     if missing:
         raise ModelFileError(
             f"{base!r} has no trained encoder: the checkpoint lacks {len(missing)} weights, among "
@@ -104,14 +97,34 @@ def load_encoder(base: str, device: str = "cpu") -> Encoder:
         )
     if getattr(network, "pooler", None) is not None:
         network.pooler = None
-    _narrow(network, where)
-    return Encoder(network, tokenizer, where, find_max_tokens(network, tokenizer))
+    _restrict_to_first_token(network, torch_device)
+    return Encoder(network, tokenizer, torch_device, find_max_tokens(network, tokenizer))
 
 
-def _narrow(network: Any, device: torch.device) -> None:
-    """Compute of the last layer no more than the first token, where that changes nothing.
+def _resolve_base(base: str) -> ModelSpec:
+    """Return the ``hf:`` spec of a folder, a name on the Hub, or the spec of a masked model."""
+    family, colon, _ = base.partition(":")
+    if not colon or family not in available_families() or Path(base).is_dir():
+        return ModelSpec("hf", base)
+    spec = ModelSpec.parse(base)
+    if spec.family == "contstim":
+        require_known("bundled model", spec.location, bundled_models())
+        bundled = bundled_models()[spec.location]
+        if bundled.family == "hf":
+            return ModelSpec("hf", str(bundled.path()))
+    if spec.family != "hf":
+        raise ModelFileError(
+            f"{base!r} has no encoder to start from; give a masked transformer, as a folder, "
+            "hf:NAME or contstim:NAME"
+        )
+    revision = tuple(option for option in spec.options if option[0] == "revision")
+    return ModelSpec("hf", spec.location, revision)
 
-    In networks built like BERT what follows the attention works place by place.
+
+def _restrict_to_first_token(network: Any, device: torch.device) -> None:
+    """Skip the other tokens after the attention of the last layer, if the output stays the same.
+
+    The layers after the attention process each token separately in networks like BERT.
     """
     names = [name for name, _ in network.named_modules() if name.endswith("attention.output")]
     if not names:
@@ -119,68 +132,49 @@ def _narrow(network: Any, device: torch.device) -> None:
     ids = torch.arange(6, device=device).reshape(2, 3)
     mask = torch.ones_like(ids)
     with torch.inference_mode():
-        full = network(input_ids=ids, attention_mask=mask)[0][:, 0]
-        handle = network.get_submodule(names[-1]).register_forward_pre_hook(_first_alone)
-        try:
-            narrowed = network(input_ids=ids, attention_mask=mask)[0]
-        except (RuntimeError, ValueError, TypeError, IndexError):
-            # A network that cannot do without the other places.
-            narrowed = full[:0]
-    same = narrowed.shape[:2] == (2, 1)
-    if not (same and torch.allclose(narrowed[:, 0], full, rtol=1e-3, atol=1e-4)):
-        handle.remove()
-
-
-def _first_alone(module: Any, args: Any) -> Any:
-    return tuple(states[:, :1] for states in args)
-
-
-def _check_kind(config: Any, base: str) -> None:
-    both_ways = (
-        config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
-        and not getattr(config, "is_decoder", False)
-        and not getattr(config, "is_encoder_decoder", False)
-    )
-    if not both_ways:
-        raise ModelFileError(
-            f"{base!r} is a model of type {config.model_type!r}, which has no encoder that reads a "
-            "sentence both ways; start from a masked model such as BERT"
+        expected = network(input_ids=ids, attention_mask=mask)[0][:, 0]
+        handle = network.get_submodule(names[-1]).register_forward_pre_hook(
+            lambda module, args: tuple(states[:, :1] for states in args)
         )
-
-
-# Tokens of a forward pass without gradients.
-_TOKENS = 4096
+        try:
+            states = network(input_ids=ids, attention_mask=mask)[0]
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            # The network needs the other tokens after the attention.
+            states = expected[:0]
+    has_first_only = states.shape[:2] == (2, 1)
+    if not (has_first_only and torch.allclose(states[:, 0], expected, rtol=1e-3, atol=1e-4)):
+        handle.remove()
 
 
 @dataclass(eq=False)
 class EncoderWithHead:
-    """A network with its head.
+    """An encoder with a linear head, one member of a student or classifier.
 
     Attributes
     ----------
     network
-        The encoder.
+        Encoder of transformers.
     head
-        From the first token's vector to K outputs.
+        Linear layer from the first token's output to K outputs.
     """
 
     network: Any
     head: nn.Linear
 
     def outputs(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the head's outputs for rows of one length: (N, L) to (N, K)."""
+        """Return the outputs (n, K) of the head for n sentences of L tokens, ids (n, L)."""
         states = self.network(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
         outputs: torch.Tensor = self.head(states[:, 0])
         return outputs
 
 
 class TokenizedSentences:
-    """Tokenised sentences that a member is run on, S of them.
+    """S tokenised sentences as the input of an `EncoderWithHead`.
 
     Parameters
     ----------
     ids
-        Token ids of each sentence, special tokens included.
+        Token ids of each sentence, including special tokens.
     """
 
     def __init__(self, ids: Sequence[IntArray]) -> None:
@@ -190,21 +184,23 @@ class TokenizedSentences:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def run(self, member: EncoderWithHead, index: IntArray) -> torch.Tensor:
-        """Return the member's outputs for sentences of one length, (n, K)."""
-        device = member.head.weight.device
-        ids = torch.from_numpy(np.stack([self.ids[i] for i in index])).to(device)
-        return member.outputs(ids)
+    def stack(self, indices: IntArray, device: torch.device) -> torch.Tensor:
+        """Return the token ids of n sentences of equal length L, shape (n, L)."""
+        return torch.from_numpy(np.stack([self.ids[i] for i in indices])).to(device)
 
-    def blocks(self) -> list[IntArray]:
-        """Return all sentences in blocks of one length, shortest first."""
-        every = np.arange(len(self.ids))
-        return length_batches(every, self.lengths, lambda length: _TOKENS // length)
+    def run(self, member: EncoderWithHead, indices: IntArray) -> torch.Tensor:
+        """Return the member's outputs for n sentences of equal length, shape (n, K)."""
+        return member.outputs(self.stack(indices, member.head.weight.device))
+
+    def inference_batches(self) -> list[IntArray]:
+        """Divide all sentences into batches of equal length, shortest first."""
+        indices = np.arange(len(self.ids))
+        return length_batches(indices, self.lengths, lambda length: _MAX_TOKENS // length)
 
     def outputs(self, member: EncoderWithHead) -> FloatArray:
-        """Return the member's outputs for all sentences, (S, K), float64."""
-        found = np.zeros((len(self.ids), member.head.out_features), dtype=np.float64)
+        """Return the member's outputs for all sentences, shape (S, K)."""
+        outputs = np.zeros((len(self.ids), member.head.out_features), dtype=np.float64)
         with torch.inference_mode():
-            for index in self.blocks():
-                found[index] = self.run(member, index).double().cpu().numpy()
-        return found
+            for indices in self.inference_batches():
+                outputs[indices] = self.run(member, indices).double().cpu().numpy()
+        return outputs

@@ -1,4 +1,4 @@
-"""Students: networks that imitate another model's sentence score in one forward pass."""
+"""Students: networks that reproduce another model's sentence score in one forward pass."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from contstim.errors import InputError, ModelFileError
 from contstim.models import ModelSpec
 from contstim.models.base import Event, ScoreKind
 from contstim.training.encoders import read_record, student_kind
-from contstim.training.encoders.base import LEARNT_OPTIONS, FirstTokenModel
+from contstim.training.encoders.base import ENCODER_OPTIONS, FirstTokenModel
 
 
 @dataclass(frozen=True)
 class RegressionTarget:
-    """How an output q of the network becomes a score, for a sentence of T tokens.
+    """Linear relation between the output q of a student and its teacher's score.
 
-    score = intercept + slope T + scale (T / length if grows else 1) q
+    The score of a sentence of T tokens is
 
-    A log-probability is a sum over tokens and grows with their number, which the first token's
-    vector need not carry: the line takes it off, and what is left is learnt as so much a token.
-    Scores that are no sums (reductions) are learnt as they stand around the line. Salazar et al.
-    (2020, section 2.2) regress the sum itself; the loss here is theirs up to a constant factor,
-    the squared error of the score.
+        score = intercept + slope T + scale w q.
+
+    The weight w is T / length if the score is a sum over tokens, and 1 otherwise. The linear trend
+    in T is subtracted because log-probabilities depend on the number of tokens, which the output of
+    the first token need not represent. The network learns the residual, per token if the score is a
+    sum. Salazar et al. (2020, section 2.2) regress the score itself; up to a constant factor, the
+    loss is the same squared error.
 
     Attributes
     ----------
     intercept, slope
-        Least squares on the training sentences, nats and nats a token.
+        Least-squares estimates from the training sentences.
     scale
-        Standard deviation of the residuals, nats.
+        Standard deviation of the residuals.
     length
-        Mean number of tokens.
+        Mean number of tokens per training sentence.
     grows
         Whether the score is a sum over tokens.
     """
@@ -48,56 +50,55 @@ class RegressionTarget:
 
     @classmethod
     def fit(cls, scores: FloatArray, n_tokens: IntArray, grows: bool) -> RegressionTarget:
-        """Fit the line to S scores and lengths.
+        """Estimate the linear trend from the scores and numbers of tokens of S sentences.
 
         Raises
         ------
         InputError
-            If the scores do not vary around it, so that there is nothing to learn.
+            If the residuals do not vary.
         """
         design = np.stack([np.ones(len(scores)), n_tokens.astype(np.float64)], axis=1)
         (intercept, slope), *_ = np.linalg.lstsq(design, scores, rcond=None)
-        residual = scores - design @ np.array([intercept, slope])
-        scale = float(residual.std())
+        residuals = scores - design @ np.array([intercept, slope])
+        scale = float(residuals.std())
         if len(scores) < 3 or not scale > 1e-6:
             raise InputError(
-                f"the teacher's scores of {len(scores)} sentences follow from their lengths alone; "
-                "give more and more varied sentences"
+                f"the teacher's scores of {len(scores)} sentences are determined by the numbers of "
+                "tokens; give more and more varied sentences"
             )
         return cls(float(intercept), float(slope), scale, float(n_tokens.mean()), grows)
 
-    def line(self, n_tokens: IntArray) -> FloatArray:
-        """Return the score at q = 0, shape (S,)."""
+    def trend(self, n_tokens: IntArray) -> FloatArray:
+        """Return the score predicted from the number of tokens, shape (S,)."""
         return np.asarray(self.intercept + self.slope * n_tokens)
 
-    def factor(self, n_tokens: IntArray) -> FloatArray:
-        """Return the score's rise with q, in standard deviations of the residuals, shape (S,)."""
+    def weights(self, n_tokens: IntArray) -> FloatArray:
+        """Return the weight w of the network's output, shape (S,)."""
         lengths = np.asarray(n_tokens, dtype=np.float64)
         return lengths / self.length if self.grows else np.ones_like(lengths)
 
-    def residual(self, scores: FloatArray, n_tokens: IntArray) -> FloatArray:
-        """Return what the network is to learn: (score - line) / scale, shape (S,)."""
-        return np.asarray((scores - self.line(n_tokens)) / self.scale)
+    def residuals(self, scores: FloatArray, n_tokens: IntArray) -> FloatArray:
+        """Return the residuals from the trend in standard deviations, shape (S,)."""
+        return np.asarray((scores - self.trend(n_tokens)) / self.scale)
 
-    def score(self, outputs: FloatArray, n_tokens: IntArray) -> FloatArray:
-        """Return the scores of outputs q, shape (S,)."""
-        return np.asarray(
-            self.line(n_tokens) + self.scale * self.factor(n_tokens) * outputs, dtype=np.float64
-        )
+    def predict(self, outputs: FloatArray, n_tokens: IntArray) -> FloatArray:
+        """Return the scores for the network's outputs, shape (S,)."""
+        residuals = self.scale * self.weights(n_tokens) * outputs
+        return np.asarray(self.trend(n_tokens) + residuals, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class StudentEvent(Event):
-    """What a student scores: an estimate of another model's score.
+    """The teacher's score that a student estimates.
 
     Attributes
     ----------
     imitates
-        The teacher's spec.
+        Spec of the teacher.
     of
-        The digest of the teacher's event.
+        Digest of the teacher's event.
     heldout
-        How near it comes on sentences it did not learn from.
+        Correlation and error of the estimates on held-out sentences.
     """
 
     imitates: str = ""
@@ -106,20 +107,25 @@ class StudentEvent(Event):
 
 
 class StudentModel(FirstTokenModel):
-    """A network that has learnt a teacher's sentence score (Salazar et al. 2020, section 2.2).
+    """A network trained on a teacher's sentence scores (Salazar et al. 2020, section 2.2).
 
-    Scores are estimates in the teacher's unit, never above the teacher's highest score.
+    Scores are estimates in the unit of the teacher and do not exceed the teacher's upper bound.
+
+    Parameters
+    ----------
+    spec
+        Model spec with the folder of the student as location.
 
     Raises
     ------
     SpecError
-        For an unknown option or a bad value.
+        If an option is unknown or has an invalid value.
     ModelFileError
-        If the folder is missing, damaged or holds no student.
+        If the folder is missing, damaged or does not contain a student.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        spec.check_options(LEARNT_OPTIONS)
+        spec.check_options(ENCODER_OPTIONS)
         record = read_record(spec.path, "student")
         super().__init__(spec, ["student"])
         try:
@@ -127,31 +133,31 @@ class StudentModel(FirstTokenModel):
             self.target = RegressionTarget(**record["target"])
             self._kind = student_kind(spec)
             heldout = record["heldout"]
-            self._said = (
+            self._accuracy = (
                 f"r {heldout['pearson']:.3f}, error {heldout['rmse']:.2f} on "
                 f"{heldout['sentences']} sentences"
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"the record of {spec.location!r} is incomplete ({error}); make the student again"
+                f"the record of {spec.location!r} is incomplete ({error}); train the student again"
             ) from None
 
     @property
     def event(self) -> StudentEvent:
-        """What is scored, whose score it imitates, and how well."""
+        """The estimated score, with the accuracy of the estimate."""
         return StudentEvent(
             **self._event("student", str(self.teacher["reduction"])),
             imitates=str(self.teacher["spec"]),
             of=str(self.teacher["event_digest"]),
-            heldout=self._said,
+            heldout=self._accuracy,
         )
 
     @property
     def kind(self) -> ScoreKind:
-        """An estimate that never exceeds what the teacher's score cannot."""
+        """An estimate with the upper bound of the teacher's score."""
         return self._kind
 
     def combine(self, outputs: Sequence[FloatArray], n_tokens: IntArray) -> FloatArray:
-        """Turn outputs (S, 1) into scores (S,), in the teacher's unit."""
-        scores = self.target.score(outputs[0][:, 0], n_tokens)
+        """Convert the outputs (S, 1) to scores in the unit of the teacher, shape (S,)."""
+        scores = self.target.predict(outputs[0][:, 0], n_tokens)
         return np.minimum(scores, self._kind.highest)

@@ -1,4 +1,4 @@
-"""Classifiers: restarts, votes, graded outputs, and what they must not be taken for.
+"""Acceptability classifiers: restarts, votes, scores and refused uses.
 
 Tests `contstim.training.encoders` and `contstim.training.encoders.network`.
 """
@@ -27,7 +27,7 @@ from contstim.text.vocabulary import Vocabulary
 from contstim.training.encoders.classifier import majority_vote, score_logits
 
 
-def test_graded_output_by_hand() -> None:
+def test_scores_of_logits_computed_by_hand() -> None:
     # The softmax of logits 0 and log 3 is 1/4, 3/4; of 2 log 3 apart it is 1/10, 9/10.
     three = np.log(3.0)
     logits = np.array([[0.0, three], [2 * three, 0.0], [1.0, 1.0]])
@@ -35,7 +35,7 @@ def test_graded_output_by_hand() -> None:
     np.testing.assert_allclose(score_logits(logits, "margin"), [three, -2 * three, 0.0])
 
 
-def test_the_example_of_the_thesis() -> None:
+def test_confidence_of_the_published_example() -> None:
     # Vazquez Martinez (2021), sections 2.3 and 2.4: 0.168 for unacceptable, 0.832 for acceptable.
     logits = np.log(np.array([[0.168, 0.832], [0.832, 0.168]]))
     np.testing.assert_allclose(score_logits(logits, "confidence"), [0.832, -0.832])
@@ -65,7 +65,7 @@ def test_the_contract(classifier: Path, options: str) -> None:
     )
 
 
-def test_what_was_learnt(classifier: Path, cola: Path) -> None:
+def test_stored_accuracy_is_that_of_the_loaded_model(classifier: Path, cola: Path) -> None:
     record = json.loads((classifier / "contstim.json").read_text("utf-8"))
     ranked = sorted(record["restarts"], key=lambda row: -row["out_of_domain_dev"])
     assert record["best"] == f"restart-{ranked[0]['seed']}"
@@ -82,7 +82,7 @@ def test_what_was_learnt(classifier: Path, cola: Path) -> None:
             assert found == pytest.approx(figures[name])
 
 
-def test_the_outputs_agree_in_label_and_order(classifier: Path, cola: Path) -> None:
+def test_confidence_and_margin_agree_in_label_and_order(classifier: Path, cola: Path) -> None:
     texts = read_cola(cola / "in_domain_dev.tsv").sentences
     sure = load_model(f"classifier:{classifier}").score(texts)
     margin = load_model(f"classifier:{classifier}?output=margin").score(texts)
@@ -95,7 +95,7 @@ def test_the_outputs_agree_in_label_and_order(classifier: Path, cola: Path) -> N
     np.testing.assert_allclose(np.abs(sure), 1 / (1 + np.exp(-np.abs(margin))), atol=1e-6)
 
 
-def test_it_is_not_taken_for_a_probability(classifier: Path) -> None:
+def test_classifier_score_is_not_a_log_probability(classifier: Path) -> None:
     spec = f"classifier:{classifier}"
     model = load_model(spec)
     assert "not a probability of the sentence" in str(model.event)
@@ -133,7 +133,7 @@ def test_sums_of_scores_in_different_units_are_refused(classifier: Path) -> None
 
 
 @pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
-def test_triplets_with_a_masked_model_hold_on_fresh_scores(
+def test_triplets_with_a_masked_model_satisfy_constraints(
     classifier: Path, bert: Path, strategy: str
 ) -> None:
     words = Vocabulary(

@@ -1,4 +1,4 @@
-"""Students: how near they come to their teacher, and what they say of themselves.
+"""Students: accuracy, events, files and refused uses.
 
 Tests `contstim.training.encoders.student`, `contstim.training.encoders.base` and
 `contstim.training.saving`.
@@ -27,7 +27,7 @@ from contstim.training.encoders.network import load_encoder
 
 
 @pytest.mark.parametrize("kind", ["student", "classifier"])
-def test_sentences_are_written_for_it(
+def test_synthesis_with_a_student_or_classifier(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     words, out = tmp_path / "words.txt", tmp_path / "out.csv"
@@ -54,9 +54,7 @@ def test_the_contract(student: Path) -> None:
     np.testing.assert_array_equal(again.score(SENTENCES), model.score(SENTENCES))
 
 
-def test_a_student_comes_near_its_teacher_on_sentences_it_did_not_see(
-    bert: Path, student: Path
-) -> None:
+def test_student_approximates_teacher_on_unseen_sentences(bert: Path, student: Path) -> None:
     unseen = sentences(150, 77)
     teacher, model = load_model(f"hf:{bert}?metric=pll"), load_model(f"student:{student}")
     wanted, found = teacher.score(unseen), model.score(unseen)
@@ -71,7 +69,7 @@ def test_a_student_comes_near_its_teacher_on_sentences_it_did_not_see(
     assert record["training"]["sentences"] == distinct - distinct // 10
 
 
-def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path) -> None:
+def test_event_names_the_teacher_and_the_accuracy(bert: Path, student: Path) -> None:
     model = load_model(f"student:{student}")
     event = asdict(model.event)
     assert event["imitates"] == f"hf:{bert}?metric=pll"
@@ -82,7 +80,7 @@ def test_the_event_says_whose_score_it_is_and_how_well(bert: Path, student: Path
     assert score_kind(f"student:{student}") == model.kind
 
 
-def test_the_score_is_read_off_the_first_tokens_vector(student: Path) -> None:
+def test_score_is_a_linear_function_of_the_first_token(student: Path) -> None:
     """Against transformers and the record alone, one sentence at a time."""
     from safetensors.torch import load_file
 
@@ -103,12 +101,12 @@ def test_the_score_is_read_off_the_first_tokens_vector(student: Path) -> None:
         assert found == pytest.approx(min(wanted, 0.0), abs=1e-3)
 
 
-def test_words_have_no_share_and_reductions_need_a_sum(student: Path, bert: Path) -> None:
+def test_student_has_no_word_scores_but_reductions_of_sums(student: Path, bert: Path) -> None:
     model = load_model(f"student:{student}")
     with pytest.raises(InputError) as error:
         model.score_words(SENTENCES)
     assert str(error.value) == (
-        f"'student:{student}' scores a sentence as a whole, so words have no share of it; ask for "
+        f"'student:{student}' scores a sentence as a whole and has no scores per word; use "
         "sentence scores"
     )
     mean = load_model(f"student:{student}?reduction=mean")
@@ -117,7 +115,7 @@ def test_words_have_no_share_and_reductions_need_a_sum(student: Path, bert: Path
     check_model(mean, SENTENCES)
 
 
-def test_estimates_of_replacements_order_candidates(student: Path) -> None:
+def test_replacement_estimates_correlate_with_scores(student: Path) -> None:
     model = load_model(f"student:{student}")
     words = WordList.from_words(WORDS)
     correlations = []
@@ -142,7 +140,7 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
 
     fails(tmp_path / "none", "is not a folder of a student")
     fails(bert, "is not a folder of a student")
-    with pytest.raises(ModelFileError, match="holds a student, not a classifier"):
+    with pytest.raises(ModelFileError, match="contains a student, not a classifier"):
         load_model(f"classifier:{student}")
     copy = tmp_path / "copy"
     shutil.copytree(student, copy)
@@ -157,7 +155,7 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("device", ["tpu:x", "\udcff"])
-def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
+def test_unavailable_devices_are_named(device: str) -> None:
     with pytest.raises(InputError) as error:
         load_encoder("contstim:bert", device)
     assert str(error.value).startswith(f"the device {device!r} is not available; write cpu")

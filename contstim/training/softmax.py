@@ -1,0 +1,89 @@
+"""Cross-entropy with a full or a sampled softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+
+@dataclass(frozen=True)
+class NegativeSamples:
+    """Tokens that represent the vocabulary in the normaliser of a sampled softmax.
+
+    The normaliser includes the `head` most frequent tokens and K tokens that are drawn with
+    replacement from a distribution q over all other tokens, the tail. The draws have the
+    importance weights times drawn / (K q), so that the weighted sum of their exponentials is an
+    unbiased estimate of the sum over the tail (Bengio and Senécal 2003). The softmax is the full
+    one if `head` is the size of the vocabulary.
+
+    Attributes
+    ----------
+    head
+        Number of most frequent tokens, which have the lowest ids.
+    tail
+        Ids of the distinct tokens drawn.
+    log_weight
+        Logarithm of the importance weight of each token of `tail`.
+    """
+
+    head: int
+    tail: Tensor
+    log_weight: Tensor
+
+
+def cross_entropy(
+    queries: Tensor,
+    targets: Tensor,
+    matrix: Tensor,
+    bias: Tensor,
+    negatives: NegativeSamples,
+    max_logits: int = 8_000_000,
+) -> Tensor:
+    """Return the mean cross-entropy in nats.
+
+    The loss of a token with query h and target t is log Z - s_t with the logits s = E h + b. The
+    normaliser Z sums exp(s) over the head tokens, the target, and the weighted draws from the tail
+    except the target.
+
+    Parameters
+    ----------
+    queries
+        Query vectors h of N tokens, shape (N, D). Products are computed in their data type, sums
+        and exponentials in float32.
+    targets
+        Ids of the N target tokens.
+    matrix, bias
+        Output weights E, shape (V, D), and biases b, shape (V,), in float32.
+    negatives
+        Tokens of the normaliser.
+    max_logits
+        Maximum number of logits in memory. Logits are computed again for the gradient.
+    """
+    head, tail = negatives.head, negatives.tail
+    columns = torch.cat([matrix[:head], matrix[tail]]).to(queries.dtype)
+    offsets = torch.cat([bias[:head], bias[tail] + negatives.log_weight])
+    column_indices = torch.full((len(matrix),), -1, dtype=torch.long, device=queries.device)
+    column_indices[tail] = torch.arange(head, len(columns), device=queries.device)
+
+    def chunk_loss(query: Tensor, target: Tensor) -> Tensor:
+        logits = (query @ columns.t()).float() + offsets
+        # Exclude the draws of a tail target, which gets a separate term.
+        target_columns = column_indices[target]
+        rows = (target_columns >= 0).nonzero().squeeze(1)
+        drawn_targets = rows, target_columns[rows]
+        logits = logits.index_put(drawn_targets, torch.tensor(-torch.inf, device=logits.device))
+        head_logits = logits.gather(1, target.clamp(max=head - 1)[:, None]).squeeze(1)
+        tail_logits = (query.float() * matrix[target]).sum(1) + bias[target]
+        is_tail = target >= head
+        target_logits = torch.where(is_tail, tail_logits, head_logits)
+        extra = torch.where(is_tail, target_logits, -torch.inf)
+        return (torch.cat([logits, extra[:, None]], 1).logsumexp(1) - target_logits).sum()
+
+    chunk_size = max(1, max_logits // len(columns))
+    chunks = zip(torch.split(queries, chunk_size), torch.split(targets, chunk_size), strict=True)
+    # Logits are not stored for the backward pass.
+    losses = [checkpoint(chunk_loss, *chunk, use_reentrant=False) for chunk in chunks]
+    return torch.stack(losses).sum() / len(queries)
