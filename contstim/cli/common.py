@@ -185,10 +185,10 @@ def create_executor(where: str | None) -> Executor:
 
 
 def report_failed_tasks(failed: Sequence[tuple[Task, str]]) -> None:
-    """List the tasks that failed on standard error, each with its error."""
+    """List failed tasks and their errors on standard error."""
     for task, error in failed:
         print_message(f"failed: {task}: {error}")
-    print_message(f"{len(failed)} tasks failed; the same command tries them again")
+    print_message(f"{len(failed)} tasks failed; run the same command to repeat them")
 
 
 def report_model(model: SentenceModel) -> None:

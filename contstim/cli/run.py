@@ -1,15 +1,16 @@
 """Run a study plan, from models and sentences to trials.
 
-The stages are score, natural, synthesis, pool, triplets, set and design; each writes a table (CSV)
-into the run's folder. Every finished task is on the disk before it is counted, so that the same
-command continues an interrupted run. A task that fails is listed, and the next run tries it again.
+The stages are score, natural, synthesis, pool, triplets, set and design. Each stage writes one
+table (CSV) to the folder of the run. Results of tasks are written as soon as they are finished, and
+the same command continues an interrupted run. Failed tasks are listed, and the next run repeats
+them.
 
 Exit status: 0 done, 1 tasks failed, 2 bad input.
 
 examples:
   contstim run experiments/golan2023/bundled.toml --executor local:2
   contstim run study.toml --status
-  Job 1 of 3 of a job array, without Dask:
+  First job of a job array of 3 jobs:
     contstim run study.toml --shard 1/3
 """
 
@@ -70,19 +71,19 @@ def run(
     plan
         study plan (TOML)
     executor
-        where tasks are done: local:N (worker processes of this machine, each with one thread and in
-        turn one of the visible GPUs), slurm:N (SLURM jobs) or dask:ADDRESS (a Dask cluster); all
-        must share this machine's files [this process]
+        executor of the tasks: local:N (N worker processes on this machine, each with one thread
+        and one GPU), slurm:N (N SLURM jobs) or dask:ADDRESS (Dask cluster); workers must have
+        access to the same files as this machine [this process]
     shard
-        only the tasks of shard I of N, and no tables
+        execute only the I-th of N parts of the tasks, and write no tables
     stage
-        only this stage and those it needs [all stages]
+        last stage to run; other stages are run only if it requires them [all stages]
     out
-        folder of the run [the one the plan names]
+        folder of the run [the folder named in the plan]
     cache
-        folder of scores that several runs share [in the folder of the run]
+        folder of scores to share between runs [in the folder of the run]
     status
-        print how far the run is, and stop
+        print the progress of the run without running it
     """
     from contstim.pipeline.study import read_study_plan, run_study
 
@@ -90,28 +91,26 @@ def run(
     if status:
         _print_status(study, out, cache)
         return 0
-    started = time.monotonic()
+    start_time = time.monotonic()
     with explain_interruption(), create_executor(executor) as workers:
         report = run_study(study, workers, out=out, cache=cache, stage=stage, shard=shard)
-    for path in report.current_tables:
-        print_message(f"{_shown(path)}: up to date")
-    for path in report.written_tables:
-        print_message(f"{_shown(path)}: written")
+    states = [(path, "up to date") for path in report.current_tables]
+    states += [(path, "written") for path in report.written_tables]
+    for path, state in states:
+        folder = Path.cwd()
+        shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+        print_message(f"{shown}: {state}")
     if report.blocked is not None:
         print_message(f"stopped at {report.blocked}")
     if not report.is_complete:
         report_failed_tasks(report.failures)
         return 1
-    print_message(f"done in {time.monotonic() - started:.0f} s")
+    print_message(f"done in {time.monotonic() - start_time:.0f} s")
     return 0
 
 
-def _shown(path: Path) -> str:
-    folder = Path.cwd()
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
-
-
 def _print_status(study: StudyPlan, out: str | None, cache: str | None) -> None:
+    """Print the progress of each stage, and the processes that hold the locks of the run."""
     from contstim.pipeline.study import run_status
 
     stages, holders = run_status(study, out=out, cache=cache)
@@ -120,9 +119,9 @@ def _print_status(study: StudyPlan, out: str | None, cache: str | None) -> None:
         if stage.n_tasks:
             line += f"; {stage.n_done} of {stage.n_tasks} tasks done, {len(stage.errors)} failed"
         if stage.remaining_seconds:
-            line += f", about {stage.remaining_seconds:.0f} s of one worker left"
+            line += f", about {stage.remaining_seconds:.0f} s left with one worker"
         print(line)
         for error in stage.errors:
             print(f"  {error}")
-    for line in holders:
-        print(f"held by {line}")
+    for holder in holders:
+        print(f"locked: {holder}")

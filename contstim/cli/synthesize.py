@@ -144,10 +144,10 @@ def synthesize(
     language
         language of the sentences [en]
     estimate
-        run for 10 seconds, report the expected time, and stop
+        run for 10 seconds, print the expected time of the remaining tasks, and stop
     executor
-        where tasks are done: local:N (worker processes of this machine), slurm:N (SLURM jobs) or
-        dask:ADDRESS (a Dask cluster) [this process]
+        executor of the tasks: local:N (N worker processes on this machine), slurm:N (N SLURM jobs)
+        or dask:ADDRESS (Dask cluster) [this process]
     plan
         plan of the study (TOML) whose settings hold unless they are given here
     pool
@@ -297,16 +297,17 @@ def _write(
 
 
 def _report_left(report: SynthesisReport) -> bool:
-    """Report the expected time of an estimate; return whether any work is left."""
-    if (left := report.status) is None:
+    """Print the expected time of the remaining tasks; return whether there are any."""
+    status = report.status
+    if status is None:
         return False
-    needs = "the time for the others is not known yet"
-    if (seconds := left.remaining_seconds) is not None:
+    remaining = "remaining time unknown"
+    if (seconds := status.remaining_seconds) is not None:
         time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
-        needs = f"the others take about {time} with one worker"
+        remaining = f"about {time} left with one worker"
     print_message(
-        f"{left.n_done} of {left.n_tasks} tasks done; {needs}. The same command without --estimate "
-        "continues"
+        f"{status.n_done} of {status.n_tasks} tasks done, {remaining}; run the same command "
+        "without --estimate to continue"
     )
     return True
 
