@@ -21,11 +21,11 @@ class PageHook(BuildHookInterface):
         sys.path.insert(0, self.root)
         try:
             from contstim.errors import ContstimError
-            from contstim.experiment.vendor import fetch_vendor, vendor_files
+            from contstim.experiment.vendor import fetch_vendor, list_vendor_files
         finally:
             sys.path.remove(self.root)
         try:
-            vendor_files()
+            list_vendor_files()
         except ContstimError:
             try:
                 fetch_vendor()

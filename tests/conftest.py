@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from contstim.errors import MissingExtraError
-from contstim.experiment.vendor import fetch_vendor, vendor_files
+from contstim.experiment.vendor import fetch_vendor, list_vendor_files
 from contstim.models.ngram import model as ngram
 from contstim.models.registry import bundled_folder
 
@@ -41,7 +41,7 @@ def _bundled_ngrams_are_read_once() -> Iterator[None]:
 def vendored() -> None:
     """Fetch the npm files of the experiment's page, once for a checkout."""
     try:
-        vendor_files()
+        list_vendor_files()
     except MissingExtraError:
         if shutil.which("npm") is None:
             pytest.skip("the npm files of the experiment's page are missing, and npm as well")

@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 
 from contstim.errors import OutputError
-from contstim.experiment.schema import session_code
+from contstim.experiment.schema import make_session_code
 from contstim.experiment.sessions import IDLE_SECONDS, find_closing_reason
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import page_version
@@ -43,8 +43,8 @@ class _SessionAnswers:
     n_conflicts: int = 0
 
 
-class AnswerCounts:
-    """Answers of all sessions, updated by reading only the new answers."""
+class AnswerCache:
+    """Cache of the answers of all sessions, updated by reading only new answers."""
 
     def __init__(self) -> None:
         self._last_sequence = 0
@@ -70,7 +70,7 @@ class AnswerCounts:
         return self._sessions
 
 
-def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> dict[str, Any]:
+def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> dict[str, Any]:
     """Read the state of a study over a separate read-only connection.
 
     Parameters
@@ -79,7 +79,7 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
         Data file.
     study
         Study of the data.
-    counts
+    cache
         Answers read so far, which are updated.
     now
         Current time in seconds since 1970.
@@ -115,7 +115,7 @@ def read_summary(path: Path, study: Study, counts: AnswerCounts, now: float) -> 
     with closing(sqlite3.connect(uri, uri=True, timeout=5)) as connection:
         connection.row_factory = sqlite3.Row
         connection.execute("BEGIN")  # all queries see one state of the data
-        answers = counts.update(connection)
+        answers = cache.update(connection)
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
         sessions = [_summarize_session(row, answers, study, now) for row in rows]
         group_rows = connection.execute(
@@ -172,7 +172,7 @@ def _summarize_session(
         state = "idle" if now - row["last_at"] > IDLE_SECONDS else "active"
     return {
         "session": row["session"],
-        "code": session_code(row["session"]),
+        "code": make_session_code(row["session"]),
         "assignment": row["assignment"],
         "group": row["group_number"],
         "state": state,

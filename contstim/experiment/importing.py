@@ -12,8 +12,8 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment import raw_log, sessions
-from contstim.experiment.messages import materials_digest, parse_json, store_materials
-from contstim.experiment.schema import data_path, write_transaction
+from contstim.experiment.messages import digest_materials, parse_json, store_materials
+from contstim.experiment.schema import get_data_path, write_transaction
 from contstim.experiment.study import Study
 from contstim.files import decode_json, digest
 from contstim.text_files import read_lines
@@ -91,7 +91,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
         notes += _read_logs(logs, study, path)
 
     query = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
-    with write_transaction(data_path(study, data), study) as connection:
+    with write_transaction(get_data_path(study, data), study) as connection:
         n_before, n_conflicts_before = connection.execute(query).fetchone()
         for session, log in logs.items():
             faults = _store_session(connection, study, session, log)
@@ -215,7 +215,7 @@ def _store_session(
         materials = log.consent.get("materials")
         if not isinstance(materials, str) or not _SHA256.fullmatch(materials):
             materials = None
-        elif materials == materials_digest(study):
+        elif materials == digest_materials(study):
             store_materials(connection, study)
         start = {
             "consent_version": str(log.consent.get("version", ""))[:_MAX_TEXT],

@@ -58,12 +58,12 @@ def delete_participant(study: Study, identifier: str, reason: str, data: Path | 
     OutputError
         If the data cannot be written.
     """
-    path = schema.data_path(study, data)
+    path = schema.get_data_path(study, data)
     schema.check_encodable(identifier)
     schema.check_encodable(reason)
     with schema.write_transaction(path) as connection:
         session = _find_session_id(connection, identifier)
-        code, now = schema.session_code(session), time.time()
+        code, now = schema.make_session_code(session), time.time()
         sessions.release_assignment(connection, session, "deleted", now)
         row = sessions.find_session(connection, session)
         connection.execute(
@@ -99,7 +99,7 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
         row["session"]
         for row in rows
         if identifier in (row["session"], row["recruiter_id"], row["claimed"])
-        or code == schema.session_code(row["session"])
+        or code == schema.make_session_code(row["session"])
     ]
     if not matches:
         raise InputError(
@@ -113,7 +113,7 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
     return str(matches[0])
 
 
-def replacement_table(
+def make_replacement_table(
     collected: StudyData, excluded: pd.DataFrame, now: float | None = None
 ) -> pd.DataFrame:
     """List the assignments that another participant should take.
@@ -191,7 +191,7 @@ def release_sessions(
     released = []
     for text in (*reasons, *reasons.values()):
         schema.check_encodable(text)
-    with schema.write_transaction(schema.data_path(study, data)) as connection:
+    with schema.write_transaction(schema.get_data_path(study, data)) as connection:
         for session, reason in reasons.items():
             if sessions.find_session(connection, session) is None:
                 raise InputError(
@@ -229,7 +229,7 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
         If the data cannot be written.
     """
     schema.check_encodable(reason)
-    with schema.write_transaction(schema.data_path(study, data)) as connection:
+    with schema.write_transaction(schema.get_data_path(study, data)) as connection:
         if closed == (sessions.find_closing_reason(connection) is not None):
             raise InputError(f"{study.folder} is {'closed' if closed else 'open'} already")
         sessions.record_closure(connection, closed, reason, time.time())
@@ -265,7 +265,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     OutputError
         If the study or the data cannot be written.
     """
-    path, data = study.folder / "trials.csv", schema.data_path(study, data)
+    path, data = study.folder / "trials.csv", schema.get_data_path(study, data)
     presentation = study.presentation
     read_design(trials, presentation=presentation)  # checks the table
     old, columns = read_rows(path)

@@ -422,7 +422,7 @@ def make_study_info(study: Study) -> dict[str, Any]:
         "settings": _make_settings(study, study.design.n_trials),
         "recruiter": recruiter,
         "device": {"minimum_width": study.device.minimum_width, "touch": study.device.touch},
-        "materials": materials_digest(study),
+        "materials": digest_materials(study),
     }
 
 
@@ -614,7 +614,7 @@ def _make_trial(trial: Trial) -> dict[str, Any]:
     return {**message, "kind": "practice", "expected": trial.expected}
 
 
-def materials_digest(study: Study) -> str:
+def digest_materials(study: Study) -> str:
     """Return the SHA-256 digest of a study's materials, see `store_materials`."""
     return digest(_dump_materials(study))
 

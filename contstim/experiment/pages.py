@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from contstim.errors import InputError
 from contstim.experiment import messages
 from contstim.experiment.study import Study
-from contstim.experiment.vendor import PAGE_FOLDER, page_files, page_version
+from contstim.experiment.vendor import PAGE_FOLDER, list_page_files, page_version
 from contstim.files import check_empty_folder, json_digest, write_atomically, write_folder
 
 # Texts that the page needs before its scripts run, or without them.
@@ -76,7 +76,7 @@ def render_index(study: Study, transport: str, head: str = "", page: Path = PAGE
     return text.replace("{head}", f"\n{head}" if head else "")
 
 
-def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[str, bytes]:
+def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[str, bytes]:
     """Return all files of a page that runs without a contstim server.
 
     Parameters
@@ -117,7 +117,7 @@ def study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[st
     info["links"] = {outcome: messages.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _to_json(info)}
-    files |= {path: source.read_bytes() for path, source in page_files().items()}
+    files |= {path: source.read_bytes() for path, source in list_page_files().items()}
     if study.module is not None:
         files[f"static/{page_version()}/{messages.get_module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
@@ -190,7 +190,7 @@ def write_static(
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     collect = {"endpoint": endpoint, "experiment_id": experiment_id}
-    files = study_files(study, render_index(study, "static", head), collect)
+    files = make_study_files(study, render_index(study, "static", head), collect)
     check_empty_folder(folder)
     write_folder(folder, files)
     return folder
@@ -261,7 +261,7 @@ def make_jatos_archive(study: Study) -> bytes:
     """
     folder = f"contstim_{study.study.name}"
     index = render_index(study, "jatos", '<script src="jatos.js"></script>')
-    files = study_files(study, index, {})
+    files = make_study_files(study, index, {})
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
 

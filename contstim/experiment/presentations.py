@@ -88,16 +88,16 @@ sentence = "The postman barked dog the at."
         """Identifier of the response scale; the answers in a data file share one scale."""
         return self.module
 
-    def find_module(self, study: Path) -> Path:
+    def find_module(self, folder: Path) -> Path:
         """Return the path of the JavaScript module.
 
         Parameters
         ----------
-        study
+        folder
             Folder of the study, which contains a custom module.
         """
         if _MODULE_FILE.fullmatch(self._options.presentation):
-            return study / self.module
+            return folder / self.module
         bundled = PAGE_FOLDER / self.module
         return bundled if bundled.is_file() else Path(getfile(type(self))).with_name(self.module)
 

@@ -33,7 +33,7 @@ _RAW_LOG_TRIGGERS = [
 ]
 
 
-def data_path(study: Study, data: Path | None = None) -> Path:
+def get_data_path(study: Study, data: Path | None = None) -> Path:
     """Return the path of a study's data file: `data`, or by default in the study's folder."""
     return study.folder / DATA_FILE if data is None else data
 
@@ -148,7 +148,7 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
         If the copy cannot be written.
     """
     with (
-        closing(open_data(data_path(study, data))) as source,
+        closing(open_data(get_data_path(study, data))) as source,
         replace_atomically(copy) as temporary,
     ):
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def check_encodable(text: str) -> None:
         raise InputError(f"{text!r} is not valid text; leave out surrogate code points") from None
 
 
-def session_code(session: str) -> str:
+def make_session_code(session: str) -> str:
     """Return the short code of a session, which participants see and can quote."""
     return session.replace("-", "")[:8].upper()
 

@@ -43,7 +43,7 @@ from contstim.experiment.requests import (
     read_body,
 )
 from contstim.experiment.store import Store
-from contstim.experiment.vendor import PAGE_FOLDER, page_version, vendor_files
+from contstim.experiment.vendor import PAGE_FOLDER, list_vendor_files, page_version
 
 _LOG = logging.getLogger("uvicorn.error")
 
@@ -124,7 +124,7 @@ def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
 
     async def get_index(_: Request) -> Response:
         try:
-            vendor_files(page)
+            list_vendor_files(page)
         except MissingExtraError as error:
             return error_response(503, str(error))
         return HTMLResponse(render_index(store.study, "server", page=page))

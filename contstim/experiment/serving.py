@@ -16,7 +16,7 @@ from contstim.experiment.requests import is_loopback
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
-from contstim.experiment.vendor import PAGE_FOLDER, vendor_files
+from contstim.experiment.vendor import PAGE_FOLDER, list_vendor_files
 
 # Minimum length of a dashboard token, and minimum number of different characters in it.
 _MIN_TOKEN_LENGTH = 16
@@ -120,7 +120,7 @@ def serve(
             actual_host = f"[{actual_host}]"
         address = f"http://{actual_host}:{actual_port}"
         try:
-            vendor_files(page)
+            list_vendor_files(page)
         except MissingExtraError as error:
             report(f"no page yet:  {error}")
         report(f"participants: {address}/")

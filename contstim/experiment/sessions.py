@@ -144,7 +144,7 @@ def find_requested_session(connection: sqlite3.Connection, request: SessionReque
     return connection.execute(query, (value,)).fetchone()
 
 
-def heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
+def record_heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
     """Record that a session is active and return its row.
 
     An abandoned session gets its assignment back if that is still free.

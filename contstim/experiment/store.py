@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.errors import ContstimError
 from contstim.experiment import messages, raw_log, sessions
-from contstim.experiment.dashboard import AnswerCounts, read_summary
+from contstim.experiment.dashboard import AnswerCache, read_summary
 from contstim.experiment.messages import RequestError, SessionRequest
-from contstim.experiment.schema import data_path, insert_row, open_data
+from contstim.experiment.schema import get_data_path, insert_row, open_data
 from contstim.experiment.sessions import CLOSED_BY_RULE
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, read_design, read_session_trials
@@ -59,7 +59,7 @@ def _transaction(
 class Store:
     """Data of a study while its server runs.
 
-    Every method returns a future, which is done after its transaction has been committed. A
+    Methods return futures, which are done after their transactions have been committed. A
     transaction is stored completely or, if it raises, not at all.
 
     Each browser that opens a session gets its own token, which identifies the session. The first
@@ -104,18 +104,18 @@ class Store:
         blinded: bool = False,
     ) -> None:
         # The lock file lies beside the data file itself, even if `path` is a symbolic link.
-        self.path = data_path(study, path).resolve()
+        self.path = get_data_path(study, path).resolve()
         self.study = study
         self.orphaned_tokens: set[str] = set()
         self._clock, self._report, self._blinded = clock, report, blinded
         self._issuer: BlockIssuer | None = None
-        self._latest: LatestResult | None = None
+        self._latest_result: LatestResult | None = None
         if study.adaptive is not None:
             # A study with a fixed design starts faster without pandas.
             from contstim.experiment.adaptive import BlockIssuer, LatestResult
 
             self._issuer = BlockIssuer(study)
-            self._latest = LatestResult(study, self.path, blinded)
+            self._latest_result = LatestResult(study, self.path, blinded)
         self._can_close = study.adaptive is not None and study.adaptive.auto_close
         self._n_requested_analyses = 0
         self._writer = Writer(
@@ -128,7 +128,7 @@ class Store:
             lock_path = self.path.with_name(f"{self.path.name}.lock")
             stack.enter_context(lock(lock_path, f"the data file {self.path}"))
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
-            self._counts = AnswerCounts()
+            self._answer_cache = AnswerCache()
             if self._issuer is not None:
                 self._writer.submit(self._issuer.check).result()
             self._stack = stack.pop_all()
@@ -203,7 +203,7 @@ class Store:
                 "UPDATE sessions SET browsers = browsers + ? WHERE session = ?",
                 (not is_first_browser, session),
             )
-        row = sessions.heartbeat(connection, session, now)
+        row = sessions.record_heartbeat(connection, session, now)
         token = _add_token(connection, session, now, is_first_browser)
         return token, self._make_bundle(connection, row, now), is_new
 
@@ -211,7 +211,7 @@ class Store:
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
         """Return the bundle of a session, see `make_bundle`."""
         now = self._clock()
-        return self._make_bundle(connection, self._find_session(connection, token, now), now)
+        return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 
     @_transaction
     def add_answers(
@@ -219,7 +219,7 @@ class Store:
     ) -> raw_log.Receipt:
         """Store answers of a session, see `record_answers`."""
         now, study = self._clock(), self.study
-        row = self._find_session(connection, token, now)
+        row = self._authenticate(connection, token, now)
         session = row["session"]
         is_late = raw_log.is_past_time_limit(study, row["started_at"], now, raw_log.GRACE_SECONDS)
         trials = raw_log.map_trials_by_id(study, self._read_trials(connection, row))
@@ -239,7 +239,7 @@ class Store:
     ) -> raw_log.Receipt:
         """Store events and responses of a session, see `record_events`."""
         now = self._clock()
-        row = self._find_session(connection, token, now)
+        row = self._authenticate(connection, token, now)
         trials = raw_log.map_trials_by_id(self.study, self._read_trials(connection, row))
         return raw_log.record_events(connection, self.study, row["session"], trials, events, now)
 
@@ -256,7 +256,7 @@ class Store:
             Trials, see `list_trials_after`.
         """
         now = self._clock()
-        row = self._find_session(connection, token, now)
+        row = self._authenticate(connection, token, now)
         message = messages.list_trials_after(self._read_trials(connection, row), after)
         if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
             return message
@@ -295,7 +295,7 @@ class Store:
     def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
         """End a session, as `finish`, within a transaction."""
         now = self._clock()
-        row = self._find_session(connection, token, now)
+        row = self._authenticate(connection, token, now)
         session, outcome, finished_by = row["session"], row["outcome"], row["finished_by"]
         if outcome is None:
             outcome, missing = raw_log.determine_outcome(connection, self.study, session, now)
@@ -325,8 +325,8 @@ class Store:
             "INSERT INTO counts VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET n = n + 1", (name,)
         )
 
-    def _find_session(self, connection: Connection, token: str, now: float) -> Any:
-        """Record a heartbeat and return the token's session, joined with the row of the token."""
+    def _authenticate(self, connection: Connection, token: str, now: float) -> Any:
+        """Return the session of a token, joined with the token's row, and record a heartbeat."""
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:
@@ -334,7 +334,7 @@ class Store:
             if is_well_formed and len(self.orphaned_tokens) < _MAX_ORPHANED_TOKENS:
                 self.orphaned_tokens.add(digest(token))
             raise RequestError(401, "there is no such session; open the study again")
-        sessions.heartbeat(connection, row["session"], now)
+        sessions.record_heartbeat(connection, row["session"], now)
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
         return connection.execute(query, (digest(token),)).fetchone()
 
@@ -410,10 +410,10 @@ class Store:
 
         Nothing is done if a later analysis, which uses more data, has been requested.
         """
-        if number < self._n_requested_analyses or self._latest is None:
+        if number < self._n_requested_analyses or self._latest_result is None:
             return
         try:
-            conclusion = self._latest.analyse(self.study, self._clock())
+            conclusion = self._latest_result.analyse(self.study, self._clock())
             if conclusion is None:
                 return
             if self.close_by_rule(conclusion).result():
@@ -440,12 +440,12 @@ class Store:
     def _read_summary(self) -> dict[str, Any]:
         """Return the state of the study, as `summary`."""
         now = self._clock()
-        summary = read_summary(self.path, self.study, self._counts, now)
+        summary = read_summary(self.path, self.study, self._answer_cache, now)
         if self._blinded and (summary["closed"] or "").startswith(CLOSED_BY_RULE):
             summary["closed"] = CLOSED_BY_RULE  # without the conclusion
         summary["orphaned_sessions"] = len(self.orphaned_tokens)
-        if self._latest is not None:
-            summary["adaptive"] = self._latest.read(self.study, now)
+        if self._latest_result is not None:
+            summary["adaptive"] = self._latest_result.read(self.study, now)
         return summary
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.display import displayable
-from contstim.experiment.schema import data_path, open_data, read_salt, session_code
+from contstim.experiment.schema import get_data_path, make_session_code, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import SELECTION_COLUMNS, Trial, fill_blanks, get_number_column
 from contstim.files import digest
@@ -166,7 +166,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     InputError
         If the data file does not exist or belongs to another study.
     """
-    with closing(open_data(data_path(study, data))) as connection:
+    with closing(open_data(get_data_path(study, data))) as connection:
         # A transaction, to read one snapshot.
         connection.execute("BEGIN")
         salt = read_salt(connection)
@@ -310,7 +310,7 @@ def _add_session(
         {
             **dict(session),
             **participant,
-            "code": session_code(session["session"]),
+            "code": make_session_code(session["session"]),
             "outcome": session["outcome"] or "unfinished",
             "released": session["released_why"] or "",
             "started_at": _format_time(session["started_at"]),
@@ -407,7 +407,7 @@ def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     InputError
         If the data file does not exist or belongs to another study.
     """
-    with closing(open_data(data_path(study, data))) as connection:
+    with closing(open_data(get_data_path(study, data))) as connection:
         salt = read_salt(connection)
         sessions = connection.execute(
             "SELECT session, recruiter_id, claimed, parameters FROM sessions JOIN participants"

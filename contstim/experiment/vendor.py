@@ -53,7 +53,7 @@ def page_version(page: Path = PAGE_FOLDER) -> str:
     return json_digest([[path.name, file_digest(path)] for path in paths])[:12]
 
 
-def vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
+def list_vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
     """Return the paths of the third-party files by name.
 
     Raises
@@ -71,7 +71,7 @@ def vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
     return files
 
 
-def page_files() -> dict[str, Path]:
+def list_page_files() -> dict[str, Path]:
     """Return the paths of the page's files, except ``index.html``, by their relative URLs.
 
     Raises
@@ -83,7 +83,7 @@ def page_files() -> dict[str, Path]:
     for pattern in _OWN_FILES:
         for path in sorted(PAGE_FOLDER.glob(pattern)):
             files[path.relative_to(PAGE_FOLDER).as_posix()] = path
-    files |= {f"vendor/{name}": path for name, path in vendor_files().items()}
+    files |= {f"vendor/{name}": path for name, path in list_vendor_files().items()}
     return {f"static/{page_version()}/{name}": path for name, path in files.items()}
 
 

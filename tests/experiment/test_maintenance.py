@@ -24,7 +24,7 @@ from contstim.experiment.maintenance import (
     release_sessions,
 )
 from contstim.experiment.messages import RequestError
-from contstim.experiment.schema import DATA_FILE, backup_data, session_code
+from contstim.experiment.schema import DATA_FILE, backup_data, make_session_code
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.study_data import read_study_data
@@ -148,7 +148,7 @@ def test_deleted_participant_frees_the_assignment(
         assert gone.encode() in everything(study)
         assert main([*forget, "--participant", "nobody", "--reason", "x"]) == 2
         assert "nobody in the data is 'nobody'; give the code" in capsys.readouterr().err
-        code = session_code(gone)
+        code = make_session_code(gone)
         assert re.fullmatch("[0-9A-F]{8}", code)
         who = f"{code[:4]}-{code[4:].lower()}"
         assert main([*forget, "--participant", who, "--reason", "asked by mail"]) == 0

@@ -32,8 +32,8 @@ from contstim.experiment.vendor import (
     PAGE_FOLDER,
     VENDORED_FILES,
     fetch_vendor,
-    page_files,
-    vendor_files,
+    list_page_files,
+    list_vendor_files,
 )
 
 SOURCES = [
@@ -48,7 +48,9 @@ def vendored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A stand-in for the npm file, which tests must not need."""
     file = tmp_path / "jspsych.min.js"
     file.write_text("// jsPsych", "utf-8")
-    monkeypatch.setattr("contstim.experiment.vendor.vendor_files", lambda: {"jspsych.min.js": file})
+    monkeypatch.setattr(
+        "contstim.experiment.vendor.list_vendor_files", lambda: {"jspsych.min.js": file}
+    )
     return file
 
 
@@ -56,7 +58,7 @@ def test_missing_npm_files_name_the_command(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(MissingExtraError) as caught:
-        vendor_files(tmp_path)
+        list_vendor_files(tmp_path)
     assert str(caught.value) == (
         "the experiment's page lacks jspsych.min.js; run `contstim experiment build`, which needs "
         "npm (in a checkout: make page)"
@@ -100,8 +102,8 @@ def test_npm_installs_locked_packages_without_scripts(
     written = fetch_vendor(page)[0]
     # A source map on another host would be asked for by browsers.
     assert written.read_text("utf-8").strip() == "code();"
-    assert vendor_files(page)["jspsych.min.js"] == written
-    assert [*vendor_files(page)] == [*VENDORED_FILES]
+    assert list_vendor_files(page)["jspsych.min.js"] == written
+    assert [*list_vendor_files(page)] == [*VENDORED_FILES]
     arguments = (tmp_path / "arguments").read_text("utf-8").split()
     assert arguments[0] == "ci"
     assert "--ignore-scripts" in arguments
@@ -197,7 +199,7 @@ def test_static_site_has_a_bundle_per_assignment(
         assert {*bundle["trials"][0]} == {"trial", "number", "kind", "shown"}
     index = (site / "index.html").read_text("utf-8")
     assert "connect-src &#x27;self&#x27; https://pipe.example;" in index
-    assert {*page_files()} <= {path.relative_to(site).as_posix() for path in site.rglob("*")}
+    assert {*list_page_files()} <= {path.relative_to(site).as_posix() for path in site.rglob("*")}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from contstim.errors import InputError, ValidationError
 from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
 from contstim.experiment.messages import fnv1a, make_bundle, make_page_checks
-from contstim.experiment.pages import study_files
+from contstim.experiment.pages import make_study_files
 from contstim.experiment.scaffold import create_study, write_sentence_trials
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -352,7 +352,7 @@ def test_custom_module_details_become_columns(own: Study) -> None:
     bundle = make_bundle(own, 1)
     assert bundle["trials"][0]["shown"] == {"word": "tree"}
     module = bundle["settings"]["presentation"]["module"]
-    (shipped,) = [path for path in study_files(own, "", {}) if path.endswith(module)]
+    (shipped,) = [path for path in make_study_files(own, "", {}) if path.endswith(module)]
     assert shipped.startswith("static/")
     (own.folder / "mine.js").unlink()
     with pytest.raises(InputError, match="which trial.presentation names"):

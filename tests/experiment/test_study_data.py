@@ -24,8 +24,8 @@ from contstim.errors import InputError, ValidationError
 from contstim.evaluation.importers import read_choices
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
-from contstim.experiment.maintenance import release_sessions, replacement_table
-from contstim.experiment.messages import RequestError, make_bundle, materials_digest
+from contstim.experiment.maintenance import make_replacement_table, release_sessions
+from contstim.experiment.messages import RequestError, digest_materials, make_bundle
 from contstim.experiment.schema import open_data, write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -199,7 +199,7 @@ def test_how_a_session_began_may_be_in_the_file_that_is_imported_second(
     lines = log(study, 1, "session-1")
     lines[0]["consent"] |= {
         "recruiter": {"participant": "5f0c", "STUDY_ID": "s1"},
-        "materials": materials_digest(study),
+        "materials": digest_materials(study),
     }
     first, rest = write(tmp_path / "1.jsonl", lines[:2]), write(tmp_path / "2.jsonl", lines[2:])
     tables = []
@@ -556,7 +556,7 @@ def test_everybody_who_fails_is_replaced(
 
 def test_replacement_without_rules_lists_who_stopped(filled: Study) -> None:
     none = pd.DataFrame(columns=["participant", "rule", "detail"])
-    table = replacement_table(read_study_data(filled), none)
+    table = make_replacement_table(read_study_data(filled), none)
     assert table["group"].tolist() == [1, 2]
 
 

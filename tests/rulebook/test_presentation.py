@@ -14,7 +14,7 @@ from talking import answer, consent, opening
 
 from contstim.errors import InputError
 from contstim.experiment.adaptive import create_adaptive_study
-from contstim.experiment.pages import study_files
+from contstim.experiment.pages import make_study_files
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -84,7 +84,7 @@ def test_a_presentation(coins: Study, run) -> None:
 
 @pytest.mark.usefixtures("vendored")
 def test_pages_without_a_server_ship_its_module_and_its_words(coins: Study) -> None:
-    assert any(path.endswith("/coins.js") for path in study_files(coins, "", {}))
+    assert any(path.endswith("/coins.js") for path in make_study_files(coins, "", {}))
     text = Path("study/consent.md").read_text("utf-8")
     assert "divide ten coins between them" in text
     path = Path("study/texts.toml")

@@ -12,7 +12,7 @@ from contstim.cli.common import print_message, write_table
 from contstim.errors import InputError
 from contstim.evaluation.choices import check_choices
 from contstim.evaluation.exclusion import ExclusionRules, exclude, parse_rules
-from contstim.experiment.maintenance import release_sessions, replacement_table
+from contstim.experiment.maintenance import release_sessions, make_replacement_table
 from contstim.experiment.study import read_study
 from contstim.experiment.study_data import StudyData, read_study_data
 
@@ -42,7 +42,7 @@ def list_replacements(
     """
     study = read_study(folder)
     collected = read_study_data(study, data)
-    table = replacement_table(collected, _apply_rules(collected, rules), time.time())
+    table = make_replacement_table(collected, _apply_rules(collected, rules), time.time())
     write_table(table, out)
     print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
     if not release:
