@@ -191,6 +191,16 @@ def read_pool(study: Study) -> Pool:
 def find_scores(study: Study) -> Path:
     """Return the path of the models' scores in the folder of an adaptive study.
 
+    Parameters
+    ----------
+    study
+        Adaptive study.
+
+    Returns
+    -------
+    Path
+        CSV, Parquet or NPZ file.
+
     Raises
     ------
     InputError
@@ -317,6 +327,15 @@ class BlockIssuer:
         """Choose and store the next block of a session, if one is due.
 
         A block is due if trials remain and fewer than two blocks of the session are unanswered.
+
+        Parameters
+        ----------
+        connection
+            Connection within a transaction.
+        session
+            Id of the session.
+        now
+            Current time in seconds since 1970.
         """
         conductor = self.conductor(connection)
         n_remaining = conductor.n_remaining(session)

@@ -51,7 +51,18 @@ class AnswerCache:
         self._sessions: dict[str, _SessionAnswers] = defaultdict(_SessionAnswers)
 
     def update(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
-        """Read the answers that were stored since the last call; return all by session."""
+        """Read the answers that were stored since the last call; return all by session.
+
+        Parameters
+        ----------
+        connection
+            Connection to the data.
+
+        Returns
+        -------
+        mapping
+            Answers by session.
+        """
         rows = connection.execute(
             "SELECT sequence, session, trial, kind, choice, rt_ms, conflict FROM answers"
             " WHERE sequence > ? ORDER BY sequence",

@@ -12,7 +12,8 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment import raw_log, sessions
-from contstim.experiment.messages import digest_materials, parse_json, store_materials
+from contstim.experiment.bundles import digest_materials, store_materials
+from contstim.experiment.messages import parse_json
 from contstim.experiment.schema import get_data_path, write_transaction
 from contstim.experiment.study import Study
 from contstim.files import decode_json, digest

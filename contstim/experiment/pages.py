@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contstim.errors import InputError
-from contstim.experiment import messages
+from contstim.experiment import bundles
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, list_page_files, page_version
 from contstim.files import check_empty_folder, json_digest, write_atomically, write_folder
@@ -112,17 +112,17 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
     ranks = {a: study.design.list_assignments(group).index(a) for a, group in groups.items()}
     order = sorted(groups, key=lambda assignment: (ranks[assignment], groups[assignment]))
 
-    info = messages.make_study_info(study)
+    info = bundles.make_study_info(study)
     info["assignments"] = [{"assignment": a, "group": groups[a]} for a in order]
-    info["links"] = {outcome: messages.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
+    info["links"] = {outcome: bundles.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _to_json(info)}
     files |= {path: source.read_bytes() for path, source in list_page_files().items()}
     if study.module is not None:
-        files[f"static/{page_version()}/{messages.get_module_path(study)}"] = study.module.encode()
+        files[f"static/{page_version()}/{bundles.get_module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
-        bundle = messages.make_bundle(study, assignment)
-        bundle["settings"]["checks"] = messages.make_page_checks(study, assignment)
+        bundle = bundles.make_bundle(study, assignment)
+        bundle["settings"]["checks"] = bundles.make_page_checks(study, assignment)
         content = {key: bundle[key] for key in _ASSIGNMENT_KEYS}
         files[f"bundles/{assignment}.json"] = _to_json(content)
     return files

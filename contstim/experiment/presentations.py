@@ -7,23 +7,19 @@ provides the texts of a new study.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from inspect import getfile
-from math import isfinite
 from pathlib import Path
-from typing import Any, ClassVar, TypeGuard
+from typing import ClassVar
 
 from contstim.errors import InputError
+from contstim.experiment.answer_details import is_time, parse_detail, read_word_times
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.vendor import PAGE_FOLDER
-from contstim.files import decode_json
 from contstim.plugins import Registry
 
 _YES_NO = {"yes": 1, "no": 2}
-_MAX_MILLISECONDS = 1e10
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as an escape sequence in JSON
 _COLUMN = re.compile(r"\w{1,64}")
 _MODULE_FILE = re.compile(r"[A-Za-z0-9_-]{1,64}\.js")
 _SINGLE_SENTENCE_TEXTS = {"practice_again": "single_again", "debrief_text": "single_debrief"}
@@ -102,7 +98,13 @@ sentence = "The postman barked dog the at."
         return bundled if bundled.is_file() else Path(getfile(type(self))).with_name(self.module)
 
     def translated_texts(self, language: str) -> Mapping[str, str]:
-        """Return the replacement texts by key, in English if `language` has no translation."""
+        """Return the replacement texts by key, in English if `language` has no translation.
+
+        Parameters
+        ----------
+        language
+            Code of the language.
+        """
         return self.translations.get(language, self.translations.get("en", {}))
 
     def choices(self, fields: Mapping[str, str]) -> Sequence[int] | None:
@@ -163,7 +165,15 @@ sentence = "The postman barked dog the at."
         return None
 
     def is_correct(self, choice: int, expected: str) -> bool:
-        """Return whether a choice is the expected answer."""
+        """Return whether a choice is the expected answer.
+
+        Parameters
+        ----------
+        choice
+            Choice of the participant.
+        expected
+            Expected answer, one of `expected_answers`.
+        """
         return choice == int(expected)
 
     def check_fields(self, fields: Mapping[str, str]) -> None:
@@ -229,11 +239,22 @@ sentence = "The postman barked dog the at."
             raise InputError(f"choice is {choice}; give at most nine digits")
 
     def detail_columns(self, detail: str) -> dict[str, str | int | float]:
-        """Return the exported columns of an answer's detail, by their names."""
+        """Return the exported columns of an answer's detail, by their names.
+
+        Parameters
+        ----------
+        detail
+            Further data from the JavaScript module, a JSON object as text.
+
+        Returns
+        -------
+        dict
+            Texts and numbers by column name.
+        """
         values = parse_detail(detail)
         if self.time_columns is not None:
             times = {name: values.get(name) for name in self.time_columns}
-            return {name: time for name, time in times.items() if _is_time(time)}
+            return {name: time for name, time in times.items() if is_time(time)}
         return {
             f"detail_{name}": value
             for name, value in values.items()
@@ -244,9 +265,19 @@ sentence = "The postman barked dog the at."
         """Return the reading time of each word in milliseconds.
 
         The detail has the format of `SelfPacedReading`; the list is empty for other details.
+
+        Parameters
+        ----------
+        detail
+            Further data from the JavaScript module, a JSON object as text.
+
+        Returns
+        -------
+        list of (str, float)
+            Words in the order of reading, with their times.
         """
         try:
-            return _read_word_times(detail)
+            return read_word_times(detail)
         except InputError:
             return []
 
@@ -384,28 +415,13 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         return choice == _YES_NO[expected]
 
     def check_answer(self, fields: Mapping[str, str], choice: int, detail: str) -> None:
-        """Check an answer, which must have a reading time for each region of the sentence.
-
-        Parameters
-        ----------
-        fields
-            Fields of the trial.
-        choice
-            Choice of the participant.
-        detail
-            Regions and reading times, a JSON object as text.
-
-        Raises
-        ------
-        InputError
-            If the choice is not possible, or the regions or times are wrong.
-        """
+        """Check an answer, which must have a reading time for each region of the sentence."""
         super().check_answer(fields, choice, detail)
         sentence = fields["sentence"]
         # Split into regions as the page does (presentations/reading.js).
         parts = sentence.split("|") if "|" in sentence else re.split(" +", sentence)
         regions = [part.strip() for part in parts if part.strip()]
-        if [word for word, _ in _read_word_times(detail)] != regions:
+        if [word for word, _ in read_word_times(detail)] != regions:
             raise InputError(f"the words of the answer are not those of {sentence!r}")
 
 
@@ -471,44 +487,3 @@ def make_presentation(options: TrialOptions) -> Presentation:
             "only custom modules have columns"
         )
     return PRESENTATIONS[name](options)
-
-
-def parse_detail(detail: str) -> dict[str, Any]:
-    """Parse the detail of an answer.
-
-    Parameters
-    ----------
-    detail
-        JSON object as text.
-
-    Returns
-    -------
-    dict
-        Fields of the object; empty if the text is not a JSON object. Surrogate code points, which
-        cannot be stored, are replaced by question marks.
-    """
-    try:
-        value = decode_json(detail)
-        if _SURROGATE.search(detail):
-            value = decode_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {}
-
-
-def _read_word_times(detail: str) -> list[tuple[str, float]]:
-    """Return the words and reading times in the detail of a self-paced reading answer."""
-    fields = parse_detail(detail)
-    words, times = fields.get("words"), fields.get("rt_ms")
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise InputError("detail has no list of words")
-    if not isinstance(times, list) or len(times) != len(words) or not all(map(_is_time, times)):
-        raise InputError(f"detail has not a time for each of its {len(words)} words")
-    return list(zip(words, times, strict=True))
-
-
-def _is_time(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number of milliseconds in the accepted range."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return isfinite(value) and 0 <= value <= _MAX_MILLISECONDS

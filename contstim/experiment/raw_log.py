@@ -250,6 +250,17 @@ def determine_outcome(
 ) -> tuple[str | None, dict[str, list[str]]]:
     """Return the outcome of a session as of `now`, and the answers that are missing.
 
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+    study
+        Study of the session.
+    session
+        Id of the session.
+    now
+        Current time in seconds since 1970.
+
     Returns
     -------
     outcome : str or None
@@ -293,6 +304,18 @@ def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     """Map the ids of practice trials and issued trials of a session to the trials.
 
     Every trial is listed under its own id and under the id that the page uses.
+
+    Parameters
+    ----------
+    study
+        Study with the practice trials.
+    trials
+        Trials of the session.
+
+    Returns
+    -------
+    dict
+        Trials by id.
     """
     known_trials = (*study.practice_trials, *list_issued(trials))
     by_id = {trial.id: trial for trial in known_trials}
@@ -300,7 +323,20 @@ def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
 
 
 def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[str, Any]:
-    """Return the first response of a session to each question, by the question's name."""
+    """Return the first response of a session to each question, by the question's name.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+    session
+        Id of the session.
+
+    Returns
+    -------
+    dict
+        Responses by question, in the order in which they were given.
+    """
     rows = connection.execute(
         "SELECT question, response, min(sequence) AS first FROM responses WHERE session = ?"
         " GROUP BY question ORDER BY first",

@@ -73,6 +73,16 @@ def get_client_address(request: Request) -> str:
     """Return the IPv4 address or the IPv6 network (/64) of the client that sent a request.
 
     Behind a reverse proxy that the server trusts, the client is the one that the proxy reports.
+
+    Parameters
+    ----------
+    request
+        Request of the client.
+
+    Returns
+    -------
+    str
+        Address or network; empty if the client is unknown.
     """
     host = request.client.host if request.client is not None else ""
     try:
@@ -143,7 +153,22 @@ class RateLimiter:
 def error_response(
     status: int, message: str, details: Mapping[str, Any] | None = None
 ) -> JSONResponse:
-    """Return an HTTP response with an error message of one line and further fields as JSON."""
+    """Return an HTTP response with an error message of one line and further fields as JSON.
+
+    Parameters
+    ----------
+    status
+        HTTP status code.
+    message
+        Error message.
+    details
+        Further fields of the JSON object.
+
+    Returns
+    -------
+    JSONResponse
+        Response with the message in the field ``error``.
+    """
     # Close the connection rather than wait for the rest of an unread body.
     headers = {"connection": "close"} if status in (408, 413) else None
     return JSONResponse({"error": message, **(details or {})}, status, headers)
@@ -154,6 +179,16 @@ def handle_errors(endpoint: Endpoint) -> Endpoint:
 
     Bad input becomes status 400 and a data file that cannot be written 503. Nothing of a failed
     request is stored.
+
+    Parameters
+    ----------
+    endpoint
+        Endpoint that may raise.
+
+    Returns
+    -------
+    Endpoint
+        Endpoint that returns a response in every case.
     """
 
     async def guarded_endpoint(request: Request) -> Response:

@@ -34,7 +34,15 @@ _RAW_LOG_TRIGGERS = [
 
 
 def get_data_path(study: Study, data: Path | None = None) -> Path:
-    """Return the path of a study's data file: `data`, or by default in the study's folder."""
+    """Return the path of a study's data file: `data`, or by default in the study's folder.
+
+    Parameters
+    ----------
+    study
+        Study of the data.
+    data
+        Data file that the user named, if any.
+    """
     return study.folder / DATA_FILE if data is None else data
 
 
@@ -204,6 +212,11 @@ def read_salt(connection: sqlite3.Connection) -> str:
 def check_encodable(text: str) -> None:
     """Check that a text can be stored as UTF-8, i.e. has no surrogate code points.
 
+    Parameters
+    ----------
+    text
+        Text to check.
+
     Raises
     ------
     InputError
@@ -216,13 +229,30 @@ def check_encodable(text: str) -> None:
 
 
 def make_session_code(session: str) -> str:
-    """Return the short code of a session, which participants see and can quote."""
+    """Return the short code of a session, which participants see and can quote.
+
+    Parameters
+    ----------
+    session
+        Id of the session.
+
+    Returns
+    -------
+    str
+        First eight hexadecimal digits of the id, in upper case.
+    """
     return session.replace("-", "")[:8].upper()
 
 
 @contextmanager
 def unlocked_raw_log(connection: sqlite3.Connection) -> Iterator[None]:
-    """Remove the triggers that protect the raw log until the block ends, within a transaction."""
+    """Remove the triggers that protect the raw log until the block ends, within a transaction.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    """
     for table, statement in _RAW_LOG_TRIGGERS:
         connection.execute(f"DROP TRIGGER {table}_{statement}")
     yield

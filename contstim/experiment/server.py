@@ -25,13 +25,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError
+from contstim.experiment.bundles import get_module_path, make_study_info
 from contstim.experiment.dashboard import render_dashboard
-from contstim.experiment.messages import (
-    RequestError,
-    get_module_path,
-    make_study_info,
-    read_session_request,
-)
+from contstim.experiment.messages import RequestError, read_session_request
 from contstim.experiment.pages import render_index
 from contstim.experiment.requests import (
     RateLimiter,

@@ -126,7 +126,15 @@ def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) 
 
 
 def find_session(connection: sqlite3.Connection, session: str) -> Any:
-    """Return the row of a session in the table ``sessions``, or None if there is none."""
+    """Return the row of a session in the table ``sessions``, or None if there is none.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+    session
+        Id of the session.
+    """
     return connection.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
 
 
@@ -134,6 +142,13 @@ def find_requested_session(connection: sqlite3.Connection, request: SessionReque
     """Return the row of the session that a request has opened before, or None.
 
     Participants with a recruiter's id are found by that id, others by the id of the request.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+    request
+        Request to open a session.
     """
     condition, value = "recruiter_id = ?", request.participant
     if value is None:
@@ -148,6 +163,20 @@ def record_heartbeat(connection: sqlite3.Connection, session: str, now: float) -
     """Record that a session is active and return its row.
 
     An abandoned session gets its assignment back if that is still free.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    session
+        Id of the session.
+    now
+        Current time in seconds since 1970.
+
+    Returns
+    -------
+    sqlite3.Row
+        Updated row of the session.
     """
     if find_session(connection, session)["released_why"] == "abandoned":
         restore_assignment(connection, session, now)
@@ -236,6 +265,15 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
 
     Otherwise the session continues without an assignment: its data are kept, and its group has one
     session more.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    session
+        Id of the session.
+    now
+        Current time in seconds since 1970.
     """
     assignment = find_session(connection, session)["assignment"]
     query = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
@@ -246,7 +284,22 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
 
 
 def release_inactive(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
-    """Release the assignments of unfinished sessions that have sent nothing since `before`."""
+    """Release the assignments of unfinished sessions that have sent nothing since `before`.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    before
+        Time in seconds since 1970; sessions with a later message are active.
+    now
+        Current time in seconds since 1970.
+
+    Returns
+    -------
+    list of str
+        Ids of the released sessions.
+    """
     rows = connection.execute(
         "SELECT session FROM sessions WHERE finished_at IS NULL AND released_at IS NULL"
         " AND last_at < ? ORDER BY last_at",
@@ -260,7 +313,24 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
 def release_assignment(
     connection: sqlite3.Connection, session: str, reason: str, now: float
 ) -> bool:
-    """Release the assignment of a session and return whether it had one; its data are kept."""
+    """Release the assignment of a session and return whether it had one; its data are kept.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    session
+        Id of the session.
+    reason
+        Reason, e.g. ``abandoned`` or ``excluded``.
+    now
+        Current time in seconds since 1970.
+
+    Returns
+    -------
+    bool
+        Whether the session had an assignment.
+    """
     query = "SELECT assignment FROM assignments WHERE session = ?"
     row = connection.execute(query, (session,)).fetchone()
     if row is None:
@@ -276,7 +346,19 @@ def release_assignment(
 def record_closure(
     connection: sqlite3.Connection, is_closed: bool, reason: str, now: float
 ) -> None:
-    """Close a study to new participants, or reopen it; open sessions can continue either way."""
+    """Close a study to new participants, or reopen it; open sessions can continue either way.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    is_closed
+        True to close the study, False to reopen it.
+    reason
+        Reason, which is stored.
+    now
+        Current time in seconds since 1970.
+    """
     action = "closed" if is_closed else "reopened"
     connection.execute(_LOG_ALLOCATION, (now, action, _WHOLE_STUDY, "", reason))
 
@@ -294,6 +376,20 @@ def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -
     """Close the study by its stopping rule, at most once, and return whether it was closed now.
 
     A study that was reopened after the rule had closed it stays open.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    conclusion
+        Conclusion of the stopping rule, which becomes part of the reason.
+    now
+        Current time in seconds since 1970.
+
+    Returns
+    -------
+    bool
+        Whether the study was closed by this call.
     """
     query = "SELECT 1 FROM allocations WHERE assignment = ? AND why LIKE ?"
     closure = connection.execute(query, (_WHOLE_STUDY, f"{CLOSED_BY_RULE}%")).fetchone()

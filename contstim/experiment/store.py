@@ -18,7 +18,7 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.errors import ContstimError
-from contstim.experiment import messages, raw_log, sessions
+from contstim.experiment import bundles, raw_log, sessions
 from contstim.experiment.dashboard import AnswerCache, read_summary
 from contstim.experiment.messages import RequestError, SessionRequest
 from contstim.experiment.schema import get_data_path, insert_row, open_data
@@ -209,7 +209,7 @@ class Store:
 
     @_transaction
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
-        """Return the bundle of a session, see `make_bundle`."""
+        """Return the bundle of the session with a token, see `make_bundle`."""
         now = self._clock()
         return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 
@@ -217,7 +217,20 @@ class Store:
     def add_answers(
         self, connection: Connection, token: str, answers: Sequence[Any]
     ) -> raw_log.Receipt:
-        """Store answers of a session, see `record_answers`."""
+        """Store answers of a session, see `record_answers`.
+
+        Parameters
+        ----------
+        token
+            Token of the session.
+        answers
+            Answers as the page sent them.
+
+        Returns
+        -------
+        Receipt
+            Ids of the answers that were stored, and errors for the others.
+        """
         now, study = self._clock(), self.study
         row = self._authenticate(connection, token, now)
         session = row["session"]
@@ -237,7 +250,20 @@ class Store:
     def add_events(
         self, connection: Connection, token: str, events: Sequence[Any]
     ) -> raw_log.Receipt:
-        """Store events and responses of a session, see `record_events`."""
+        """Store events and responses of a session, see `record_events`.
+
+        Parameters
+        ----------
+        token
+            Token of the session.
+        events
+            Events as the page sent them.
+
+        Returns
+        -------
+        Receipt
+            Ids of the events that were stored, and errors for the others.
+        """
         now = self._clock()
         row = self._authenticate(connection, token, now)
         trials = raw_log.map_trials_by_id(self.study, self._read_trials(connection, row))
@@ -250,6 +276,13 @@ class Store:
         A repeated call returns the same trials. No block is issued before the first answer, which
         may be to a practice trial, so that participants who only consent use up no pairs.
 
+        Parameters
+        ----------
+        token
+            Token of the session.
+        after
+            Number of the last trial that the page has.
+
         Returns
         -------
         dict
@@ -257,14 +290,14 @@ class Store:
         """
         now = self._clock()
         row = self._authenticate(connection, token, now)
-        message = messages.list_trials_after(self._read_trials(connection, row), after)
+        message = bundles.list_trials_after(self._read_trials(connection, row), after)
         if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
             return message
         query = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
         has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
         if has_answered or not self.study.practice:
             self._issuer.issue(connection, row["session"], now)
-        return messages.list_trials_after(self._read_trials(connection, row), after)
+        return bundles.list_trials_after(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
         """End a session; a study with a stopping rule is then analysed.
@@ -350,7 +383,7 @@ class Store:
         answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
         elapsed = round(max(0.0, now - row["started_at"]), 3)
         responses = raw_log.read_first_responses(connection, session)
-        bundle = messages.make_bundle(
+        bundle = bundles.make_bundle(
             self.study, row["assignment"], session, answered, elapsed, responses, trials
         )
         return {**bundle, "finished": row["outcome"]}
@@ -362,13 +395,13 @@ class Store:
     def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
         """Add a session with a free assignment, and return its id."""
         if sessions.find_closing_reason(connection) is not None:
-            link = messages.make_outcome_link(self.study, "full")
+            link = bundles.make_outcome_link(self.study, "full")
             raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
         allocation = sessions.take_assignment(connection, session, now, self.study.allocation)
         if allocation is None:
             raise RequestError(
-                503, "no place is free", **messages.make_outcome_link(self.study, "full")
+                503, "no place is free", **bundles.make_outcome_link(self.study, "full")
             )
         assignment, group = allocation
         if assignment not in self.study.design.trials:
@@ -386,7 +419,7 @@ class Store:
             "consent_sha256": request.consent.sha256,
             "started_at": now,
             "last_at": now,
-            "materials": messages.store_materials(connection, self.study),
+            "materials": bundles.store_materials(connection, self.study),
         }
         sessions.add_session(connection, self.study, row, request.participant, request.parameters)
         return session
@@ -395,7 +428,7 @@ class Store:
         """Return the completion code and URL of an outcome, or Nones if not permitted."""
         if not is_permitted:
             return {"code": None, "redirect": None}
-        return messages.make_outcome_link(self.study, outcome)
+        return bundles.make_outcome_link(self.study, outcome)
 
     def _request_analysis(self) -> None:
         """Submit an interim analysis to the reader's thread if the study can close itself."""

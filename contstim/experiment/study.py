@@ -37,7 +37,18 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 def read_text_source(language: str = "en") -> str:
-    """Return the bundled file with the page's texts in one of `PAGE_LANGUAGES`, as TOML."""
+    """Return the bundled file with the page's texts in one of `PAGE_LANGUAGES`, as TOML.
+
+    Parameters
+    ----------
+    language
+        Code of the language.
+
+    Returns
+    -------
+    str
+        Content of the file.
+    """
     name = "texts.toml" if language == "en" else f"translations/{language}.toml"
     return (files("contstim.experiment") / name).read_text("utf-8")
 
@@ -142,7 +153,19 @@ class Study(StudySettings):
         )
 
     def assignment_content(self, assignment: int) -> list[Any]:
-        """Return the group, trials and sides of an assignment, which its answers refer to."""
+        """Return the group, trials and sides of an assignment, which its answers refer to.
+
+        Parameters
+        ----------
+        assignment
+            Number of the assignment.
+
+        Returns
+        -------
+        list
+            Number of the group; then the id, the shown texts and the side of sentence 1 of each
+            trial.
+        """
         trials = self.design.trials[assignment]
         contents = [[trial.id, *trial.shown.values(), trial.side_1] for trial in trials]
         return [self.design.groups[assignment], *contents]

@@ -47,6 +47,16 @@ def page_version(page: Path = PAGE_FOLDER) -> str:
     """Return a digest of the page's files, which is part of their URL and permits caching.
 
     Third-party files are represented by the lock file, which exists before they are fetched.
+
+    Parameters
+    ----------
+    page
+        Folder of the page's files.
+
+    Returns
+    -------
+    str
+        Twelve hexadecimal digits.
     """
     patterns = (*_OWN_FILES, "dashboard.css", "index.html", "package-lock.json")
     paths = [path for pattern in patterns for path in sorted(page.glob(pattern))]

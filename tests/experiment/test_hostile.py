@@ -1,6 +1,6 @@
-"""Anything sent to any endpoint is answered in JSON by a reason, and harms nothing.
+"""Malformed and hostile requests get an error in JSON and do no harm.
 
-What pages send is read by `contstim.experiment.messages`.
+Tests `contstim.experiment.messages`.
 """
 
 import json

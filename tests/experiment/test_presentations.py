@@ -1,4 +1,7 @@
-"""One sentence rated, self-paced reading, a module of one's own: from the table to the export."""
+"""Ratings, self-paced reading and custom modules, from the table of trials to the export.
+
+Tests `contstim.experiment.presentations` and `contstim.experiment.answer_details`.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from talking import answer, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
+from contstim.experiment.bundles import fnv1a, make_bundle, make_page_checks
 from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
-from contstim.experiment.messages import fnv1a, make_bundle, make_page_checks
 from contstim.experiment.pages import make_study_files
 from contstim.experiment.scaffold import create_study, write_sentence_trials
 from contstim.experiment.store import Store

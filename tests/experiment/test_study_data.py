@@ -22,10 +22,11 @@ from talking import answer, answers_to, event, opening, play, silent
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.evaluation.importers import read_choices
+from contstim.experiment.bundles import digest_materials, make_bundle
 from contstim.experiment.exporting import check_psychds, write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import make_replacement_table, release_sessions
-from contstim.experiment.messages import RequestError, digest_materials, make_bundle
+from contstim.experiment.messages import RequestError
 from contstim.experiment.schema import open_data, write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study

@@ -1,0 +1,55 @@
+"""Details of answers: JSON objects that presentations send in addition to the choice."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any, TypeGuard
+
+from contstim.errors import InputError
+from contstim.files import decode_json
+
+_MAX_MILLISECONDS = 1e10
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as an escape sequence in JSON
+
+
+def parse_detail(detail: str) -> dict[str, Any]:
+    """Parse the detail of an answer.
+
+    Parameters
+    ----------
+    detail
+        JSON object as text.
+
+    Returns
+    -------
+    dict
+        Fields of the object; empty if the text is not a JSON object. Surrogate code points, which
+        cannot be stored, are replaced by question marks.
+    """
+    try:
+        value = decode_json(detail)
+        if _SURROGATE.search(detail):
+            value = decode_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+def read_word_times(detail: str) -> list[tuple[str, float]]:
+    """Return the words and reading times in the detail of a self-paced reading answer."""
+    fields = parse_detail(detail)
+    words, times = fields.get("words"), fields.get("rt_ms")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise InputError("detail has no list of words")
+    if not isinstance(times, list) or len(times) != len(words) or not all(map(is_time, times)):
+        raise InputError(f"detail has not a time for each of its {len(words)} words")
+    return list(zip(words, times, strict=True))
+
+
+def is_time(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number of milliseconds in the accepted range."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isfinite(value) and 0 <= value <= _MAX_MILLISECONDS

@@ -1,0 +1,312 @@
+"""JSON messages that the experiment page receives, and the materials that they show.
+
+The page receives everything it needs for one session, but never learns which side shows sentence 1.
+It sends choices by side, which `Presentation.rating` converts to ratings. Static pages and JATOS
+studies get a bundle with an empty session id, which the page replaces by a random one.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from typing import Any
+
+from contstim.errors import InputError
+from contstim.experiment.options import OUTCOMES, StudySettings
+from contstim.experiment.presentations import PRESENTATIONS
+from contstim.experiment.study import Study
+from contstim.experiment.trials import Trial, list_issued
+from contstim.experiment.vendor import page_version
+from contstim.files import digest
+
+#: Version of the message format.
+FORMAT = 1
+
+
+def make_study_info(study: Study) -> dict[str, Any]:
+    """Return the message that the page shows before consent.
+
+    Parameters
+    ----------
+    study
+        Study to describe.
+
+    Returns
+    -------
+    dict
+        Texts, consent form and settings of the study. ``recruiter`` is None if the study has none;
+        otherwise it has the keys ``name``, ``title``, ``participant`` (URL query parameter with
+        the participant's id), ``required``, ``parameters`` (further query parameters to send), and
+        the links (see `make_outcome_link`) of the outcomes ``declined``, ``full`` and ``unsent``,
+        which end without a stored session. Completion codes of other outcomes are not disclosed.
+    """
+    presentation_texts = {
+        key: study.texts[name] for key, name in study.presentation.text_keys.items()
+    }
+    recruiter = None
+    if study.recruiter is not None:
+        names = ("name", "title", "participant", "required")
+        recruiter = {name: getattr(study.recruiter, name) for name in names}
+        recruiter["parameters"] = list(study.recruiter.parameters)
+        for outcome in ("declined", "full", "unsent"):
+            recruiter[outcome] = make_outcome_link(study, outcome)
+    return {
+        "format": FORMAT,
+        "study": {
+            "name": study.study.name,
+            "title": study.study.title,
+            "lang": study.study.language,
+            "dir": study.study.direction,
+        },
+        # Texts of the presentation replace general texts.
+        "texts": {**study.texts, **presentation_texts},
+        "consent": {
+            "version": study.consent.version,
+            "sha256": study.consent_sha256,
+            "text": study.consent_text,
+            "warning": study.consent.warning,
+            "boxes": [asdict(box) for box in study.consent.boxes],
+        },
+        "settings": _make_settings(study, study.design.n_trials),
+        "recruiter": recruiter,
+        "device": {"minimum_width": study.device.minimum_width, "touch": study.device.touch},
+        "materials": digest_materials(study),
+    }
+
+
+def make_bundle(
+    study: Study,
+    assignment: int,
+    session: str = "",
+    answered: Collection[str] = (),
+    elapsed_s: float = 0.0,
+    responded: Collection[str] = (),
+    trials: Sequence[Trial] = (),
+) -> dict[str, Any]:
+    """Return the bundle of a session: all data that the page needs for it.
+
+    Parameters
+    ----------
+    study
+        Study of the session.
+    assignment
+        Number of the assignment in the design.
+    session
+        Id of the session.
+    answered
+        Ids of answered trials, as the page uses them.
+    elapsed_s
+        Seconds since the start of the session, measured by the server.
+    responded
+        Names of answered questions.
+    trials
+        Trials of the session (see `read_session_trials`); by default the trials of the assignment.
+
+    Returns
+    -------
+    dict
+        Keys of `make_study_info` and ``session, assignment, group, questions, responded, practice,
+        answered, elapsed_s``; ``digest``, which identifies the trials and is part of the page's raw
+        log; and ``trials`` and ``more``, see `list_trials_after`. The ``kind`` of a trial is
+        ``practice`` or ``trial``, so that catch trials and attention checks cannot be recognised.
+
+    Raises
+    ------
+    InputError
+        If the design has no such assignment.
+    """
+    if assignment not in study.design.trials:
+        raise InputError(f"the design has no participant {assignment!r}")
+    trials = trials or study.design.trials[assignment]
+    return {
+        **make_study_info(study),
+        "settings": _make_settings(study, len(trials)),
+        "session": session,
+        "assignment": assignment,
+        "group": study.design.groups[assignment],
+        "digest": study.trials_digests[assignment],
+        "practice": [_make_trial(trial) for trial in study.practice_trials],
+        "questions": [asdict(question) for question in study.questions],
+        "responded": list(responded),
+        **list_trials_after(trials),
+        "answered": {trial: {} for trial in answered},
+        "elapsed_s": elapsed_s,
+    }
+
+
+def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
+    """Return the issued trials after a trial number.
+
+    Parameters
+    ----------
+    trials
+        Trials of a session.
+    after
+        Number of the last trial that the page has.
+
+    Returns
+    -------
+    dict
+        ``trials``, each with ``trial, number, kind, shown``, and ``more``, which says whether
+        trials remain that have not been issued.
+    """
+    issued_trials = list_issued(trials)
+    return {
+        "trials": [_make_trial(trial) for trial in issued_trials if trial.number > after],
+        "more": len(issued_trials) < len(trials),
+    }
+
+
+def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
+    """Return digests with which a page without a server detects failed attention checks.
+
+    The digests do not name trials. A participant who tries all choices can still identify the
+    checks, since a page cannot hide anything from its reader. See ``page/checks.js``.
+
+    Parameters
+    ----------
+    study
+        Study with the attention checks.
+    assignment
+        Number of the assignment in the design.
+
+    Returns
+    -------
+    dict or None
+        ``failed`` (digests of wrong answers), ``salt``, ``from`` (number of failed checks that ends
+        the session) and ``at_once``. None if failed checks do not end sessions, or if the possible
+        answers cannot be enumerated.
+    """
+    checks = [trial for trial in study.design.trials[assignment] if trial.kind == "attention"]
+    limit = study.session.failed_checks_limit
+    if not checks or not limit:
+        return None
+    salt = f"{study.study.name}:{assignment}"
+    failed = []
+    for trial in checks:
+        choices = study.presentation.choices(trial.shown)
+        if choices is None:
+            return None
+        for choice in choices:
+            if not study.presentation.is_correct(choice, str(trial.expected)):
+                failed.append(fnv1a(f"{salt}:{trial.page_id}:{choice}"))
+    return {
+        "failed": sorted(failed),
+        "salt": salt,
+        "from": limit,
+        "at_once": study.session.end_immediately,
+    }
+
+
+def fnv1a(text: str) -> int:
+    """Return the 32-bit FNV-1a digest (Fowler, Noll & Vo) of a text in UTF-8."""
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = (value ^ byte) * 0x01000193 % 2**32
+    return value
+
+
+def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
+    """Return the link back to the recruiter at the end of a session.
+
+    Parameters
+    ----------
+    study
+        Study with the recruiter.
+    outcome
+        One of `OUTCOMES`.
+
+    Returns
+    -------
+    dict
+        Completion ``code`` and URL to ``redirect`` to; both may be None.
+    """
+    if outcome not in OUTCOMES:
+        raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
+    code, redirect = (
+        (None, None) if study.recruiter is None else study.recruiter.make_completion_link(outcome)
+    )
+    return {"code": code, "redirect": redirect}
+
+
+def get_module_path(study: Study) -> str:
+    """Return the path of the presentation's module, relative to the page's scripts."""
+    module = study.presentation.module
+    return module if study.module is None else f"study/{digest(study.module)[:12]}/{module}"
+
+
+def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
+    """Return the settings of a session with `n_trials` trials for the page."""
+    time_limit = study.session.time_limit_minutes
+    return {
+        "minimum_rt_ms": study.session.minimum_rt_ms,
+        "breaks": study.session.list_breaks(n_trials),
+        "time_limit_s": round(time_limit * 60) if time_limit else None,
+        "feedback": study.session.feedback,
+        "presentation": {
+            "module": get_module_path(study),
+            "levels": study.trial.levels,
+            "points": study.trial.points,
+        },
+        "checks": None,
+        "progress": study.trial.progress,
+        "n_trials": n_trials,
+    }
+
+
+def _make_trial(trial: Trial) -> dict[str, Any]:
+    """Return a trial for the page, without its kind and expected answer except in practice."""
+    message = {"trial": trial.page_id, "number": trial.number, "shown": dict(trial.shown)}
+    if trial.kind != "practice":
+        return {**message, "kind": "trial"}
+    return {**message, "kind": "practice", "expected": trial.expected}
+
+
+def digest_materials(study: Study) -> str:
+    """Return the SHA-256 digest of a study's materials, see `store_materials`."""
+    return digest(_dump_materials(study))
+
+
+def store_materials(connection: sqlite3.Connection, study: Study) -> str:
+    """Store the materials of a study, unless they are stored already, within a transaction.
+
+    Materials are the settings and texts that determine how the study is shown, except its trials
+    and the text of its consent form.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study with the materials.
+
+    Returns
+    -------
+    str
+        SHA-256 digest of the materials.
+    """
+    content = _dump_materials(study)
+    connection.execute("INSERT OR IGNORE INTO materials VALUES (?, ?)", (digest(content), content))
+    return digest(content)
+
+
+def _dump_materials(study: Study) -> str:
+    """Return the materials of a study as JSON text."""
+    package = PRESENTATIONS.package(study.trial.presentation)
+    content: dict[str, Any] = {
+        "contstim": version("contstim"),
+        "page": page_version(),
+        "texts": dict(study.texts),
+        **({} if study.module is None else {"module": study.module}),
+        **({"package": package} if package else {}),
+        **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
+    }
+    # The recruiter does not influence how the study is shown.
+    for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format", "adaptive"}:
+        value = getattr(study, name)
+        is_list = isinstance(value, tuple)
+        content[name] = [asdict(item) for item in value] if is_list else asdict(value)
+    return json.dumps(content, ensure_ascii=False, sort_keys=True)
