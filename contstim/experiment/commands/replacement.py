@@ -12,7 +12,7 @@ from contstim.cli.common import print_message, write_table
 from contstim.errors import InputError
 from contstim.evaluation.choices import check_choices
 from contstim.evaluation.exclusion import ExclusionRules, exclude, parse_rules
-from contstim.experiment.maintenance import release_sessions, make_replacement_table
+from contstim.experiment.maintenance import make_replacement_table, release_sessions
 from contstim.experiment.study import read_study
 from contstim.experiment.study_data import StudyData, read_study_data
 
