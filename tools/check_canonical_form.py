@@ -45,7 +45,7 @@ ALLOWED = {
     ("models/reductions.py", "unit"): "surprisal is an output, in nats or bits",
     ("cli/score.py", "unit"): "surprisal is a column of words that the command writes",
     ("models/hf/encoding.py", "label form"): "a tokenizer's own normalisation",
-    ("adaptive/policies.py", "item"): "reads the pool of an adaptive study",
+    ("adaptive/pool.py", "item"): "reads the pool of an adaptive study",
     ("adaptive/preregistration.py", "item"): "states whether the table of trials names items",
     ("benchmarks/ratings.py", "item"): "reads ratings of single sentences",
     ("design/latin.py", "item"): "reads the table of items",

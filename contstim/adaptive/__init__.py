@@ -1,21 +1,11 @@
-"""Experiments that choose trials by the answers so far, and sequential analysis."""
+"""Adaptive studies that choose trials by previous answers, and sequential analysis."""
 
 from contstim.adaptive.anytime_valid import log_e_value
+from contstim.adaptive.conclusions import Conclusion, apply_stopping_rule
 from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
-from contstim.adaptive.interim import (
-    Conclusion,
-    InterimResult,
-    apply_stopping_rule,
-    interim_analysis,
-)
-from contstim.adaptive.policies import (
-    POLICIES,
-    Policy,
-    PolicyOptions,
-    PolicyState,
-    Pool,
-    choose_block,
-)
+from contstim.adaptive.interim import InterimResult, interim_analysis
+from contstim.adaptive.policies import POLICIES, Policy, PolicyOptions, PolicyState, choose_block
+from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.simulation import simulate
 from contstim.evaluation.stopping import Stopping

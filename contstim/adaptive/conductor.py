@@ -1,8 +1,8 @@
-"""Conducting an adaptive study: what is issued to whom, and what is known when it is."""
+"""Plan of an adaptive study, and the conductor that issues its trials block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -13,39 +13,41 @@ from pydantic import Field
 from contstim.adaptive.policies import (
     PolicyOptions,
     PolicyState,
-    Pool,
-    acquisition,
+    acquisition_values,
     choose_block,
     grid_positions,
 )
+from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import Link, ModelPosterior
 from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayable, format_html
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.evaluation.stopping import Stopping
 from contstim.settings import NonNegativeInt, PositiveInt, Seed, settings
 from contstim.text.languages import language_from_script
 
-_AT_ONCE = 3  # blocks whose answers are taken in when another is issued
+# Maximum number of blocks by which the posterior is updated when a block is issued, so that no
+# participant waits for many updates.
+_MAX_UPDATES = 3
 
 
 @settings
 class AdaptivePlan:
-    """What is fixed before an adaptive study begins.
+    """Plan of an adaptive study, fixed before its start.
 
     Attributes
     ----------
     trial_selection, link, stopping
-        How trials are chosen, how participants are assumed to answer, and when the study may stop.
+        Choice of trials, assumed distribution of answers, and stopping rule.
     trials
-        Number of chosen trials of each participant.
+        Number of chosen trials per participant.
     anchors
-        Number of further pairs that everybody is asked.
+        Number of additional pairs that all participants see.
     max_pending
-        A block without all its answers delays those issued after it until this number of blocks
-        has been issued; then it is skipped.
+        Number of later blocks after which a block with missing answers is skipped. Until then the
+        posterior is not updated by later blocks.
     auto_close
-        Whether the server admits no more participants once the rule says stop.
+        Whether the server admits no more participants once the stopping rule is satisfied.
     seed
         Random seed of all choices.
 
@@ -66,12 +68,17 @@ class AdaptivePlan:
     seed: Seed = 0
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether the trials are fixed before the study."""
+        return self.trial_selection.implementation.is_fixed
+
+    @property
     def design(self) -> str:
-        """``fixed`` or ``adaptive``."""
-        return "fixed" if self.trial_selection.implementation.is_fixed else "adaptive"
+        """Kind of design, ``fixed`` or ``adaptive``."""
+        return "fixed" if self.is_fixed else "adaptive"
 
     def _repr_html_(self) -> str:
-        """Return the fields, as HTML for notebooks."""
+        """Format the fields as HTML for notebooks."""
         return format_html(self)
 
 
@@ -83,19 +90,21 @@ class Block:
     Attributes
     ----------
     number
-        From 0, in the order of issue.
+        Index of the block in the order of issue, from 0.
     participant
-        Who gets it.
+        Identifier of the participant.
     pairs, propensities
-        Numbers of the pool's pairs, and how probable each choice was, given those before.
+        Indices of the pairs in the pool, and the probability of each choice given the previous
+        ones.
     n_available
-        Number of pairs that could be chosen when the block was begun.
+        Number of pairs that could be chosen.
     version
-        Number of first blocks whose answers the policy knew, except skipped ones.
+        Number of first blocks by whose answers the posterior was updated before the choice,
+        including skipped blocks.
     swapped_sides
-        Whether sentence 2 is shown on the left.
+        Whether sentence 2 of each pair is shown on the left.
     skipped_blocks
-        Blocks that were skipped since the block before.
+        Numbers of the blocks skipped since the previous block.
 
     Examples
     --------
@@ -119,17 +128,23 @@ class Block:
 
 
 class Conductor:
-    """Issues blocks and takes answers; the same log gives the same state, to the last bit.
+    """Conductor of an adaptive study, which issues blocks of trials and receives answers.
 
-    Answers are taken in by the order of issue, not of arrival: the first answers in are those of
-    the fastest people. A block is taken in when all blocks before it are, or were passed over.
+    The posterior is updated block by block in the order of issue, not of arrival, because the
+    first answers to arrive are those of the fastest participants. Replaying the same blocks and
+    answers restores a bitwise identical state.
 
     Parameters
     ----------
     plan
-        The plan.
+        Plan of the study.
     pool
-        The pairs; the first `plan.anchors` of them are anchors, and never issued in blocks.
+        Sentence pairs; the first `plan.anchors` of them are anchors and never issued in blocks.
+
+    Raises
+    ------
+    InputError
+        If the pool has no pairs besides the anchors.
 
     Examples
     --------
@@ -149,97 +164,115 @@ class Conductor:
     def __init__(self, plan: AdaptivePlan, pool: Pool) -> None:
         if plan.anchors >= len(pool.pairs):
             raise InputError(
-                f"{plan.anchors} anchors leave none of the pool's {len(pool.pairs)} pairs to "
-                "choose; give fewer, or a larger pool"
+                f"the pool has {format_count(len(pool.pairs), 'pair')}, all of them used as the "
+                f"{format_count(plan.anchors, 'anchor')}; give fewer anchors or a larger pool"
             )
         self.plan, self.pool = plan, pool
         self.posterior = ModelPosterior(plan.link, len(pool.models), plan.trials)
         self.blocks: list[Block] = []
-        self.answers: dict[tuple[str, int], int] = {}  # by participant and pair
-        self._version = 0  # blocks that are taken in
-        self._places = grid_positions(pool.preferences, self.posterior.quadrature)
-        self._available: dict[str, BoolArray] = {}  # by whom a pair is asked once, see `_open_to`
-        self._asked: set[tuple[str, int]] = set()  # pairs of the blocks, by participant
-        self._learnt: set[int] = set()  # pairs whose first answer the posterior has
-        self._of: dict[str, list[Block]] = {}
-        self._skipped_blocks: list[int] = []  # since the block that was last recorded
-        both = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
-        self._words = [frozenset(language_from_script(text).split(text.lower())) for text in both]
+        #: Answer codes by participant and pair.
+        self.answers: dict[tuple[str, int], int] = {}
+        self._version = 0
+        self._grid_positions = grid_positions(pool.preferences, self.posterior.quadrature)
+        self._available: dict[str, BoolArray] = {}
+        self._issued_pairs: set[tuple[str, int]] = set()
+        # Pairs with an answer in the posterior.
+        self._learnt_pairs: set[int] = set()
+        self._blocks_by_participant: dict[str, list[Block]] = {}
+        self._skipped_blocks: list[int] = []
+        texts = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
+        self._words = [frozenset(language_from_script(text).split(text.lower())) for text in texts]
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} of {len(self.pool.models)} models and {len(self.pool.pairs)} "
-            f"pairs; blocks issued: {len(self.blocks)}, answers: {len(self.answers)}>"
+            f"<{type(self).__name__} of {format_count(len(self.pool.models), 'model')} and "
+            f"{format_count(len(self.pool.pairs), 'pair')}; blocks issued: {len(self.blocks)}, "
+            f"answers: {len(self.answers)}>"
         )
 
     def _repr_html_(self) -> str:
-        """Return the weights of the models by now, which notebooks show."""
+        """Format the posterior probabilities of the models as HTML for notebooks."""
         weights = pd.DataFrame({"model": self.pool.models, "weight": self.weights})
         text = repr(self).strip("<>")
         return f"<p>{text}</p>{weights.to_html(index=False, float_format='{:.3f}'.format)}"
 
-    def process_answers(self, most: int = 1) -> None:
-        """Take in the answers to so many blocks, those that are due and have all of them."""
+    @property
+    def weights(self) -> FloatArray:
+        """Posterior probabilities of the models at the last update, shape (M,)."""
+        return self.posterior.weights
+
+    def process_answers(self, max_blocks: int = 1) -> None:
+        """Update the posterior by the next blocks, as long as all their answers have arrived."""
         version = self._version
-        last = min(len(self.blocks), version + most)
-        while version < last and self._answered(self.blocks[version]):
+        last = min(len(self.blocks), version + max_blocks)
+        while version < last and self._is_answered(self.blocks[version]):
             version += 1
         self._update_posterior(version, ())
 
-    def issue(self, participant: str, most: int = 5000) -> Block:
-        """Choose a block for a participant, who has answered or not what was issued before.
+    def issue(self, participant: str, max_trials: int = 5000) -> Block:
+        """Choose the next block of a participant.
 
-        It has `most` trials at most. The block counts as issued once it is recorded: write it
-        down first, then call `record`. Of answers that are due, those to `_AT_ONCE` blocks are
-        taken in: when the slowest of many people answers, many are, and nobody is to wait for them.
+        Previous blocks of the participant may still lack answers. Save the block, then pass it to
+        `record_block`. The posterior is updated by at most three blocks before the choice.
+
+        Parameters
+        ----------
+        participant
+            Identifier of the participant.
+        max_trials
+            Maximum number of trials in the block.
 
         Raises
         ------
         InputError
-            If the participant was issued the plan's trials already.
+            If all trials of the plan were already issued to the participant.
         """
-        if self._issued(participant) >= self.plan.trials:
+        if self._n_issued(participant) >= self.plan.trials:
             raise InputError(
-                f"participant {participant!r} was issued the plan's {self.plan.trials} trials "
-                "already; plan more, or end the session"
+                f"participant {participant!r} already has the {self.plan.trials} trials of the "
+                "plan; end the session"
             )
         number, version = len(self.blocks), self._version
         skipped_blocks = list(self._skipped_blocks)
-        before = self.blocks[-1].version if self.blocks else 0
-        while version < min(number, before + _AT_ONCE):
-            block = self.blocks[version]
-            if not self._answered(block):
+        previous_version = self.blocks[-1].version if self.blocks else 0
+        while version < min(number, previous_version + _MAX_UPDATES):
+            if not self._is_answered(self.blocks[version]):
                 if version + self.plan.max_pending > number:
                     break
                 skipped_blocks.append(version)
             version += 1
         self._skipped_blocks = skipped_blocks
-        return self._chosen(participant, most, version, skipped_blocks)
+        return self._choose_block(participant, max_trials, version, skipped_blocks)
 
     def reissue(self, block: Block) -> Block:
-        """Choose the next block again, by what `block` was chosen by.
+        """Repeat the choice of a block, to verify a log.
 
-        It is equal to `block`, to the last bit of its propensities, if blocks, answers, pool and
-        plan are those by which `block` was chosen.
+        The result equals `block` if previous blocks, answers, pool and plan are unchanged.
         """
-        left = self.n_remaining(block.participant)
-        return self._chosen(block.participant, left, block.version, block.skipped_blocks)
+        max_trials = self.n_remaining(block.participant)
+        return self._choose_block(
+            block.participant, max_trials, block.version, block.skipped_blocks
+        )
 
-    def _chosen(
-        self, participant: str, most: int, version: int, skipped_blocks: Sequence[int]
+    def _choose_block(
+        self, participant: str, max_trials: int, version: int, skipped_blocks: Sequence[int]
     ) -> Block:
+        """Update the posterior to a version, then choose the next block."""
         self._update_posterior(version, skipped_blocks)
         number = len(self.blocks)
-        weights, curves = self.posterior.weights, self.posterior.answer_curves(participant)
-        available = self._open_to(participant)
-        state = PolicyState(self._places, self.pool.preferences, available, weights, curves)
-        rng = np.random.default_rng([self.plan.seed, number])
-        most = min(most, self.plan.trials - self._issued(participant))
-        choosing = replace(
-            self.plan.trial_selection, block_size=min(most, self.plan.trial_selection.block_size)
+        state = PolicyState(
+            self._grid_positions,
+            self.pool.preferences,
+            self._available_pairs(participant),
+            self.posterior.weights,
+            self.posterior.answer_curves(participant),
         )
-        values = acquisition(choosing, state)
-        pairs, propensities = choose_block(choosing, state, rng, self._words, values)
+        rng = np.random.default_rng([self.plan.seed, number])
+        options = self.plan.trial_selection
+        n_left = self.plan.trials - self._n_issued(participant)
+        options = replace(options, block_size=min(max_trials, n_left, options.block_size))
+        values = acquisition_values(options, state)
+        pairs, propensities = choose_block(options, state, rng, self._words, values)
         return Block(
             number,
             participant,
@@ -252,92 +285,108 @@ class Conductor:
         )
 
     def n_remaining(self, participant: str) -> int:
-        """Return how many trials a participant may still be issued; 0 once the pool has run out."""
-        blocks = self._of.get(participant, [])
+        """Return the number of trials a participant may still get, 0 for an exhausted pool."""
+        blocks = self._blocks_by_participant.get(participant, [])
         if blocks and not blocks[-1].pairs:
             return 0
-        return self.plan.trials - self._issued(participant)
-
-    def _open_to(self, participant: str) -> BoolArray:
-        """Return which pairs may be asked: nobody was asked them, or, laid out, not this one."""
-        whose = participant if self.plan.trial_selection.implementation.is_fixed else ""
-        fresh = np.arange(len(self.pool.pairs)) >= self.plan.anchors
-        return self._available.setdefault(whose, fresh)
-
-    def _issued(self, participant: str) -> int:
-        return sum(len(block.pairs) for block in self._of.get(participant, []))
+        return self.plan.trials - self._n_issued(participant)
 
     def pending_blocks(self, participant: str) -> list[Block]:
-        """Return the blocks of a participant that wait for answers, in the order of issue."""
-        blocks = self._of.get(participant, [])
-        return [block for block in blocks if not self._answered(block)]
+        """Return the participant's blocks with missing answers, in the order of issue."""
+        blocks = self._blocks_by_participant.get(participant, [])
+        return [block for block in blocks if not self._is_answered(block)]
 
-    def _answered(self, block: Block) -> bool:
+    def _available_pairs(self, participant: str) -> BoolArray:
+        """Return a mutable mask of the pairs that a participant may see.
+
+        In adaptive studies all participants share one mask, since a pair is shown only once.
+        """
+        key = participant if self.plan.is_fixed else ""
+        is_no_anchor = np.arange(len(self.pool.pairs)) >= self.plan.anchors
+        return self._available.setdefault(key, is_no_anchor)
+
+    def _n_issued(self, participant: str) -> int:
+        return sum(len(block.pairs) for block in self._blocks_by_participant.get(participant, []))
+
+    def _is_answered(self, block: Block) -> bool:
         return all((block.participant, pair) in self.answers for pair in block.pairs)
 
     def record_block(self, block: Block) -> None:
-        """Take an issued block in, just made or read from a log.
+        """Record that a block was issued.
 
         Raises
         ------
         InputError
-            If it is not the next one, or a pair of it was issued already.
+            If the block is not the next one, or contains a pair that is not available.
         """
         if block.number != len(self.blocks):
-            raise InputError(f"block {block.number} comes where {len(self.blocks)} is due")
-        available = self._open_to(block.participant)
+            raise InputError(
+                f"block {block.number} is not the next block, {len(self.blocks)}; record blocks in "
+                "the order of issue"
+            )
+        available = self._available_pairs(block.participant)
         for pair in block.pairs:
             if not 0 <= pair < len(available) or not available[pair]:
-                raise InputError(f"block {block.number} issues pair {pair}, which is not available")
-        if block.participant or not self.plan.trial_selection.implementation.is_fixed:
+                raise InputError(
+                    f"block {block.number} contains pair {pair}, which is not available; restore "
+                    "the pool and the log of the study"
+                )
+        # Deleted participants share the identifier "" and, in fixed studies, may repeat pairs.
+        if block.participant or not self.plan.is_fixed:
             available[list(block.pairs)] = False
-        self._asked.update((block.participant, pair) for pair in block.pairs)
-        self._of.setdefault(block.participant, []).append(block)
+        self._issued_pairs.update((block.participant, pair) for pair in block.pairs)
+        self._blocks_by_participant.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
         self._skipped_blocks = []
 
     def record_answer(self, participant: str, pair: int, rating: float) -> None:
-        """Take a participant's answer to an issued pair in; what comes twice counts once.
+        """Record a participant's rating of an issued pair; repeated answers are ignored.
 
         Raises
         ------
         InputError
-            If the pair was not issued to the participant or there is no such rating.
+            If the pair was not issued to the participant, or the rating is not on the scale.
         """
-        if (participant, pair) not in self._asked:
-            raise InputError(f"pair {pair} was not issued to participant {participant!r}")
+        if (participant, pair) not in self._issued_pairs:
+            raise InputError(
+                f"pair {pair} was not issued to participant {participant!r}; record its block first"
+            )
         self.answers.setdefault((participant, pair), self.plan.link.encode_rating(rating))
 
-    def replay(self, blocks: Sequence[Block], answers: dict[tuple[str, int], float]) -> None:
-        """Take a whole log in: blocks in the order of issue, ratings by participant and pair.
+    def replay(self, blocks: Sequence[Block], ratings: Mapping[tuple[str, int], float]) -> None:
+        """Restore the state of a study from its log.
 
-        The posterior is then what it was when the last block was issued. A block whose answers were
-        deleted since is passed over.
+        The posterior is the one at the issue of the last block. Blocks with deleted answers are
+        skipped.
+
+        Parameters
+        ----------
+        blocks
+            All issued blocks in the order of issue.
+        ratings
+            Ratings by participant and pair.
         """
         for block in blocks:
             self.record_block(block)
-        for (participant, pair), rating in answers.items():
+        for (participant, pair), rating in ratings.items():
             self.record_answer(participant, pair, rating)
         for block in blocks:
             self._update_posterior(block.version, block.skipped_blocks)
 
-    @property
-    def weights(self) -> FloatArray:
-        """The posterior weights of the models, as the last block's choice knew them."""
-        return self.posterior.weights
-
     def _update_posterior(self, version: int, skipped_blocks: Sequence[int]) -> None:
+        """Update the posterior by the answers to all blocks before number `version`."""
         for number in range(self._version, version):
             block = self.blocks[number]
-            if number in skipped_blocks or not self._answered(block):
+            if number in skipped_blocks or not self._is_answered(block):
                 continue
-            for pair, swapped_sides in zip(block.pairs, block.swapped_sides, strict=True):
-                if pair in self._learnt:  # laid out: others answered it, which is no new pair
+            for pair, is_swapped in zip(block.pairs, block.swapped_sides, strict=True):
+                # In fixed studies, only the first answer to a pair is independent evidence.
+                if pair in self._learnt_pairs:
                     continue
-                self._learnt.add(pair)
+                self._learnt_pairs.add(pair)
                 answer = self.answers[block.participant, pair]
                 preferences = self.pool.preferences[pair]
-                if swapped_sides:  # as seen on the screen
+                if is_swapped:
                     preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
                 self.posterior.add_answer(block.participant, preferences, answer)
         self._version = version

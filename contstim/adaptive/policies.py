@@ -1,4 +1,4 @@
-"""Policies: which pairs a participant is asked next, and with which probability each was."""
+"""Policies that choose the next trials of an adaptive study, and their propensities."""
 
 from __future__ import annotations
 
@@ -8,145 +8,41 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
-from contstim.adaptive.posterior import AnswerCurves, Link, ParticipantQuadrature, softmax
+from contstim.adaptive.posterior import AnswerCurves, ParticipantQuadrature, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayable
-from contstim.errors import InputError
-from contstim.files import digest
 from contstim.plugins import Registry
-from contstim.response_model import log_prob_scale
 from contstim.settings import PositiveInt, settings, validate_choice
 
-_MOST_OUTCOMES = 128  # of a block's answers so far that are followed, the most_probable
-_MOST_BLOCK = 50
-
-
-@displayable
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """The N pairs that may be asked.
-
-    Attributes
-    ----------
-    pairs
-        `sentence_1` and `sentence_2`, in order.
-    models
-        Names of the M models.
-    log_ratios
-        log p(sentence 2) - log p(sentence 1), nats, shape (N, M).
-    preferences
-        g, shape (N, M): `ratios` in standard deviations, cut off; see `Link`.
-
-    Examples
-    --------
-    >>> scores = pd.DataFrame(
-    ...     {"a": [-20.0, -22.0, -30.0], "b": [-24.0, -22.0, -26.0]},
-    ...     index=["We won.", "He left.", "Go home."],
-    ... )
-    >>> pairs = pd.DataFrame({"sentence_1": ["We won."], "sentence_2": ["Go home."]})
-    >>> Pool.from_scores(pairs, scores, Link()).log_ratios
-    array([[-10.,  -2.]])
-    """
-
-    pairs: pd.DataFrame
-    models: tuple[str, ...]
-    log_ratios: FloatArray
-    preferences: FloatArray
-
-    @classmethod
-    def from_scores(cls, pairs: pd.DataFrame, log_probs: pd.DataFrame, link: Link) -> Pool:
-        """Make a pool.
-
-        Parameters
-        ----------
-        pairs
-            With the columns ``sentence_1`` and ``sentence_2``.
-        log_probs
-            Shape (S, M): a row per sentence, natural sentences among them, whose standard
-            deviations are the units of g.
-        link
-            How people answer: it says where preferences are cut off.
-
-        Raises
-        ------
-        InputError
-            If a column or a finite score is missing, or a pair, an item or a sentence of the scores
-            is there twice.
-        """
-        for column in ("sentence_1", "sentence_2"):
-            if column not in pairs:
-                raise InputError(f"the pool has no column {column!r}; give pairs of sentences")
-        if not len(pairs):
-            raise InputError("the pool has no pairs; give some")
-        if "item" in pairs:
-            items = pairs["item"].replace("", None).dropna()
-            if items.duplicated().any():
-                raise InputError(
-                    f"the pool has several pairs of item {items[items.duplicated()].iloc[0]!r}, "
-                    "and families are not modelled in adaptive choice; keep one pair of each item"
-                )
-        labels = pd.Index([str(label) for label in log_probs.index])
-        if not labels.is_unique:
-            raise InputError(
-                f"the scores have the sentence {labels[labels.duplicated()][0]!r} twice; keep one"
-            )
-        values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
-        sides = []
-        for column in ("sentence_1", "sentence_2"):
-            place = labels.get_indexer(pd.Index(pairs[column].astype(str)))
-            finite = (place >= 0) & np.isfinite(values[place]).all(axis=1)
-            if not finite.all():
-                sentence = str(pairs[column].iloc[int(np.argmin(finite))])
-                raise InputError(
-                    f"sentence {sentence!r} of the pool has no finite score under every model; "
-                    "score it or leave its pair out"
-                )
-            sides.append(place)
-        keys = np.sort(np.stack(sides, axis=1), axis=1)
-        if len(np.unique(keys, axis=0)) < len(keys):
-            raise InputError("the pool has a pair twice; keep one")
-        ratios = values[sides[1]] - values[sides[0]]
-        people = link.response_model
-        models = tuple(str(name) for name in log_probs.columns)
-        return cls(
-            pairs.reset_index(drop=True),
-            models,
-            ratios,
-            people.preferences(ratios / log_prob_scale(values, models)),
-        )
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the pairs and their preferences, in order."""
-        text = "\n".join(self.pairs["sentence_1"] + "\t" + self.pairs["sentence_2"])
-        return digest(text.encode() + self.preferences.tobytes())
+# Maximum number of outcomes of a block, the most probable ones, in the joint information.
+_MAX_OUTCOMES = 128
+_MAX_BLOCK_SIZE = 50
 
 
 @displayable
 @dataclass(frozen=True, eq=False)
 class PolicyState:
-    """What a policy knows when it chooses a pair for a participant.
+    """Information on which a policy bases its choice for one participant.
 
     Attributes
     ----------
-    grid_positions
-        Positions of the preferences on the grid of the curves, shape (N, M), columns contiguous.
-    preferences
-        Shape (N, M).
-    available
-        Whether each pair may be asked, shape (N,).
-    weights
-        Posterior weights of the models, shape (M,).
-    answer_curves
-        Probability of each answer of this participant under each model along the grid, shape
-        (M, C, G).
+    grid_positions : (P, M) array of int
+        Indices of the preferences on the grid of `answer_curves`; see `grid_positions`.
+    preferences : (P, M) array
+        Preferences of the models for sentence 2 of each pair.
+    available : (P,) array of bool
+        Whether each pair may be shown.
+    weights : (M,) array
+        Posterior probabilities of the models.
+    answer_curves : (M, C, G) array
+        Predictive probabilities of the participant's C answers under each model, at the G
+        preferences of `ParticipantQuadrature.grid`.
 
     Examples
     --------
-    >>> from contstim.adaptive.posterior import ModelPosterior
+    >>> from contstim.adaptive import Link, ModelPosterior
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5]])
     >>> state = PolicyState(
@@ -167,27 +63,30 @@ class PolicyState:
     answer_curves: AnswerCurves
 
 
-def grid_positions(preferences: FloatArray, nodes: ParticipantQuadrature) -> IntArray:
-    """Return the positions of preferences on `ParticipantQuadrature.grid`, for `PolicyState`."""
-    most, points = nodes.link.response_model.max_preference, len(nodes.grid)
-    places = np.rint((preferences + most) * ((points - 1) / (2 * most))).astype(np.int64)
-    return np.asfortranarray(places)
+def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -> IntArray:
+    """Return the indices of the grid points nearest to preferences, for `PolicyState`."""
+    maximum, n_points = quadrature.link.response_model.max_preference, len(quadrature.grid)
+    positions = np.rint((preferences + maximum) * ((n_points - 1) / (2 * maximum)))
+    # Column-major, because policies read one model at a time.
+    return np.asfortranarray(positions.astype(np.int64))
 
 
 class Policy(ABC):
-    """Which pairs are most useful to ask next.
+    """Acquisition function that ranks the pairs to show next.
 
-    Subclass it for a custom policy and name an instance in the entry point.
+    To add a policy, subclass it and register an instance as an entry point.
 
     Attributes
     ----------
     reason
-        Criterion of the choice; completes the sentence "otherwise ..." in the preregistration.
+        Criterion of the choice, which completes the sentence "otherwise ..." in preregistrations.
     uses_answers
-        Whether the choice depends on the answers so far.
+        Whether the choice depends on previous answers.
     is_fixed
-        Whether the trials are fixed before the study: everybody may be asked the same pairs, each
-        of them once. Otherwise a pair is asked of one participant only.
+        Whether trials are fixed before the study. Then all participants may see the same pairs,
+        each of them once; otherwise each pair is shown to one participant only.
+    random_share
+        Proportion of trials drawn uniformly, if it does not depend on `PolicyOptions.epsilon`.
 
     Examples
     --------
@@ -203,173 +102,183 @@ class Policy(ABC):
     reason: ClassVar[str]
     uses_answers: ClassVar[bool] = True
     is_fixed: ClassVar[bool] = False
+    random_share: ClassVar[float | None] = None
 
     @abstractmethod
     def values(self, state: PolicyState) -> FloatArray:
-        """Return the value of each pair, shape (N,), in any unit; minus infinity for never."""
+        """Compute the value of each pair, shape (P,).
+
+        The unit is arbitrary. A value of minus infinity excludes the pair.
+        """
 
     def values_in_block(
-        self, state: PolicyState, best: IntArray, values: FloatArray, chosen: Sequence[int]
+        self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Return the values of pairs given the pairs that the block has already.
+        """Compute the values of pairs, given the pairs already in the block.
+
+        By default these are the values of single pairs. Override the method to choose the pairs of
+        a block jointly.
 
         Parameters
         ----------
         state
-            As for `values`; the chosen pairs are no longer available.
-        best, values
-            Numbers of the pairs on the shortlist, ascending, shape (L,), and their values.
+            State, in which the chosen pairs are no longer available.
+        shortlist : (L,) array of int
+            Indices of the best pairs, ascending.
+        values : (L,) array
+            Values of the best pairs.
         chosen
-            The block's pairs so far, one or more.
+            Indices of the pairs in the block, at least one.
 
         Returns
         -------
-        array
-            Shape (L,): `values`, unless a policy chooses the pairs of a block jointly.
+        (L,) array
+            Values given the chosen pairs.
         """
         return values
 
-    def random_share(self, epsilon: float) -> float:
-        """Return the share of trials that are drawn uniformly, given the plan's epsilon."""
-        return epsilon
-
     def describe(self, options: PolicyOptions) -> str:
-        """Return sentences for the preregistration that say how a trial is chosen."""
+        """Describe the choice of trials in sentences for the preregistration."""
         return (
             f"With probability {options.epsilon:g} a trial is drawn uniformly from all pairs that "
-            f"nobody was asked; otherwise {self.reason}: from the {options.shortlist} pairs of "
-            "greatest value v, with probability proportional to "
-            f"exp(v / {options.temperature:g}). Within a block values decrease by "
-            f"{options.repetition_penalty:.0%} of the share of a pair's words that the block "
+            f"no participant has seen; otherwise {self.reason}: from the {options.shortlist} pairs "
+            "with the largest values v, with probability proportional to "
+            f"exp(v / {options.temperature:g}). Within a block, values decrease by "
+            f"{options.repetition_penalty:.0%} of the proportion of a pair's words that the block "
             "already contains."
         )
 
 
 class Information(Policy):
-    """The mutual information between the answer and which model is right, nats."""
+    """Mutual information in nats between the answer and the identity of the right model.
+
+    Model probabilities and answers are integrated over the participant's slope and side bias
+    (Cavagnaro, Myung, Pitt and Kujala 2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011,
+    arXiv 1112.5745).
+    """
 
     reason = (
-        "by the mutual information between the answer and which model is right, given the answers "
-        "so far and what is known of the participant"
+        "by the mutual information between the answer and the identity of the right model, given "
+        "all previous answers"
     )
 
     def values(self, state: PolicyState) -> FloatArray:
-        """Return H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), preferences rounded to the curves' grid.
+        """Compute H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)) for each pair, shape (P,).
 
-        P_m is integrated over what is known of the participant (Cavagnaro, Myung, Pitt and Kujala
-        2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011, arXiv 1112.5745).
+        w_m are the posterior probabilities of the models and P_m(y) their predictive probabilities
+        of the answer y, at preferences rounded to the grid.
         """
-        mixed = np.zeros(
-            (state.answer_curves.shape[1], len(state.grid_positions)), dtype=np.float32
-        )
-        within = np.zeros(len(state.grid_positions), dtype=np.float32)
-        entropies = -(state.answer_curves * np.log(state.answer_curves)).sum(axis=1)
-        for m in np.flatnonzero(state.weights > 1e-9):
-            weight, places = np.float32(state.weights[m]), state.grid_positions[:, m]
-            for answer in range(len(mixed) - 1):  # the last follows from the others
-                mixed[answer] += (weight * state.answer_curves[m, answer])[places]
-            within += (weight * entropies[m])[places]
-        mixed[-1] = state.weights.sum() - mixed[:-1].sum(axis=0)
-        np.maximum(mixed, 1e-12, out=mixed)
-        return np.asarray(-(mixed * np.log(mixed)).sum(axis=0) - within, dtype=np.float64)
+        n_pairs, n_answers = len(state.grid_positions), state.answer_curves.shape[1]
+        mixture = np.zeros((n_answers, n_pairs), dtype=np.float32)
+        conditional_entropy = np.zeros(n_pairs, dtype=np.float32)
+        entropy_curves = -(state.answer_curves * np.log(state.answer_curves)).sum(axis=1)
+        for model in np.flatnonzero(state.weights > 1e-9):
+            weight = np.float32(state.weights[model])
+            positions = state.grid_positions[:, model]
+            for answer in range(n_answers - 1):
+                mixture[answer] += (weight * state.answer_curves[model, answer])[positions]
+            conditional_entropy += (weight * entropy_curves[model])[positions]
+        mixture[-1] = state.weights.sum() - mixture[:-1].sum(axis=0)
+        np.maximum(mixture, 1e-12, out=mixture)
+        entropy = -(mixture * np.log(mixture)).sum(axis=0)
+        return np.asarray(entropy - conditional_entropy, dtype=np.float64)
 
     def values_in_block(
-        self, state: PolicyState, best: IntArray, values: FloatArray, chosen: Sequence[int]
+        self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Return the information of one answer more, given the block's answers so far."""
+        """Compute the information of one more answer, given the answers in the block."""
         models = np.arange(len(state.weights))
+        # Joint probabilities of the R most probable outcomes and the models, shape (R, M).
         outcomes = state.weights[None]
         for pair in chosen:
-            outcomes = _outcomes(
-                outcomes, state.answer_curves[models, :, state.grid_positions[pair]]
-            )
-        mass = outcomes.sum(axis=1)
-        probabilities = state.answer_curves[models, :, state.grid_positions[best]]  # L, M, C
-        after = np.einsum("rm,lmc->rlc", outcomes / mass[:, None], probabilities, optimize=True)
-        mixed = -(after * np.log(np.maximum(after, 1e-12))).sum(axis=2)
-        entropies = -(probabilities * np.log(probabilities)).sum(axis=2)  # L, M
-        within = entropies @ outcomes.sum(axis=0)
-        return np.asarray(mass @ mixed - within, dtype=np.float64)
+            probabilities = state.answer_curves[models, :, state.grid_positions[pair]]
+            outcomes = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, len(models))
+            if len(outcomes) > _MAX_OUTCOMES:
+                order = np.argsort(-outcomes.sum(axis=1), kind="stable")
+                outcomes = outcomes[np.sort(order[:_MAX_OUTCOMES])]
+                outcomes = outcomes / outcomes.sum()
+        outcome_weights = outcomes.sum(axis=1)
+
+        # Expected information over outcomes; probabilities have shape (L, M, C).
+        probabilities = state.answer_curves[models, :, state.grid_positions[shortlist]]
+        posterior = outcomes / outcome_weights[:, None]
+        predictive = np.einsum("rm,lmc->rlc", posterior, probabilities, optimize=True)
+        entropy = -(predictive * np.log(np.maximum(predictive, 1e-12))).sum(axis=2)
+        conditional_entropy = -(probabilities * np.log(probabilities)).sum(axis=2)
+        expected_entropy = conditional_entropy @ outcomes.sum(axis=0)
+        return np.asarray(outcome_weights @ entropy - expected_entropy, dtype=np.float64)
 
     def describe(self, options: PolicyOptions) -> str:
-        """Add that the pairs of a block are chosen jointly."""
-        joint = "Within a block values are those of the block's answers together, and decrease by"
-        return super().describe(options).replace("Within a block values decrease by", joint)
+        """Describe the choice of trials, with the joint choice of blocks."""
+        joint = "Within a block, values are those of all its answers together, and decrease by"
+        return super().describe(options).replace("Within a block, values decrease by", joint)
 
 
 class AtRandom(Policy):
-    """Every pair is equally likely."""
+    """Uniform choice among all available pairs."""
 
     reason = "at random"
     uses_answers = False
+    random_share = 1.0
 
     def values(self, state: PolicyState) -> FloatArray:
         """Return 0 for all pairs."""
         return np.zeros(len(state.grid_positions))
 
-    def random_share(self, epsilon: float) -> float:
-        """Return 1."""
-        return 1.0
-
     def describe(self, options: PolicyOptions) -> str:
-        """Return one sentence."""
-        return "Each trial is drawn at random from the pairs that nobody was asked."
+        """Describe the uniform choice."""
+        return "Each trial is drawn uniformly from the pairs that no participant has seen."
 
 
 class InOrder(Policy):
-    """The order of the pool, the same for everybody: a fixed study."""
+    """Order of the pool for all participants: a fixed study."""
 
     reason = "in a fixed order"
     uses_answers = False
     is_fixed = True
+    random_share = 0.0
 
     def values(self, state: PolicyState) -> FloatArray:
-        """Return values that decrease so fast along the pool that chance plays no role."""
+        """Return values with such large steps that the choice is deterministic."""
         return -1e9 * np.arange(len(state.grid_positions), dtype=np.float64)
 
-    def random_share(self, epsilon: float) -> float:
-        """Return 0."""
-        return 0.0
-
     def describe(self, options: PolicyOptions) -> str:
-        """Return that nothing is chosen."""
-        return "The pairs were fixed before the study; others may be asked the same ones."
+        """State that trials are fixed before the study."""
+        return "The pairs were fixed before the study; several participants may see the same pairs."
 
 
-#: Policies by name; packages add their own by the entry-point group ``contstim.policies``.
+#: Policies by name; packages add their own through the entry-point group ``contstim.policies``.
 POLICIES: Registry[Policy] = Registry(
     "policy",
     "contstim.policies",
-    {
-        "information": Information(),
-        "random": AtRandom(),
-        "fixed": InOrder(),
-    },
+    {"information": Information(), "random": AtRandom(), "fixed": InOrder()},
     Policy,
 )
 
 
 @settings
 class PolicyOptions:
-    """How trials are chosen.
+    """Options for choosing trials by a policy (epsilon-greedy with softmax).
 
-    With probability epsilon a trial is drawn uniformly from all pairs that are left, otherwise from
-    the `shortlist` best by the softmax of their values over `temperature`.
+    With probability epsilon, a trial is drawn uniformly from all available pairs. Otherwise it is
+    drawn from the `shortlist` pairs with the largest values, with probabilities proportional to
+    exp(value / temperature).
 
     Attributes
     ----------
     policy
-        One of `POLICIES`.
+        Name of a policy in `POLICIES`.
     epsilon
-        Share of trials that are drawn uniformly; 1 for the policy ``random``, 0 for ``fixed``.
+        Proportion of trials drawn uniformly; 1 for the policy ``random``, 0 for ``fixed``.
     temperature
-        Differences in value below it hardly matter; in the policy's unit, nats for information.
+        Temperature of the softmax in the unit of the policy's values; nats for ``information``.
     block_size
-        Number of trials issued at once.
+        Number of trials chosen at once.
     shortlist
-        Number of best pairs that are compared closely; at least the size of a block.
+        Number of pairs whose values are updated within a block; at least `block_size`.
     repetition_penalty
-        Share by which a positive value decreases if the block already contains all words of a pair.
+        Proportion by which a positive value decreases if the block already contains all words of
+        the pair.
 
     Examples
     --------
@@ -382,23 +291,24 @@ class PolicyOptions:
     policy: Annotated[str, validate_choice(POLICIES, "policy")] = "information"
     epsilon: Annotated[float, Field(ge=0, le=1)] = 0.1
     temperature: Annotated[float, Field(gt=0, le=100)] = 0.002
-    block_size: Annotated[int, Field(ge=1, le=_MOST_BLOCK)] = 5
+    block_size: Annotated[int, Field(ge=1, le=_MAX_BLOCK_SIZE)] = 5
     shortlist: PositiveInt = 500
     repetition_penalty: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property
     def implementation(self) -> Policy:
-        """The policy itself."""
+        """Policy object that is registered as `policy`."""
         return POLICIES[self.policy]
 
     @property
     def random_share(self) -> float:
-        """The share of trials that this policy draws uniformly."""
-        return self.implementation.random_share(self.epsilon)
+        """Proportion of trials that this policy draws uniformly."""
+        share = self.implementation.random_share
+        return self.epsilon if share is None else share
 
 
-def acquisition(options: PolicyOptions, state: PolicyState) -> FloatArray:
-    """Return the policy's value of each pair, shape (N,); minus infinity if it may not be asked."""
+def acquisition_values(options: PolicyOptions, state: PolicyState) -> FloatArray:
+    """Compute the value of each pair, shape (P,); minus infinity for unavailable pairs."""
     return np.where(state.available, options.implementation.values(state), -np.inf)
 
 
@@ -409,34 +319,36 @@ def choose_block(
     words: Sequence[frozenset[str]] | None = None,
     values: FloatArray | None = None,
 ) -> tuple[list[int], list[float]]:
-    """Choose a block of pairs and say how probable each choice was, given those before.
+    """Choose a block of pairs, one after the other.
 
     Parameters
     ----------
     options, state
-        The options of the policy and what it knows.
+        Options and state of the policy.
     rng
-        The generator of what is drawn at random.
+        Random number generator.
     words
-        Of each pair, for the penalty on repeats.
-    values
-        Result of `acquisition`, if known.
+        Words of each pair, for the repetition penalty; by default no penalty.
+    values : (P,) array, optional
+        Result of `acquisition_values`, if already computed.
 
     Returns
     -------
-    tuple
-        The pairs' numbers, fewer than a block where none is left, and their propensities.
+    pairs : list of int
+        Indices of the chosen pairs; fewer than the block size if the pool is exhausted.
+    propensities : list of float
+        Probability of each choice, given the previous ones.
 
     Notes
     -----
-    Greedy choice by joint information is within 1 - 1/e of the best block where answers are
-    independent given the model (Krause and Guestrin 2005); the participant's slope and leaning,
-    which the block's answers share, are held at what is known before it, so that it is a heuristic
-    here. Of the answers that a block may get, the 128 most_probable are followed.
+    Greedy maximisation of joint information reaches at least 1 - 1/e of the best block if answers
+    are independent given the model (Krause and Guestrin 2005). Here it is a heuristic, because the
+    answers share the participant's slope and side bias, which are not updated within the block.
+    Only the 128 most probable outcomes of a block are followed.
 
     Examples
     --------
-    >>> from contstim.adaptive.posterior import ModelPosterior
+    >>> from contstim.adaptive import Link, ModelPosterior
     >>> posterior = ModelPosterior(Link(), n_models=2)
     >>> preferences = np.array([[0.1, 0.2], [1.5, -1.5], [-2.0, 1.0]])
     >>> state = PolicyState(
@@ -451,63 +363,57 @@ def choose_block(
     >>> sorted(pairs)
     [1, 2]
     """
-    policy = options.implementation
-    values = acquisition(options, state) if values is None else values
+    values = acquisition_values(options, state) if values is None else values
     available = ~np.isneginf(values)
     state = replace(state, available=available)
-    chosen: list[int] = []
-    propensities: list[float] = []
+
+    # Restrict to the pairs with the largest values.
     size = min(max(options.shortlist, options.block_size), int(np.isfinite(values).sum()))
     if options.random_share == 1:
         size = 0
-    best = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
-    near = values[best]
+    shortlist = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
+    current_values = values[shortlist]
+
+    chosen: list[int] = []
+    propensities: list[float] = []
     for _ in range(min(options.block_size, int(available.sum()))):
+        penalised = current_values
         if chosen:
-            near = policy.values_in_block(state, best, values[best], chosen)
-        share_kept = 1 - options.repetition_penalty * _repeated(best, chosen, words)
-        penalised = np.where(near > 0, near * share_kept, near)
-        left = available[best]
-        distribution = np.zeros(len(best))
-        if left.any():
-            distribution[left] = softmax(penalised[left] / options.temperature)
-        share = options.random_share if left.any() else 1.0
-        if rng.random() < share:
+            current_values = options.implementation.values_in_block(
+                state, shortlist, values[shortlist], chosen
+            )
+            repetition = _repeated_share(shortlist, chosen, words)
+            factors = 1 - options.repetition_penalty * repetition
+            penalised = np.where(current_values > 0, current_values * factors, current_values)
+
+        # Mixture of the softmax over the shortlist and the uniform distribution.
+        is_available = available[shortlist]
+        softmax_probabilities = np.zeros(len(shortlist))
+        random_share = 1.0
+        if is_available.any():
+            scaled = penalised[is_available] / options.temperature
+            softmax_probabilities[is_available] = softmax(scaled)
+            random_share = options.random_share
+        if rng.random() < random_share:
             pair = int(rng.choice(np.flatnonzero(available)))
         else:
-            drawn = int(np.searchsorted(distribution.cumsum(), rng.random()))
-            pair = int(best[min(drawn, len(best) - 1)])
-        at = int(np.searchsorted(best, pair))
-        in_best = at < len(best) and best[at] == pair
-        directed = float(distribution[at]) if in_best else 0.0
+            position = int(np.searchsorted(softmax_probabilities.cumsum(), rng.random()))
+            pair = int(shortlist[min(position, len(shortlist) - 1)])
+        softmax_probability = float(softmax_probabilities[shortlist == pair].sum())
+        uniform_probability = random_share / int(available.sum())
+        propensities.append(uniform_probability + (1 - random_share) * softmax_probability)
         chosen.append(pair)
-        propensities.append(share / int(available.sum()) + (1 - share) * directed)
         available[pair] = False
     return chosen, propensities
 
 
-def _outcomes(outcomes: FloatArray, probabilities: AnswerCurves) -> FloatArray:
-    """Return the joint weights of answers so far and models, shape (R, M), one answer later.
-
-    Parameters
-    ----------
-    outcomes
-        Shape (R, M).
-    probabilities
-        P(answer | model) of the pair that is answered, shape (M, C).
-    """
-    after = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, outcomes.shape[1])
-    if len(after) > _MOST_OUTCOMES:
-        kept = np.sort(np.argsort(-after.sum(axis=1), kind="stable")[:_MOST_OUTCOMES])
-        after = after[kept] / after[kept].sum()
-    return np.asarray(after)
-
-
-def _repeated(
+def _repeated_share(
     pairs: IntArray, chosen: Sequence[int], words: Sequence[frozenset[str]] | None
 ) -> FloatArray:
-    """Return the share of each pair's words that are in the chosen ones."""
-    if words is None or not chosen:
+    """Return the proportion of each pair's words that the chosen pairs contain."""
+    if words is None:
         return np.zeros(len(pairs))
-    seen = frozenset().union(*(words[k] for k in chosen))
-    return np.array([len(words[k] & seen) / (len(words[k]) or 1) for k in pairs.tolist()])
+    block_words = frozenset().union(*(words[pair] for pair in chosen))
+    return np.array(
+        [len(words[pair] & block_words) / (len(words[pair]) or 1) for pair in pairs.tolist()]
+    )

@@ -1,4 +1,4 @@
-"""The posterior over models, by small quadratures, from answers in the order of issue."""
+"""Posterior probabilities of models, given answers that follow a response model."""
 
 from __future__ import annotations
 
@@ -15,56 +15,62 @@ from contstim.errors import InputError
 from contstim.response_model import ResponseModel
 from contstim.settings import TupleFromList, settings
 
-_FARTHEST = 30.0  # logits beyond which a choice is certain but for lapses
-_STEP = 0.0025  # of the tabled curve, whose error is below 1e-7
-#: Of a quadrature's nodes, in standard deviations of the narrowest posterior. The relative error of
-#: one person's integral is about 2 exp(-2 pi² / 1.3²) = 2e-5 (see `ParticipantQuadrature`).
-_SPACING = 1.3
-_REACH = 5.5  # of the outermost nodes, in standard deviations over people
-_TRIALS = 200  # of each person, unless said
-_MOST_POINTS = 200_000  # median slopes, nodes and answers: beyond, choosing takes seconds
-_GRID = 257  # points of the curves from which trials are chosen
-_TINY = 1e-12
+# Absolute value, in logits, beyond which the tabulated choice curve is constant.
+_MAX_LOGIT = 30.0
+# Step of the tabulated choice curve in logits; interpolation error below 1e-7.
+_LOGIT_STEP = 0.0025
+# Distance of quadrature nodes, in standard deviations of the narrowest posterior.
+_NODE_SPACING = 1.3
+# Position of the outermost quadrature nodes, in standard deviations over participants.
+_MAX_NODE = 5.5
+# Maximum number of tabulated probabilities; with more, choosing a trial takes seconds.
+_MAX_TABLE_SIZE = 200_000
+# Number of preferences at which answer curves are tabulated.
+_N_GRID = 257
+_MIN_PROBABILITY = 1e-12
+_DEFAULT_MAX_ANSWERS = 200
 
+#: Probabilities of answers at the preferences of `ParticipantQuadrature.grid`.
 AnswerCurves = NDArray[np.float32]
 
-#: The thresholds of six ratings, logits: where people became confident and very confident in the
-#: second experiment of Golan et al. (2023), by ``experiments/adaptive/ratings.py``.
+#: Thresholds of six ratings in logits, fitted to the second experiment of Golan et al. (2023) by
+#: ``experiments/adaptive/ratings.py``.
 SIX_POINT = (2.2, 4.34)
 
 
 @settings
 class Link:
-    """How people answer if a model is right, and the prior over models and slopes.
+    """Assumed distribution of answers if a model is right, with prior distributions.
 
-    A person chooses sentence 2 of a pair as `ResponseModel` says, with a slope of
-    each model's own: no model is punished for the scale of its log-probabilities. A pair is asked
-    once, so that its effect u ~ N(0, item_sd²) is integrated out of each answer by itself.
+    Answers follow `ResponseModel`, except that the median slope is unknown: each model has its own,
+    so the scale of its log-probabilities has no effect. Each pair is shown once, so its effect
+    u ~ N(0, item_sd²) is integrated out of each answer separately.
 
     Attributes
     ----------
-    people
-        The effects; their `slope` is not used, `slopes` stand in its place.
+    response_model
+        Distributions over participants and pairs. Its `slope` is replaced by `slopes`.
     slopes
-        Values of the median slope, logits; each model has one of them, which is not known.
+        Possible values of a model's median slope, in logits.
     slope_weights
-        Prior weights of these values; none: equal ones.
+        Prior weights of `slopes`; equal by default.
     thresholds
-        Of ratings, ascending, logits: a rating is so far from the middle as the person's leaning
-        to one side passes so many of them (cumulative link). None: only the side is used.
+        Thresholds between the ratings of sentence 2 in logits, ascending. Without thresholds, only
+        the chosen sentence is used.
     prior
-        Weights of the models, in their order; none: equal ones.
+        Prior weights of the models, in their order; equal by default.
 
     Notes
     -----
-    With ratings, P(rating above the jth threshold) = F(beta g + b - t_j), t the thresholds on
-    both sides and 0 between them, F the logistic function averaged over u; lapses fall on all
-    ratings alike. Cumulative link: McCullagh (1980), doi 10.1111/j.2517-6161.1980.tb01109.x.
+    Ratings follow a cumulative link model (McCullagh 1980, doi
+    10.1111/j.2517-6161.1980.tb01109.x): P(rating above threshold t) = F(beta g + b - t), for
+    thresholds on both sides of 0 and 0 itself, where F is the logistic function averaged over u.
+    A lapse selects all ratings with equal probability.
 
     Examples
     --------
-    >>> six = Link(thresholds=SIX_POINT)
-    >>> six.n_answers, six.encode_rating(-2.5), six.encode_rating(1.5)
+    >>> six_ratings = Link(thresholds=SIX_POINT)
+    >>> six_ratings.n_answers, six_ratings.encode_rating(-2.5), six_ratings.encode_rating(1.5)
     (6, 0, 4)
     >>> Link().n_answers
     2
@@ -77,18 +83,18 @@ class Link:
     prior: TupleFromList[float] = ()
 
     def __post_init__(self) -> None:
-        if not self.slopes or not all(0 < value <= 100 for value in self.slopes):
+        if not self.slopes or not all(0 < slope <= 100 for slope in self.slopes):
             raise InputError(f"slopes are {self.slopes}; give numbers above 0, at most 100")
-        if not all(0 < t <= 20 for t in self.thresholds) or list(self.thresholds) != sorted(
-            set(self.thresholds)
-        ):
+        is_ascending = list(self.thresholds) == sorted(set(self.thresholds))
+        if not is_ascending or not all(0 < threshold <= 20 for threshold in self.thresholds):
             raise InputError(
-                f"thresholds are {self.thresholds}; give numbers that rise from above 0, at most 20"
+                f"thresholds are {self.thresholds}; give ascending numbers above 0, at most 20"
             )
         for name, weights in (("slope_weights", self.slope_weights), ("prior", self.prior)):
-            if weights and not (all(0 <= w <= 1e6 for w in weights) and sum(weights) > 0):
+            is_valid = all(0 <= weight <= 1e6 for weight in weights) and sum(weights) > 0
+            if weights and not is_valid:
                 raise InputError(
-                    f"{name} is {weights}; give numbers from 0 on, one of them above 0"
+                    f"{name} is {weights}; give numbers of at least 0, one of them above 0"
                 )
         if self.slope_weights and len(self.slope_weights) != len(self.slopes):
             raise InputError(
@@ -98,34 +104,39 @@ class Link:
 
     @property
     def n_answers(self) -> int:
-        """The number C of different answers, from sure of sentence 1 on."""
+        """Number C of possible answers."""
         return 2 * len(self.thresholds) + 2
 
+    @property
+    def cut_points(self) -> FloatArray:
+        """Cut points between adjacent answers in logits, shape (C - 1,), symmetric around 0."""
+        return np.array([-t for t in reversed(self.thresholds)] + [0.0, *self.thresholds])
+
     def encode_rating(self, rating: float) -> int:
-        """Return the number of a rating between -2.5 and 2.5, from 0.
+        """Convert a rating between -2.5 and 2.5 to an answer code from 0 to C - 1.
 
         Raises
         ------
         InputError
-            If it is not a rating of the scale that the thresholds have.
+            If the rating is not one of the C ratings.
         """
         if self.n_answers == 2 and 0 < abs(rating) <= 2.5:
             return int(rating > 0)
-        place = (rating + 2.5) / 5 * (self.n_answers - 1)
-        if not abs(place - round(place)) < 1e-4 or not 0 <= round(place) < self.n_answers:
+        position = (rating + 2.5) / 5 * (self.n_answers - 1)
+        if not abs(position - round(position)) < 1e-4 or not 0 <= round(position) < self.n_answers:
             raise InputError(
-                f"rating {rating:g} is none of the {self.n_answers} of the link's scale; leave "
-                "out thresholds, or give as many as levels of confidence less one"
+                f"rating {rating:g} is none of the {self.n_answers} ratings of the link; leave out "
+                "thresholds, or give one fewer than the levels of confidence"
             )
-        return round(place)
+        return round(position)
 
     def prior_weights(self, n_models: int) -> FloatArray:
-        """Return the prior weights of the models, shape (M,), sum 1.
+        """Return the prior probabilities of the models, shape (M,).
 
         Raises
         ------
         InputError
-            If `prior` has another number.
+            If `prior` has weights for another number of models.
         """
         if self.prior and len(self.prior) != n_models:
             raise InputError(
@@ -136,141 +147,160 @@ class Link:
 
 
 class ParticipantQuadrature:
-    """The quadrature over a person's slope and leaning, H values of the median slope at once.
+    """Quadrature over a participant's slope and side bias.
+
+    K nodes are used for each of H possible median slopes.
 
     Parameters
     ----------
     link
-        How people answer.
-    trials
-        The most answers of one person, for which the nodes are close enough.
+        Assumed distribution of answers.
+    max_answers
+        Maximum number of answers of a participant, which determines the number of nodes.
 
     Raises
     ------
     InputError
-        If so many answers of people who vary so much ask for more nodes than can be.
+        If too many nodes are needed.
 
     Attributes
     ----------
     slopes
-        Shape (H, K).
-    leanings
-        Shape (K,).
+        Slopes at the nodes, shape (H, K).
+    side_biases
+        Biases towards the right-hand sentence at the nodes, shape (K,).
     weights
-        Shape (K,), sum 1.
+        Prior probabilities of the nodes, shape (K,).
     log_prior
-        Of the H median slopes, shape (H,).
+        Log prior probabilities of the median slopes, shape (H,).
 
     Notes
     -----
-    Nodes are equally far apart: the trapezoidal rule, whose relative error for a normal curve of
-    standard deviation s at the spacing h is 2 exp(-2 pi² s² / h²) (Trefethen and Weideman 2014, doi
-    10.1137/130932132). With I(x) = Σ_y P_y'(x)² / P_y(x) the Fisher information of an answer on
-    the leaning x = beta g + b, an answer tells at most side_sd² max I of a leaning in standard
-    units, and slope_sd² max (|x| + 2 side_sd)² I of a log slope in such units, as few people lean
-    by more than 2 side_sd. T answers then leave s² >= 1 / (1 + T times that), and h is 1.3 s. All
-    answers together count as information 1 at least: the curve of a single one may be steep as
-    well. The largest errors in simulations are in ``experiments/adaptive/README.md``.
+    Nodes are equally spaced (trapezoidal rule). For a normal density with standard deviation s and
+    spacing h, the relative error is 2 exp(-2 pi² s² / h²) (Trefethen and Weideman 2014, doi
+    10.1137/130932132), which is 2e-5 for h = 1.3 s. The standard deviation of the posterior after T
+    answers is bounded by s² >= 1 / (1 + T I), where I is the largest Fisher information of one
+    answer on the standardised parameter: side_sd² max_x J(x) for the side bias and slope_sd²
+    max_x (|x| + 2 side_sd)² J(x) for the log slope, with x = beta g + b and
+    J(x) = Σ_y P_y'(x)² / P_y(x). T I is at least 1, since the likelihood of a single answer may be
+    steep. Simulated errors are reported in ``experiments/adaptive/README.md``.
     """
 
-    def __init__(self, link: Link, trials: int = _TRIALS) -> None:
-        people = link.response_model
-        self.link, self.trials = link, trials
-        self._cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
-        self._curve = _logistic_normal(people.item_sd)
-        along, across = (_axis(spacing) for spacing in self._spacings())
-        points = len(along) * len(across) * len(link.slopes) * link.n_answers
-        if points > _MOST_POINTS:
+    def __init__(self, link: Link, max_answers: int = _DEFAULT_MAX_ANSWERS) -> None:
+        response_model = link.response_model
+        self.link, self.max_answers = link, max_answers
+        self._choice_curve = _tabulate_choice_curve(response_model.item_sd)
+
+        slope_nodes, side_nodes = (
+            np.arange(-np.ceil(_MAX_NODE / spacing), np.ceil(_MAX_NODE / spacing) + 1) * spacing
+            if spacing
+            else np.zeros(1)
+            for spacing in self.node_spacings()
+        )
+        table_size = len(slope_nodes) * len(side_nodes) * len(link.slopes) * link.n_answers
+        if table_size > _MAX_TABLE_SIZE:
             raise InputError(
-                f"{trials} trials of people with side_sd {people.side_sd:g} and slope_sd "
-                f"{people.slope_sd:g} need {points} points of quadrature, more than the "
-                f"{_MOST_POINTS} there can be; give fewer trials, slopes or thresholds, or smaller "
+                f"{max_answers} trials of participants with side_sd {response_model.side_sd:g} and "
+                f"slope_sd {response_model.slope_sd:g} need {table_size} points of quadrature, "
+                f"more than {_MAX_TABLE_SIZE}; give fewer trials, slopes or thresholds, or smaller "
                 "standard deviations"
             )
-        z, side = (part.ravel() for part in np.meshgrid(along, across, indexing="ij"))
-        self.slopes = np.array(link.slopes)[:, None] * np.exp(people.slope_sd * z)
-        self.side_biases = people.side_sd * side
-        weights = np.exp(-(z**2 + side**2) / 2)
+        slope_z, side_z = (z.ravel() for z in np.meshgrid(slope_nodes, side_nodes, indexing="ij"))
+        self.slopes = np.array(link.slopes)[:, None] * np.exp(response_model.slope_sd * slope_z)
+        self.side_biases = response_model.side_sd * side_z
+        weights = np.exp(-(slope_z**2 + side_z**2) / 2)
         self.weights = weights / weights.sum()
         prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
         self.log_prior = _log(prior / prior.sum())
 
-    def _spacings(self) -> tuple[float, float]:
-        """Return the nodes' spacings along slope and leaning, see the notes; 0: one node."""
-        people = self.link.response_model
-        x = np.arange(-_FARTHEST, _FARTHEST, 8 * _STEP)
-        probabilities = self.probabilities(x)
-        slopes = np.gradient(probabilities, x, axis=0)
-        on_leaning = (slopes**2 / probabilities).sum(axis=1)
-        on_slope = (np.abs(x) + 2 * people.side_sd) ** 2 * on_leaning
+    def node_spacings(self) -> tuple[float, float]:
+        """Return the spacings of nodes for log slope and side bias, in standard units.
 
-        def spacing(sd: float, information: FloatArray) -> float:
-            precision = 1 + sd**2 * max(1.0, self.trials * information.max())
-            return _SPACING / float(np.sqrt(precision)) if sd > 0 else 0.0
+        A spacing of 0 stands for a single node.
+        """
+        response_model = self.link.response_model
+        logits = np.arange(-_MAX_LOGIT, _MAX_LOGIT, 8 * _LOGIT_STEP)
+        probabilities = self.probabilities(logits)
+        derivatives = np.gradient(probabilities, logits, axis=0)
+        side_information = (derivatives**2 / probabilities).sum(axis=1)
+        slope_information = (np.abs(logits) + 2 * response_model.side_sd) ** 2 * side_information
+        spacings = []
+        for sd, information in (
+            (response_model.slope_sd, slope_information),
+            (response_model.side_sd, side_information),
+        ):
+            precision = 1 + sd**2 * max(1.0, self.max_answers * information.max())
+            spacings.append(_NODE_SPACING / float(np.sqrt(precision)) if sd > 0 else 0.0)
+        return spacings[0], spacings[1]
 
-        return spacing(people.slope_sd, on_slope), spacing(people.side_sd, on_leaning)
-
-    def probabilities(self, leaning: FloatArray) -> FloatArray:
-        """Return the probability of each answer, shape (..., C), at leanings, logits."""
-        people, n = self.link.response_model, self.link.n_answers
-        above = self._passes(leaning[..., None] - self._cuts)
+    def probabilities(self, logits: FloatArray) -> FloatArray:
+        """Return the probability of each answer, shape (..., C), at values of beta g + b."""
+        lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
+        above = self._choice_probability(logits[..., None] - self.link.cut_points)
         ends = np.ones((*above.shape[:-1], 1))
-        both = np.concatenate([ends, above, 0 * ends], axis=-1)
-        probabilities = (1 - people.lapse) * -np.diff(both, axis=-1) + people.lapse / n
-        return np.asarray(np.maximum(probabilities, _TINY))
+        exceedances = np.concatenate([ends, above, 0 * ends], axis=-1)
+        probabilities = (1 - lapse) * -np.diff(exceedances, axis=-1) + lapse / n_answers
+        return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
-    def _passes(self, leaning: FloatArray) -> FloatArray:
-        """Return the tabled logistic function, averaged over effects of pairs."""
-        place = (np.clip(leaning, -_FARTHEST, _FARTHEST) + _FARTHEST) * (1 / _STEP)
-        before = np.minimum(place.astype(np.int64), len(self._curve) - 2)
-        low = self._curve[before]
-        return np.asarray(low + (place - before) * (self._curve[before + 1] - low))
+    def _choice_probability(self, logits: FloatArray) -> FloatArray:
+        """Interpolate the logistic function averaged over item effects."""
+        clipped = np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)
+        position = (clipped + _MAX_LOGIT) * (1 / _LOGIT_STEP)
+        lower = np.minimum(position.astype(np.int64), len(self._choice_curve) - 2)
+        low = self._choice_curve[lower]
+        return np.asarray(low + (position - lower) * (self._choice_curve[lower + 1] - low))
 
     def likelihood(self, preferences: FloatArray, answers: IntArray) -> FloatArray:
-        """Return P(answer | model, median slope, person) at the nodes.
+        """Return P(answer | model, median slope, node).
 
         Parameters
         ----------
         preferences
-            g under the models, shape (..., M).
+            Preferences g of the models for the right-hand sentence, shape (..., M).
         answers
-            Numbers of answers, shape (...).
+            Answer codes, shape (...).
 
         Returns
         -------
         array
-            Shape (..., M, H, K).
+            Probabilities of the given answers, shape (..., M, H, K).
         """
-        people, n = self.link.response_model, self.link.n_answers
-        leaning = preferences[..., None, None] * self.slopes + self.side_biases
+        lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
+        logits = preferences[..., None, None] * self.slopes + self.side_biases
+        cut_points = self.link.cut_points
         above: FloatArray | float
         below: FloatArray | float
         if answers.ndim:
-            ends = np.array([-np.inf, *self._cuts, np.inf])[..., None, None, None]
-            above, below = (self._passes(leaning - ends[answers + k]) for k in (0, 1))
-        else:  # half the work where the answer is at an end of the scale
+            ends = np.array([-np.inf, *cut_points, np.inf])[..., None, None, None]
+            above = self._choice_probability(logits - ends[answers])
+            below = self._choice_probability(logits - ends[answers + 1])
+        else:
+            # The extreme answers need only one of the two terms.
             answer = int(answers)
-            above = self._passes(leaning - self._cuts[answer - 1]) if answer else 1.0
-            below = self._passes(leaning - self._cuts[answer]) if answer < n - 1 else 0.0
-        inside = (1 - people.lapse) * (above - below) + people.lapse / n
-        return np.asarray(np.maximum(inside, _TINY))
+            above = self._choice_probability(logits - cut_points[answer - 1]) if answer else 1.0
+            is_last = answer == n_answers - 1
+            below = 0.0 if is_last else self._choice_probability(logits - cut_points[answer])
+        probabilities = (1 - lapse) * (above - below) + lapse / n_answers
+        return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
     def update(
         self, state: FloatArray, preferences: FloatArray, answers: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return a person's posterior over the nodes after an answer, and log P(answer).
+        """Update a participant's posterior over the nodes by an answer.
 
         Parameters
         ----------
         state
-            Shape (..., M, H, K), sum 1 over K; at first `weights` throughout.
+            Probabilities of the nodes, shape (..., M, H, K); initially `weights`.
         preferences, answers
             As for `likelihood`.
 
         Returns
         -------
-        tuple
-            The new state, and shape (..., M, H).
+        state : array
+            Updated probabilities of the nodes, shape (..., M, H, K).
+        log_evidence : array
+            Log predictive probabilities of the answer, shape (..., M, H).
         """
         joint = state * self.likelihood(preferences, answers)
         evidence = joint.sum(axis=-1)
@@ -278,98 +308,98 @@ class ParticipantQuadrature:
 
     @property
     def grid(self) -> FloatArray:
-        """Preferences at which `curves` are given, shape (G,)."""
-        most = self.link.response_model.max_preference
-        return np.linspace(-most, most, _GRID)
+        """Preferences at which answer curves are tabulated, shape (G,)."""
+        maximum = self.link.response_model.max_preference
+        return np.linspace(-maximum, maximum, _N_GRID)
 
     def answer_curves(self, state: FloatArray, slope_weights: FloatArray) -> AnswerCurves:
-        """Return P(answer | model) of a person at the preferences of `grid`.
+        """Return a participant's predictive probabilities of answers on `grid`.
 
         Parameters
         ----------
         state
-            Shape (..., M, H, K).
+            Probabilities of the nodes, shape (..., M, H, K).
         slope_weights
-            Of the median slopes under each model, shape (..., M, H), sum 1 over H.
+            Probabilities of the median slopes under each model, shape (..., M, H).
 
         Returns
         -------
         array
-            Shape (..., M, C, G).
+            P(answer | model), shape (..., M, C, G).
         """
-        table = self._table
+        table = self._node_curves
         mixed = (state * slope_weights[..., None]).reshape(*state.shape[:-2], -1)
-        flat = mixed.astype(np.float32) @ table.reshape(len(table), -1)
-        return np.asarray(flat.reshape(*flat.shape[:-1], *table.shape[1:]))
+        curves = mixed.astype(np.float32) @ table.reshape(len(table), -1)
+        return np.asarray(curves.reshape(*curves.shape[:-1], *table.shape[1:]))
 
     @cached_property
-    def _table(self) -> AnswerCurves:
-        """Return P(answer) at each node and preference of the grid, shape (H K, C, G)."""
-        leaning = self.slopes[..., None] * self.grid + self.side_biases[:, None]
-        probabilities = self.probabilities(leaning.reshape(-1, _GRID))
+    def _node_curves(self) -> AnswerCurves:
+        """P(answer) at each node and preference of the grid, shape (H K, C, G)."""
+        logits = self.slopes[..., None] * self.grid + self.side_biases[:, None]
+        probabilities = self.probabilities(logits.reshape(-1, _N_GRID))
         return np.ascontiguousarray(probabilities.swapaxes(-1, -2), dtype=np.float32)
 
 
-def _axis(spacing: float) -> FloatArray:
-    reach = np.ceil(_REACH / spacing) if spacing else 0.0
-    return np.arange(-reach, reach + 1) * spacing
-
-
 @lru_cache(maxsize=8)
-def _logistic_normal(item_sd: float) -> FloatArray:
-    """Return the logistic function averaged over N(0, item_sd²), tabled within ±_FARTHEST."""
-    points = np.linspace(-_FARTHEST, _FARTHEST, round(2 * _FARTHEST / _STEP) + 1)
+def _tabulate_choice_curve(item_sd: float) -> FloatArray:
+    """Tabulate the logistic function averaged over item effects u ~ N(0, item_sd²)."""
+    logits = np.linspace(-_MAX_LOGIT, _MAX_LOGIT, round(2 * _MAX_LOGIT / _LOGIT_STEP) + 1)
     step = 0.1 / max(1.0, item_sd)
-    axis = np.arange(-8, 8 + step, step)
-    weights = np.exp(-(axis**2) / 2)
+    nodes = np.arange(-8, 8 + step, step)
+    weights = np.exp(-(nodes**2) / 2)
     weights /= weights.sum()
-    curve = np.zeros(len(points))
-    for z, weight in zip(axis, weights, strict=True):
-        curve += weight * expit(points + item_sd * z)
+    curve = np.zeros(len(logits))
+    for node, weight in zip(nodes, weights, strict=True):
+        curve += weight * expit(logits + item_sd * node)
     return curve
 
 
-class ModelPosterior:
-    """What answers say of M models; add them in the order in which the trials were issued.
+# Posteriors with the same link share the tables of one quadrature.
+_shared_quadrature = lru_cache(maxsize=8)(ParticipantQuadrature)
 
-    The same answers in the same order give the same numbers, to the last bit.
+
+class ModelPosterior:
+    """Posterior distribution over M models, updated by one answer at a time.
+
+    The same answers in the same order give bitwise identical numbers.
 
     Parameters
     ----------
     link
-        How people answer, and the priors.
+        Assumed distribution of answers, and prior distributions.
     n_models
-        M.
-    trials
-        The most answers of one person, on which the quadrature's nodes depend.
+        Number M of models.
+    max_answers
+        Maximum number of answers of a participant; see `ParticipantQuadrature`.
 
     Raises
     ------
     InputError
-        As `ParticipantQuadrature` does.
+        If the quadrature needs too many nodes, or `link.prior` does not fit.
 
     Notes
     -----
-    A pair is asked once: answers to pairs that others were asked as well share the pair's effect,
-    and do not belong here. Persons are then independent given a model and its median slope, and
-    p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF(beta, b).
-    Which trials were asked does not matter, if it depends on the answers before alone.
+    Participants are independent given a model and its median slope, since each pair is shown to one
+    participant only: p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF(beta, b),
+    where h is the median slope, p a participant and t a trial. Choosing trials by previous answers
+    does not bias this likelihood.
 
     Examples
     --------
     >>> posterior = ModelPosterior(Link(), n_models=2)
-    >>> for person in ("p1", "p2", "p3"):  # all choose the right-hand sentence, as model 1 prefers
-    ...     _ = posterior.add_answer(person, np.array([1.5, -1.5]), answer=1)
+    >>> for participant in ("p1", "p2", "p3"):  # all agree with model 1
+    ...     _ = posterior.add_answer(participant, np.array([1.5, -1.5]), answer=1)
     >>> posterior.weights.round(2)
     array([0.95, 0.05])
     """
 
-    def __init__(self, link: Link, n_models: int, trials: int = _TRIALS) -> None:
-        self.quadrature = _nodes(link, trials)
+    def __init__(self, link: Link, n_models: int, max_answers: int = _DEFAULT_MAX_ANSWERS) -> None:
+        self.quadrature = _shared_quadrature(link, max_answers)
         self.n_models = n_models
         self._log_prior = _log(link.prior_weights(n_models))
-        self.log_likelihood = np.zeros((n_models, len(link.slopes)))  # given the median slopes
-        self._people: dict[Hashable, FloatArray] = {}
+        #: log p(answers | model, median slope), shape (M, H).
+        self.log_likelihood = np.zeros((n_models, len(link.slopes)))
+        self._states: dict[Hashable, FloatArray] = {}
         self._counts: Counter[Hashable] = Counter()
 
     def __repr__(self) -> str:
@@ -377,77 +407,79 @@ class ModelPosterior:
         return f"<{type(self).__name__} after {self.n_answers} answers: {weights}>"
 
     def add_answer(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
-        """Take an answer in, and return log P(answer | model, answers before), shape (M,).
+        """Update the posterior by an answer.
 
         Parameters
         ----------
         participant
-            Who answered.
+            Identifier of the participant.
         preferences
-            g of the pair under the models, shape (M,), as it stood on the screen: log p(right-hand
-            sentence) - log p(left-hand sentence), for a person's leaning is to a side.
+            Preferences g of the models for the right-hand sentence over the left-hand one, shape
+            (M,).
         answer
-            Its number, from `Link.encode_rating`, 0 for sure of the left-hand sentence.
+            Answer code from `Link.encode_rating`; 0 is the strongest preference for the left-hand
+            sentence.
+
+        Returns
+        -------
+        array
+            Log predictive probability of the answer given the previous answers, shape (M,).
 
         Raises
         ------
         InputError
-            If the participant has `trials` answers already.
+            If the participant already has `max_answers` answers.
         """
-        if self._counts[participant] == self.quadrature.trials:
+        if self._counts[participant] == self.quadrature.max_answers:
             raise InputError(
-                f"participant {participant!r} has {self.quadrature.trials} answers, for which the "
-                "posterior's nodes were laid; give more trials when it is made"
+                f"participant {participant!r} already has {self.quadrature.max_answers} answers, "
+                "the maximum of this posterior; make one with a larger max_answers"
             )
         self._counts[participant] += 1
-        before = self.log_evidence
-        state, log_probability = self.quadrature.update(
+        previous = self.log_evidence
+        state, log_probabilities = self.quadrature.update(
             self.participant_state(participant), np.asarray(preferences), np.asarray(answer)
         )
-        self._people[participant] = state
-        self.log_likelihood = self.log_likelihood + log_probability
-        return np.asarray(self.log_evidence - before)
+        self._states[participant] = state
+        self.log_likelihood = self.log_likelihood + log_probabilities
+        return np.asarray(self.log_evidence - previous)
 
     @property
     def n_answers(self) -> int:
-        """How many answers were taken in."""
+        """Number of answers so far."""
         return self._counts.total()
 
     def participant_state(self, participant: Hashable) -> FloatArray:
-        """Return a person's state, shape (M, H, K); for somebody new that of all people."""
+        """Return a participant's probabilities of the quadrature nodes, shape (M, H, K)."""
         shape = (*self.log_likelihood.shape, len(self.quadrature.weights))
-        return self._people.get(participant, np.broadcast_to(self.quadrature.weights, shape))
+        return self._states.get(participant, np.broadcast_to(self.quadrature.weights, shape))
 
     @property
     def log_evidence(self) -> FloatArray:
         """Log p(answers | model), shape (M,)."""
         joint = self.log_likelihood + self.quadrature.log_prior
-        most = joint.max(axis=1)  # by hand: SciPy's function takes ten times as long on so few
-        return np.asarray(most + np.log(np.exp(joint - most[:, None]).sum(axis=1)))
+        # Ten times as fast as SciPy's logsumexp for arrays of this size.
+        maximum = joint.max(axis=1)
+        return np.asarray(maximum + np.log(np.exp(joint - maximum[:, None]).sum(axis=1)))
 
     @property
     def weights(self) -> FloatArray:
-        """The posterior weights of the models, shape (M,), sum 1."""
+        """Posterior probabilities of the models, shape (M,)."""
         return softmax(self._log_prior + self.log_evidence)
 
     def answer_curves(self, participant: Hashable) -> AnswerCurves:
-        """Return P(answer | model) of a participant; see `ParticipantQuadrature`."""
-        slopes = softmax(self.log_likelihood + self.quadrature.log_prior)
-        return self.quadrature.answer_curves(self.participant_state(participant), slopes)
+        """Return a participant's predictive probabilities of answers, shape (M, C, G)."""
+        slope_weights = softmax(self.log_likelihood + self.quadrature.log_prior)
+        return self.quadrature.answer_curves(self.participant_state(participant), slope_weights)
 
 
-@lru_cache(maxsize=8)
-def _nodes(link: Link, trials: int) -> ParticipantQuadrature:
-    """Return the nodes of a link, whose tables many posteriors share."""
-    return ParticipantQuadrature(link, trials)
-
-
-def softmax(values: FloatArray) -> FloatArray:
-    """Return weights, sum 1 over the last axis, from their logarithms."""
-    weights = np.exp(values - values.max(axis=-1, keepdims=True))
+def softmax(log_weights: FloatArray) -> FloatArray:
+    """Exponentiate and normalise log weights over the last axis."""
+    weights = np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _log(values: FloatArray) -> FloatArray:
+    """Return natural logarithms, minus infinity for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(values))

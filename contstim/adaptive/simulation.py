@@ -1,4 +1,4 @@
-"""Simulation of adaptive studies: what a plan concludes, and after how many participants."""
+"""Simulation of adaptive studies: conclusions, and numbers of participants until then."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from contstim.adaptive.conclusions import Conclusion
 from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import (
     ChosenTrials,
-    Conclusion,
     InterimResult,
     analyse_trials,
     draw_conclusions,
 )
-from contstim.adaptive.policies import Pool
+from contstim.adaptive.pool import Pool
 from contstim.arrays import FloatArray
-from contstim.errors import InputError, require_integer, require_known
+from contstim.errors import InputError, format_count, require_integer, require_known
 from contstim.progress import track
 from contstim.response_model import ResponseModel
 
@@ -28,49 +28,49 @@ def simulate(
     plan: AdaptivePlan,
     pool: Pool,
     truth: str | Sequence[str] | None = None,
-    people: ResponseModel | None = None,
+    response_model: ResponseModel | None = None,
     *,
     n_studies: int = 300,
-    seconds: float = 8.0,
+    seconds_per_trial: float = 8.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Simulate studies by a plan, each until its conclusion or its last participant.
+    """Simulate studies until they stop or reach the maximum number of participants.
 
-    Blocks are chosen by the conductor that a server uses. Participants come one after the other; a
-    study ends as soon as its rule says so.
+    Blocks are chosen by the `Conductor` that servers use. Participants take part one after the
+    other.
 
     Parameters
     ----------
     plan
-        The plan, with the link by which participants are assumed to answer.
+        Plan of the study.
     pool
-        The pairs that may be asked.
+        Pool of sentence pairs.
     truth
-        The model that participants follow; by default each in turn. Several are tied: participants
-        follow their mean preference where all of them prefer the same sentence, and nothing
-        elsewhere. None of them (an empty sequence): participants follow no model.
-    people
-        How participants answer; by default as the plan's link assumes.
+        Name of the model that participants follow; by default each model in turn. If several are
+        named, participants follow their mean preference on pairs on which all of them agree, and
+        have no preference on other pairs. An empty sequence stands for no model.
+    response_model
+        Distribution of answers; by default the one in the link of the plan.
     n_studies
         Number of studies.
-    seconds
-        Duration of a trial, for `minutes`.
+    seconds_per_trial
+        Duration of a trial in seconds, for `minutes`.
     seed
         Random seed.
 
     Returns
     -------
     DataFrame
-        One row per study: `truth`; `kind` of the conclusion; `model`, the best one, if any;
-        `participants` until then; `minutes` of all of them, anchors included; `most_probable`, the
-        model of the largest posterior weight, and that `posterior`; `recovered`, whether it is the
-        one that participants follow (False unless there is just one); `false_winner`, whether a
-        model is called best that participants do not follow alone.
+        One row per study: `truth`; `kind` of the conclusion; `model`, the best model, if any;
+        `participants`, their number; `minutes`, their total time including anchors;
+        `most_probable`, the model with the highest posterior probability, and this probability,
+        `posterior`; `recovered`, whether that model is the only true one; `false_winner`, whether
+        the best model is not the only true one.
 
     Raises
     ------
     InputError
-        If the pool lacks a model, or a number is out of range.
+        If `truth` is not in the pool, or a number is out of range.
 
     Examples
     --------
@@ -86,130 +86,140 @@ def simulate(
     1  contstim:gpt  inconclusive             5
     """
     require_integer("n_studies", n_studies, 1)
-    if not seconds > 0:
-        raise InputError(f"a trial takes {seconds} seconds; give a number above 0")
-    people = people or plan.link.response_model
-    given = (truth,) if isinstance(truth, str) else truth
-    for name in given or ():
+    if not seconds_per_trial > 0:
+        raise InputError(f"seconds_per_trial is {seconds_per_trial}; give a number above 0")
+    response_model = response_model or plan.link.response_model
+    named_models = (truth,) if isinstance(truth, str) else truth
+    for name in named_models or ():
         require_known("model", name, pool.models)
     rows = []
     for number in track(range(n_studies), n_studies, "simulating studies"):
-        follow = (pool.models[number % len(pool.models)],) if given is None else tuple(given)
+        true_models = (pool.models[number % len(pool.models)],)
+        if named_models is not None:
+            true_models = tuple(named_models)
+        columns = [pool.models.index(name) for name in true_models]
+        preferences = np.zeros(len(pool.pairs))
+        if columns:
+            g = pool.preferences[:, columns]
+            is_unanimous = np.abs(np.sign(g).sum(axis=1)) == len(columns)
+            preferences = np.where(is_unanimous, g.mean(axis=1), 0.0)
         rng = np.random.default_rng([seed, number])
-        preferences = _preferences(pool, follow)
-        result, conclusion = _study(replace(plan, seed=number), pool, preferences, people, rng)
+        result, conclusion = _simulate_study(
+            replace(plan, seed=number), pool, preferences, response_model, rng
+        )
         best = conclusion.models[0] if conclusion.kind == "best" else ""
-        first = result.models.iloc[int(result.models["posterior"].argmax())]
-        trials = result.n_answers + conclusion.n_participants * plan.anchors
+        top = result.models.iloc[int(result.models["posterior"].argmax())]
+        n_trials = result.n_answers + conclusion.n_participants * plan.anchors
         rows.append(
             {
-                "truth": " = ".join(follow),
+                "truth": " = ".join(true_models),
                 "kind": conclusion.kind,
                 "model": best,
                 "participants": conclusion.n_participants,
-                "minutes": trials * seconds / 60,
-                "most_probable": first["model"],
-                "posterior": first["posterior"],
-                "recovered": follow == (first["model"],),
-                "false_winner": best != "" and follow != (best,),
+                "minutes": n_trials * seconds_per_trial / 60,
+                "most_probable": top["model"],
+                "posterior": top["posterior"],
+                "recovered": true_models == (top["model"],),
+                "false_winner": best != "" and true_models != (best,),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _preferences(pool: Pool, follow: Sequence[str]) -> FloatArray:
-    """Return the preferences of participants who follow these models, shape (N,)."""
-    if not follow:
-        return np.zeros(len(pool.pairs))
-    g = pool.preferences[:, [pool.models.index(name) for name in follow]]
-    agree = np.abs(np.sign(g).sum(axis=1)) == len(follow)
-    return np.where(agree, g.mean(axis=1), 0.0)
-
-
 def simulate_answers(
     conductor: Conductor,
     preferences: FloatArray,
-    effects: FloatArray,
-    people: ResponseModel,
+    item_effects: FloatArray,
+    response_model: ResponseModel,
     rng: np.random.Generator,
-    curve: Callable[[FloatArray], FloatArray] = expit,
+    choice_curve: Callable[[FloatArray], FloatArray] = expit,
 ) -> Iterator[tuple[int, Block, list[float]]]:
-    """Let participants answer, one after the other, until the conductor has no more pairs.
+    """Simulate participants one after the other until the pool is exhausted.
 
     Parameters
     ----------
     conductor
-        Issues the blocks, and receives the answers.
-    preferences
-        Preferences of the participants, shape (N,), in units of g.
-    effects
-        Effects of the pairs that no model captures, logits, shape (N,).
-    people
-        How strongly participants follow, lean to a side and lapse.
+        Conductor that issues blocks; the answers are recorded in it.
+    preferences : (P,) array
+        Participants' mean preferences g for sentence 2.
+    item_effects : (P,) array
+        Effects of the pairs in logits that no model predicts.
+    response_model
+        Distributions of slopes, side biases and lapses.
     rng
-        Random generator of the participants.
-    curve
-        Probability of the right-hand sentence as a function of the leaning, from 0 to 1.
+        Random number generator.
+    choice_curve
+        Probability of choosing the right-hand sentence as a function of the logit.
 
     Yields
     ------
-    tuple
-        Number of the participant, block, and ratings of its pairs, negative for the pool's
-        sentence 1.
+    participant : int
+        Number of the participant.
+    block : Block
+        Block of trials.
+    ratings : list of float
+        Ratings of the pairs, negative for sentence 1 of the pool.
     """
     link = conductor.plan.link
-    cuts = np.array([-t for t in reversed(link.thresholds)] + [0.0, *link.thresholds])
-    for person in range(conductor.plan.stopping.participants):
-        slope = people.slope * np.exp(people.slope_sd * rng.normal())
-        side = people.side_sd * rng.normal()
-        while conductor.n_remaining(str(person)):
-            block = conductor.issue(str(person))
+    for participant in range(conductor.plan.stopping.participants):
+        name = str(participant)
+        slope = response_model.slope * np.exp(response_model.slope_sd * rng.normal())
+        side_bias = response_model.side_sd * rng.normal()
+        while conductor.n_remaining(name):
+            block = conductor.issue(name)
             conductor.record_block(block)
             if not block.pairs:
                 return
-            pairs, sign = list(block.pairs), np.where(block.swapped_sides, -1.0, 1.0)
-            leaning = sign * (slope * preferences[pairs] + effects[pairs]) + side
-            passes = curve(leaning[:, None] - cuts) > rng.random((len(pairs), 1))
-            lapses = rng.random(len(pairs)) < people.lapse
-            at_random = rng.integers(link.n_answers, size=len(pairs))
-            on_screen = np.where(lapses, at_random, passes.sum(axis=1))
-            ratings = (sign * (on_screen / (link.n_answers - 1) * 5 - 2.5)).tolist()
+            pairs, side_sign = list(block.pairs), np.where(block.swapped_sides, -1.0, 1.0)
+            logits = side_sign * (slope * preferences[pairs] + item_effects[pairs]) + side_bias
+            probabilities = choice_curve(logits[:, None] - link.cut_points)
+            n_passed = (probabilities > rng.random((len(pairs), 1))).sum(axis=1)
+            is_lapse = rng.random(len(pairs)) < response_model.lapse
+            random_answers = rng.integers(link.n_answers, size=len(pairs))
+            answers = np.where(is_lapse, random_answers, n_passed)
+            ratings = (side_sign * (answers / (link.n_answers - 1) * 5 - 2.5)).tolist()
             for pair, rating in zip(block.pairs, ratings, strict=True):
-                conductor.record_answer(str(person), pair, rating)
-            yield person, block, ratings
+                conductor.record_answer(name, pair, rating)
+            yield participant, block, ratings
 
 
-def _study(
+def _simulate_study(
     plan: AdaptivePlan,
     pool: Pool,
     preferences: FloatArray,
-    people: ResponseModel,
+    response_model: ResponseModel,
     rng: np.random.Generator,
 ) -> tuple[InterimResult, Conclusion]:
-    """Return the interim result and the conclusion where a study ends."""
+    """Simulate one study until its end."""
     conductor = Conductor(plan, pool)
-    effects = people.item_sd * rng.normal(size=len(preferences))
+    item_effects = response_model.item_sd * rng.normal(size=len(preferences))
     log: list[tuple[float, ...]] = []
-    reached: list[Conclusion] = []
-    for person, block, ratings in simulate_answers(conductor, preferences, effects, people, rng):
-        sign = np.where(block.swapped_sides, -1.0, 1.0)
-        for row in zip(block.pairs, sign, sign * ratings, strict=True):
-            log.append((person, *row))
-        ended = not conductor.n_remaining(str(person))
-        if ended and (not plan.stopping.analyses or person + 1 in plan.stopping.analyses):
-            reached = draw_conclusions(_chosen_trials(log, pool), plan, after_each=False) or reached
-            if reached and reached[-1].stops:
+    conclusions: list[Conclusion] = []
+    for participant, block, ratings in simulate_answers(
+        conductor, preferences, item_effects, response_model, rng
+    ):
+        side_signs = np.where(block.swapped_sides, -1.0, 1.0)
+        for row in zip(block.pairs, side_signs, side_signs * ratings, strict=True):
+            log.append((participant, *row))
+        has_finished = not conductor.n_remaining(str(participant))
+        analyses = plan.stopping.analyses
+        if has_finished and (not analyses or participant + 1 in analyses):
+            trials = collect_trials(log, pool)
+            conclusions = draw_conclusions(trials, plan, after_each=False) or conclusions
+            if conclusions and conclusions[-1].stops:
                 break
-    if not reached:
+    if not conclusions:
         raise InputError(
-            f"the pool's {len(pool.pairs)} pairs are too few for a participant's {plan.trials} "
-            f"trials and {plan.anchors} anchors; give more, or plan fewer trials"
+            f"the pool has {format_count(len(pool.pairs), 'pair')}, too few for the {plan.trials} "
+            f"trials and {plan.anchors} anchors of a participant; give more pairs or plan fewer "
+            "trials"
         )
-    return analyse_trials(_chosen_trials(log, pool), plan, after_each=False), reached[-1]
+    return analyse_trials(collect_trials(log, pool), plan, after_each=False), conclusions[-1]
 
 
-def _chosen_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials:
-    """Return simulated answers as those of a table are read."""
-    person, pair, sign, rating = map(np.array, zip(*log, strict=True))
-    names = [str(k) for k in range(person[-1] + 1)]
-    return ChosenTrials(person, names, pair, pair, sign, rating, pool, np.arange(len(person)))
+def collect_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials:
+    """Collect simulated answers: rows of participant, pair, side sign and rating by side."""
+    participant, pair, side_sign, screen_rating = map(np.array, zip(*log, strict=True))
+    arrival = np.arange(len(participant))
+    names = [str(number) for number in range(participant[-1] + 1)]
+    return ChosenTrials(participant, pair, pair, side_sign, screen_rating, arrival, names, pool)

@@ -383,6 +383,13 @@ def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
     return out
 
 
+def is_first_on_left(table: pd.DataFrame) -> BoolArray:
+    """Return whether sentence 1 of each row was on the left of the screen, by default True."""
+    if "side_1" not in table:
+        return np.ones(len(table), dtype=np.bool_)
+    return (table["side_1"] != "right").to_numpy(dtype=np.bool_)
+
+
 def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
     """Raise InputError if far fewer catch trials are correct than by guessing."""
     if "expected" not in choices:

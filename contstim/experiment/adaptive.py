@@ -15,7 +15,8 @@ import pandas as pd
 
 from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import interim_analysis
-from contstim.adaptive.policies import POLICIES, Pool
+from contstim.adaptive.policies import POLICIES
+from contstim.adaptive.pool import Pool
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
 from contstim.experiment.scaffold import create_study

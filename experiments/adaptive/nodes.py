@@ -31,7 +31,7 @@ def finer(
     """Return the log evidence of one person's answers, from nodes of a spacing, or half as far."""
     people = nodes.link.response_model
     axes = []
-    for own, sd in zip(nodes._spacings(), (people.slope_sd, people.side_sd), strict=True):
+    for own, sd in zip(nodes.node_spacings(), (people.slope_sd, people.side_sd), strict=True):
         step = own / 2 if spacing is None else spacing
         axes.append(np.arange(-6, 6 + step, step) if sd > 0 else np.zeros(1))
     z, side = np.meshgrid(*axes, indexing="ij")

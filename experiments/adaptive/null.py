@@ -43,7 +43,7 @@ ALPHAS = (0.05, 0.01)
 def chunk(truth: str, n: int, rng: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
     """Simulate n studies and return whether each has a false winner, or ever fails to cover."""
     people, link = ResponseModel(), Link(slopes=(0.91,))
-    nodes = ParticipantQuadrature(link, trials=TRIALS)
+    nodes = ParticipantQuadrature(link, max_answers=TRIALS)
     common, own = rng.normal(size=(POOL + ANCHORS, 1)), rng.normal(size=(POOL + ANCHORS, 3))
     g = np.clip(own * 1.3, -3, 3)
     felt = np.zeros(POOL + ANCHORS)

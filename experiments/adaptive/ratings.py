@@ -36,7 +36,7 @@ def main() -> None:
 
     def probabilities(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         thresholds = tuple(np.cumsum(np.exp(theta)).tolist())
-        link = ParticipantQuadrature(Link(people, thresholds=thresholds), trials=1)
+        link = ParticipantQuadrature(Link(people, thresholds=thresholds), max_answers=1)
         mean = np.zeros((len(g), 6))
         for z, weight in zip(nodes, weights, strict=True):
             for side, also in zip(nodes, weights, strict=True):

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conductor import AdaptivePlan
-from contstim.adaptive.policies import PolicyOptions, Pool
+from contstim.adaptive.policies import PolicyOptions
+from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import Link
 
 PLAN = AdaptivePlan(

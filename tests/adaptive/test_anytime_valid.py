@@ -57,10 +57,13 @@ def test_the_e_value_of_universal_inference():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0.0], 1.0), "alpha is 1.0; give a share between 0 and 1"),
+        (([0.0], 1.0), "alpha is 1.0; give a probability between 0 and 1"),
         (([0.0, 2.0], 0.1), "value 2 is not between -1 and 1"),
         (([float("nan")], 0.1), "value nan is not between -1 and 1"),
-        (([0.0], 0.1, (1.0, float("inf"))), "bounds are 1.0 and inf; give two finite numbers"),
+        (
+            ([0.0], 0.1, (1.0, float("inf"))),
+            "bounds are 1.0 and inf; give two finite ascending numbers",
+        ),
     ],
 )
 def test_impossible_arguments_are_refused(arguments, message):

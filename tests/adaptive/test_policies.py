@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from contstim.adaptive.policies import (
@@ -11,17 +10,16 @@ from contstim.adaptive.policies import (
     Policy,
     PolicyOptions,
     PolicyState,
-    Pool,
     choose_block,
     grid_positions,
 )
-from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, ParticipantQuadrature
+from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
 from contstim.errors import InputError
 
 
 def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
     rng = np.random.default_rng(seed)
-    posterior = ModelPosterior(Link(thresholds=thresholds), models, trials=10)
+    posterior = ModelPosterior(Link(thresholds=thresholds), models, max_answers=10)
     for _ in range(4):
         answer = int(rng.integers(posterior.quadrature.link.n_answers))
         posterior.add_answer("a", rng.uniform(-2, 2, models), answer)
@@ -170,49 +168,13 @@ def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
         assert propensities[1] == pytest.approx(1.0)
 
 
-def test_a_pool_that_cannot_be_used_is_refused():
-    nodes = ModelPosterior(Link(), 2).quadrature
-    scores = pd.DataFrame({"x": [-1.0, -2.0, -np.inf], "y": [-3.0, -1.0, -2.0]}, index=list("abc"))
-    pairs = pd.DataFrame({"sentence_1": ["a"], "sentence_2": ["b"]})
-    pool = Pool.from_scores(pairs, scores, nodes.link)
-    assert pool.log_ratios.tolist() == [[-1.0, 2.0]]
-    assert len(pool.digest) == 64
-    for table, message in (
-        (pairs.drop(columns="sentence_2"), "the pool has no column 'sentence_2'; give pairs"),
-        (pairs.iloc[:0], "the pool has no pairs; give some"),
-        (
-            pairs.assign(sentence_2="c"),
-            "sentence 'c' of the pool has no finite score under every",
-        ),
-        (
-            pairs.assign(sentence_2="z"),
-            "sentence 'z' of the pool has no finite score under every",
-        ),
-        (pd.concat([pairs, pairs]), "the pool has a pair twice; keep one"),
-    ):
-        with pytest.raises(InputError) as error:
-            Pool.from_scores(table, scores, nodes.link)
-        assert message in str(error.value)
-    twice = pd.concat([scores, scores.iloc[:1]])
-    with pytest.raises(InputError, match="the scores have the sentence 'a' twice; keep one"):
-        Pool.from_scores(pairs, twice, nodes.link)
-    with pytest.raises(
-        InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
-    ):
-        PolicyOptions(policy="informatio")
-
-
 def test_only_information_is_said_to_value_a_block_as_a_whole():
     joint = {name: "together" in POLICIES[name].describe(PolicyOptions(name)) for name in POLICIES}
     assert joint == {"information": True, "random": False, "fixed": False}
 
 
-def test_a_pool_with_two_pairs_of_a_family_is_refused():
-    names = [f"sentence {k}" for k in range(8)]
-    scores = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 2)), names, ["a", "b"])
-    pairs = pd.DataFrame({"sentence_1": names[:4], "sentence_2": names[4:]})
-    nodes = ParticipantQuadrature(Link(), 4)
-    for items in ([1, 2, 3, 4], ["", "", "x", None]):
-        assert len(Pool.from_scores(pairs.assign(item=items), scores, nodes.link).pairs) == 4
-    with pytest.raises(InputError, match="several pairs of item 'x', and families are not"):
-        Pool.from_scores(pairs.assign(item=["x", "y", "x", "z"]), scores, nodes.link)
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(
+        InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
+    ):
+        PolicyOptions(policy="informatio")

@@ -129,11 +129,11 @@ def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trial
 
 
 def test_what_no_quadrature_can_hold_and_an_answer_too_many_are_refused():
-    with pytest.raises(InputError, match=r"40 trials of people with side_sd 50 and slope_sd 0.47"):
-        ModelPosterior(Link(ResponseModel(side_sd=50)), 2, trials=40)
-    posterior = ModelPosterior(Link(), 1, trials=1)
+    with pytest.raises(InputError, match=r"40 trials of participants with side_sd 50 and slope"):
+        ModelPosterior(Link(ResponseModel(side_sd=50)), 2, max_answers=40)
+    posterior = ModelPosterior(Link(), 1, max_answers=1)
     posterior.add_answer("Ada", np.array([1.0]), 1)
-    with pytest.raises(InputError, match=r"participant 'Ada' has 1 answers, for which"):
+    with pytest.raises(InputError, match=r"participant 'Ada' already has 1 answers, the maximum"):
         posterior.add_answer("Ada", np.array([1.0]), 1)
 
 
@@ -181,8 +181,11 @@ def test_the_right_model_wins_whatever_the_scale_of_its_slope():
     [
         ({"slopes": ()}, "slopes are (); give numbers above 0, at most 100"),
         ({"slopes": (1.0, float("nan"))}, "slopes are (1.0, nan); give numbers above 0"),
-        ({"thresholds": (2.0, 1.0)}, "thresholds are (2.0, 1.0); give numbers that rise"),
-        ({"prior": (0.0, 0.0)}, "prior is (0.0, 0.0); give numbers from 0 on, one of them above 0"),
+        ({"thresholds": (2.0, 1.0)}, "thresholds are (2.0, 1.0); give ascending numbers above 0"),
+        (
+            {"prior": (0.0, 0.0)},
+            "prior is (0.0, 0.0); give numbers of at least 0, one of them above 0",
+        ),
         ({"slope_weights": (1.0,)}, "there are 7 slopes and 1 slope_weights; give each slope its"),
     ],
 )
@@ -196,7 +199,7 @@ def test_ratings_off_the_scale_are_refused():
     assert [Link().encode_rating(r) for r in (-2.5, -0.5, 0.5)] == [0, 0, 1]
     six = Link(thresholds=SIX_POINT)
     assert [six.encode_rating(r) for r in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)] == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(InputError, match=r"rating 0.3 is none of the 6 of the link's scale"):
+    with pytest.raises(InputError, match=r"rating 0.3 is none of the 6 ratings of the link"):
         six.encode_rating(0.3)
     with pytest.raises(InputError, match=r"prior has 2 weights for 3 models; give each model one"):
         ModelPosterior(Link(prior=(1, 2)), 3)

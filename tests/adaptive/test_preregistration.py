@@ -41,13 +41,13 @@ def test_the_document_states_every_number(tmp_path, capsys):
         "# Which model",
         "12 chosen trials in blocks of 5, and 0 anchors",
         "With probability 0.2 a trial is drawn uniformly from all pairs",
-        "one of 0.5, 1.5, equally likely",
+        "one of 0.5, 1.5, with equal prior weights",
         "log beta ~ N(log slope, 0.47²)",
-        "fail on either side with probability 0.01 / M",
+        "fails on either side with probability 0.01 / M",
         "(equivalent), or at 60 participants",
-        "called best although it is not is at most 0.01",
-        "Results may be looked at after every participant.",
-        "At most 60 participants finish; the stopping rule says when it ends.",
+        "of ever calling a wrong model the best is at most 0.01",
+        "Results may be analysed after every participant.",
+        "Data collection ends by the stopping rule, after at most 60 participants.",
         "No rule excludes participants or trials.",
     ):
         assert stated in text
@@ -70,7 +70,9 @@ def test_a_plan_that_cannot_be_used_is_refused(tmp_path, capsys, text, message):
 
 def test_what_a_policy_does_not_do_is_not_stated():
     text = stated(AdaptivePlan(trial_selection=PolicyOptions("fixed")))
-    assert "no pair twice, and 24 anchors, the same for everybody. The pairs were" in text
+    assert (
+        "no pair twice, and 24 anchors, which are the same for all participants. The pairs" in text
+    )
     for not_done in ("With probability", "propensity", "chosen trials", "in blocks of", "skipped"):
         assert not_done not in text
     assert "skipped after 200 later ones" in stated(AdaptivePlan())
@@ -96,8 +98,8 @@ def test_departures_are_listed_a_sentence_each():
     assert find_deviations(table.assign(propensity=[0.01, 0.009, 0.5, None, None]), plan) == [
         "2 participants finished; the plan has at most 1.",
         "a participant answered 2 chosen trials; the plan has 1.",
-        "1 chosen trial repeats a pair; the plan asks each pair once.",
-        "1 trial has a propensity below epsilon / available pairs, or none; the plan has "
+        "1 chosen trial with a repeated pair; the plan shows each pair once.",
+        "1 trial without a propensity of at least epsilon / available pairs; the plan has "
         "epsilon 0.1.",
     ]
     assert "the choices have no propensities" in find_deviations(table, plan)[-1]
@@ -120,7 +122,7 @@ def test_a_fixed_study_asks_everybody_the_same_pairs_and_nobody_one_twice():
     assert find_deviations(answered(rows), plan) == []
     assert find_deviations(answered([*rows, ("q", "b", "a", "natural")]), plan) == [
         "a participant answered 3 trials; the plan has 2.",
-        "1 trial repeats a pair; the plan asks nobody a pair twice.",
+        "1 trial with a repeated pair; the plan shows no participant a pair twice.",
     ]
 
 
@@ -128,8 +130,8 @@ def test_the_rule_is_stated_with_its_assumptions():
     analyses = Stopping(analyses=(10, 20, 30), participants=30, spending="pocock")
     text = stated(AdaptivePlan(stopping=analyses))
     assert "spent across the interim analyses by the Pocock function" in text
-    assert "Interim analyses are after 10, 20 and 30 participants." in text
+    assert "Interim analyses are prespecified after 10, 20 and 30 participants." in text
     text = stated(AdaptivePlan(auto_close=True))
     assert "from 10 participants on" in text
-    assert "are about normal" in text
-    assert "closes the study when the rule first says stop" in text
+    assert "are approximately normal" in text
+    assert "closes the study once the stopping rule is satisfied" in text

@@ -76,7 +76,7 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
         "The trials are for 6 participants in 2 groups. Each participant answers 10 trials: ",
         "2 of condition 'catch', 4 of condition 'easy', 4 of condition 'hard'.",
         "The 8 experimental pairs of a participant form 4 items. The pairs compare 2 models: one,",
-        "6 participants, in 2 groups with pairs of their own.",
+        "6 participants, in 2 groups with different pairs.",
         "Trials answered in less than 250 ms are excluded. Participants with less than 0.75 of",
         "fewer than 6 trials",
         "hard: each model on the trials that target it, of the conditions hard. The main "
@@ -190,7 +190,7 @@ def test_the_power_stated_is_that_of_the_design():
     stated = float(text.split("% for a difference in accuracy of 0.2")[0].split()[-1]) / 100
     assert stated == pytest.approx(power, abs=0.06)
     assert text.startswith(
-        "With 24 participants in 2 groups with their own pairs and 30 pairs each"
+        "With 24 participants in 2 groups with different pairs and 30 pairs each"
     )
     assert "(p < 0.05), for two models that disagree on every pair." in text
     nine = describe_study(EvaluationOptions(), replace(design, models=9))["Power"]

@@ -10,7 +10,7 @@ from pools import PLAN, make_pool
 from contstim.adaptive import Conductor, Stopping, simulate
 from contstim.adaptive.interim import analyse_trials
 from contstim.adaptive.posterior import SIX_POINT
-from contstim.adaptive.simulation import _chosen_trials, _study, simulate_answers
+from contstim.adaptive.simulation import _simulate_study, collect_trials, simulate_answers
 from contstim.errors import InputError, UnknownNameError
 from contstim.response_model import ResponseModel
 
@@ -68,7 +68,7 @@ def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
     stopping = Stopping(participants=12, margin=0.2, analyses=analyses)
     pool, plan = make_pool(), replace(SHORT, stopping=stopping)
     preferences = pool.preferences[:, 0]
-    result, conclusion = _study(plan, pool, preferences, SURE, np.random.default_rng(3))
+    result, conclusion = _simulate_study(plan, pool, preferences, SURE, np.random.default_rng(3))
     # The same study once more, without an analysis before its end.
     rng, log = np.random.default_rng(3), []
     effects = SURE.item_sd * rng.normal(size=len(preferences))
@@ -77,7 +77,7 @@ def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
         sides = np.where(block.swapped_sides, -1, 1)
         for row in zip(block.pairs, sides, sides * ratings, strict=True):
             log.append((person, *row))
-    first = analyse_trials(_chosen_trials(log, pool), plan).first_stop
+    first = analyse_trials(collect_trials(log, pool), plan).first_stop
     assert first is not None
     assert first.n_participants == conclusion.n_participants <= 12
     assert first.text == conclusion.text
@@ -100,12 +100,12 @@ def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
 
 
 def test_a_pool_too_small_for_one_participant_is_refused() -> None:
-    with pytest.raises(InputError, match="60 pairs are too few for a participant's 56 trials"):
+    with pytest.raises(InputError, match="the pool has 60 pairs, too few for the 56 trials"):
         simulate(replace(PLAN, trials=56), make_pool(), n_studies=1)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="'d'"):
         simulate(SHORT, make_pool(), "d")
-    with pytest.raises(InputError, match="a trial takes 0 seconds"):
-        simulate(SHORT, make_pool(), seconds=0)
+    with pytest.raises(InputError, match="seconds_per_trial is 0; give a number above 0"):
+        simulate(SHORT, make_pool(), seconds_per_trial=0)

@@ -1,0 +1,307 @@
+"""Conclusions of a sequential study: apply a stopping rule after each participant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
+from contstim.arrays import FloatArray, IntArray
+from contstim.display import displayable
+from contstim.errors import InputError, format_count
+from contstim.evaluation.group_sequential import repeated_p_value
+from contstim.evaluation.inference.quasi_f import CrossedDesign
+from contstim.evaluation.stopping import (
+    Stopping,
+    item_variance_share,
+    pairwise_level,
+    stopping_boundary,
+)
+
+
+@displayable
+@dataclass(frozen=True, eq=False)
+class Conclusion:
+    """Conclusion of a study after a number of participants.
+
+    Attributes
+    ----------
+    kind
+        ``best`` (one model is significantly better than all others), ``equivalent``,
+        ``inconclusive`` (the maximum number of participants is reached) or ``continue``.
+    models
+        Names of the best model, the equivalent models, or else the models that may be best.
+    text
+        Conclusion in one sentence.
+    n_participants
+        Number of participants.
+    make_pairs
+        Function that computes `pairs`.
+
+    Examples
+    --------
+    >>> participant = np.repeat(np.arange(40), 20)
+    >>> is_correct = np.random.default_rng(1).random((800, 2)) < [0.9, 0.4]
+    >>> last = apply_stopping_rule(participant, is_correct, ["a", "b"], Stopping())[-1]
+    >>> last.kind, last.models, last.stops
+    ('best', ('a',), True)
+    """
+
+    kind: str
+    models: tuple[str, ...]
+    text: str
+    n_participants: int
+    make_pairs: Callable[[], pd.DataFrame] = field(repr=False)
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """Differences in accuracy, one row per pair of models.
+
+        Columns: `model_1`, `model_2`, `difference`, `low`, `high`, `differs`. The interval is the
+        confidence sequence or, at prespecified analyses, the repeated confidence interval (Jennison
+        and Turnbull 1989). Models differ significantly if it excludes 0. At prespecified analyses,
+        `p` is the repeated p-value; M models differ if it is below 2 alpha / M.
+        """
+        return self.make_pairs()
+
+    @property
+    def stops(self) -> bool:
+        """Whether the stopping rule is satisfied."""
+        return self.kind != "continue"
+
+
+def participant_means(participant: IntArray, scores: FloatArray) -> FloatArray:
+    """Average the scores of trials by participant.
+
+    Parameters
+    ----------
+    participant : (T,) array of int
+        Index of each trial's participant.
+    scores : (T, M) array
+        Scores of the models in each trial.
+
+    Returns
+    -------
+    (N, M) array
+        Mean scores of the participants.
+
+    Raises
+    ------
+    InputError
+        If a participant has no trials.
+    """
+    counts = np.bincount(participant)
+    if not counts.all():
+        raise InputError(f"participant {int(np.argmin(counts))} has no answer; leave them out")
+    sums = [np.bincount(participant, column) for column in scores.T]
+    return np.stack(sums, axis=1) / counts[:, None]
+
+
+def apply_stopping_rule(
+    participant: IntArray,
+    scores: FloatArray,
+    models: list[str],
+    stopping: Stopping,
+    after_each: bool = True,
+    item: IntArray | None = None,
+) -> list[Conclusion]:
+    """Draw a conclusion after each participant.
+
+    Parameters
+    ----------
+    participant : (T,) array of int
+        Index of each trial's participant, in the order in which the participants finished.
+    scores : (T, M) array
+        Scores of the models in each trial, from 0 to 1.
+    models
+        Names of the M models.
+    stopping
+        Stopping rule.
+    after_each
+        Whether to return the conclusion after each participant, or only the last one.
+    item : (T,) array of int, optional
+        Index of each trial's item, used at prespecified analyses; by default every trial is an item
+        of its own.
+
+    Returns
+    -------
+    list of Conclusion
+        One conclusion per participant, or the last one.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two models, or no answers.
+
+    Notes
+    -----
+    Each of the two limits of an interval fails with probability at most alpha / M. The probability
+    of calling a wrong model the best is therefore at most alpha (Bonferroni), because the wrong
+    model has to be significantly better than the right one. Models are equivalent if the intervals
+    of all differences between models that may be best lie within the margin.
+
+    Examples
+    --------
+    >>> participant = np.repeat(np.arange(30), 40)
+    >>> is_correct = np.random.default_rng(1).random((1200, 2)) < [0.57, 0.55]
+    >>> last = apply_stopping_rule(participant, is_correct, ["A", "B"], Stopping())[-1]
+    >>> last.kind, last.models
+    ('continue', ('A', 'B'))
+    """
+    if len(models) < 2:
+        raise InputError(
+            f"cannot compare {format_count(len(models), 'model')}; give at least two models"
+        )
+    if not len(participant):
+        raise InputError("there are no answers; wait for some")
+    scores = np.asarray(scores, dtype=np.float64)
+    means = participant_means(participant, scores)
+    first, second = np.triu_indices(len(models), 1)
+    differences = (means[:, first] - means[:, second]).T
+    if stopping.analyses:
+        item = np.arange(len(participant)) if item is None else item
+        conclusions = _apply_prespecified_analyses(
+            participant, item, differences, scores[:, first] - scores[:, second], stopping, models
+        )
+        return conclusions if after_each else conclusions[-1:]
+
+    level = pairwise_level(stopping, len(models))
+    low, high = asymptotic_confidence_sequence(differences, level, start=stopping.start)
+    conclusions = []
+    for n in range(1, len(means) + 1) if after_each else [len(means)]:
+        mean_differences = differences[:, :n].mean(axis=1)
+        limits = low[:, n - 1], high[:, n - 1]
+        conclusions.append(_conclude(models, mean_differences, *limits, stopping, n))
+    return conclusions
+
+
+def _apply_prespecified_analyses(
+    participant: IntArray,
+    item: IntArray,
+    differences: FloatArray,
+    trial_differences: FloatArray,
+    stopping: Stopping,
+    models: list[str],
+) -> list[Conclusion]:
+    """Draw conclusions at prespecified analyses, each valid until the next one.
+
+    A study that has stopped is not analysed again. `differences` has shape (pairs, N),
+    `trial_differences` (T, pairs).
+    """
+    n_pairs, n_participants = differences.shape
+    no_limits = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
+    first = stopping.analyses[0]
+    means = differences[:, :first].mean(axis=1)
+    conclusion = replace(
+        _conclude(models, means, *no_limits, stopping, 0, lambda: [np.nan] * n_pairs),
+        kind="continue",
+        models=tuple(models),
+        text=f"continue: the first analysis is after {first} participants",
+    )
+    conclusions: list[Conclusion] = []
+    shares: list[tuple[float, ...]] = [()] * n_pairs
+    for number, n in enumerate(stopping.analyses):
+        if n > n_participants or conclusion.stops:
+            break
+        conclusions += [
+            replace(conclusion, n_participants=k) for k in range(len(conclusions) + 1, n)
+        ]
+
+        # Repeated confidence intervals of the crossed design.
+        is_included = participant < n
+        design = CrossedDesign(participant[is_included], item[is_included])
+        estimates = [design.estimate(values) for values in trial_differences[is_included].T]
+        shares = [
+            (*earlier, item_variance_share(estimate))
+            for earlier, estimate in zip(shares, estimates, strict=True)
+        ]
+        low, high = no_limits[0].copy(), no_limits[1].copy()
+        for row, estimate in enumerate(estimates):
+            boundary = stopping_boundary(stopping, len(models), shares[row])
+            if np.isfinite(boundary):
+                limits = np.array(estimate.interval(1 - 2 * float(ndtr(-boundary))))
+                limits = np.where(np.isnan(limits), (-1, 1), limits)
+                low[row], high[row] = np.clip(limits, -1, 1)
+
+        p_values = [estimate.p_value() for estimate in estimates]
+        make_p_values = partial(_repeated_p_values, p_values, stopping, shares)
+        means = differences[:, :n].mean(axis=1)
+        conclusion = _conclude(models, means, low, high, stopping, n, make_p_values)
+        if not conclusion.stops:
+            text = f"continue: the next analysis is after {stopping.analyses[number + 1]}"
+            conclusion = replace(conclusion, text=f"{text} participants")
+        conclusions.append(conclusion)
+    n_concluded = len(conclusions)
+    return conclusions + [
+        replace(conclusion, n_participants=k) for k in range(n_concluded + 1, n_participants + 1)
+    ]
+
+
+def _repeated_p_values(
+    p_values: list[float], stopping: Stopping, shares: list[tuple[float, ...]]
+) -> list[float]:
+    """Adjust p-values for repeated analyses; undefined ones stay NaN."""
+    return [
+        repeated_p_value(p, stopping.analyses, stopping.spending, item_shares) if p >= 0 else np.nan
+        for p, item_shares in zip(p_values, shares, strict=True)
+    ]
+
+
+def _pairs_table(
+    models: list[str],
+    differences: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    make_p_values: Callable[[], list[float]] | None = None,
+) -> pd.DataFrame:
+    """Build the table `Conclusion.pairs`."""
+    first, second = np.triu_indices(len(models), 1)
+    table = pd.DataFrame(
+        {
+            "model_1": [models[index] for index in first],
+            "model_2": [models[index] for index in second],
+            "difference": differences,
+            "low": low,
+            "high": high,
+            "differs": (low > 0) | (high < 0),
+        }
+    )
+    return table if make_p_values is None else table.assign(p=make_p_values())
+
+
+def _conclude(
+    models: list[str],
+    differences: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    stopping: Stopping,
+    n_participants: int,
+    make_p_values: Callable[[], list[float]] | None = None,
+) -> Conclusion:
+    """Draw a conclusion from the intervals of all pairs of models."""
+    first, second = np.triu_indices(len(models), 1)
+    is_worse = np.zeros(len(models), dtype=np.bool_)
+    is_worse[second[low > 0]] = True
+    is_worse[first[high < 0]] = True
+    names = tuple(name for name, worse in zip(models, is_worse, strict=True) if not worse)
+    differs = (low > 0) | (high < 0)
+    is_between_candidates = ~is_worse[first] & ~is_worse[second]
+    involves_candidate = ~is_worse[first] | ~is_worse[second]
+    is_small = np.maximum(np.abs(low), np.abs(high)) < stopping.margin
+    after = f"after {format_count(n_participants, 'participant')}"
+    if len(names) == 1 and differs[involves_candidate].all():
+        kind, text = "best", f"{names[0]} is best, significantly better than all others, {after}"
+    elif len(names) > 1 and is_small[is_between_candidates].all():
+        listed = f"{', '.join(names[:-1])} and {names[-1]}"
+        kind, text = "equivalent", f"{listed} are equivalent within {stopping.margin:g}, {after}"
+    elif n_participants >= stopping.participants:
+        kind, text = "inconclusive", f"inconclusive {after}, the maximum"
+    else:
+        kind, text = "continue", f"continue: {', '.join(names)} may be best {after}"
+    make_pairs = partial(_pairs_table, models, differences, low, high, make_p_values)
+    return Conclusion(kind, names, text, n_participants, make_pairs)
