@@ -1,4 +1,4 @@
-"""`tools/check_canonical_form.py`: readers alone handle direction, unit, kind, item and labels."""
+"""`tools/check_canonical_form.py`: only readers handle direction, unit, kind, item, side and label."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def test_nothing_is_handled_outside_the_readers() -> None:
         ("unit == 'surprisal'", "unit"),
         ("rows = table[table['condition'] == 'catch']", "kind"),
         ("if 'item' in table: pass", "item"),
+        ("if 'side_1' in table: pass", "side"),
+        ("left = table['side_1'] == 'left'", "side"),
+        ("left = trial.side_1 == 'left'", "side"),
         ("unicodedata.normalize('NFC', text)", "label form"),
         ("' '.join(text.split())", "label form"),
     ],

@@ -1,4 +1,4 @@
-"""Find handling of direction, unit, kind, item and label form outside the readers.
+"""Find handling of direction, unit, kind, item, side and label form outside the readers.
 
 Readers bring scores, choices, trials and sentences into one form (docs/units.md), so nothing behind
 them asks again. This script searches the syntax trees of the package for the marks of asking:
@@ -7,6 +7,7 @@ them asks again. This script searches the syntax trees of the package for the ma
 - unit: the names of units that readers convert to nats;
 - kind: comparisons with the reserved names of conditions;
 - item: questions whether a table has the column ``item`` or ``kind``;
+- side: reading the side of the screen, ``side_1``;
 - label form: Unicode normalisation, and joining the words of a split text.
 
 Run ``python tools/check_canonical_form.py``; exit status 1 if anything is found that is not in
@@ -38,6 +39,7 @@ _DIRECTION = re.compile(r"rising|risen|rises_with|(lower|higher)_is_better")
 _UNITS = {"surprisal", "surprisal-bits", "bits", "log10"}
 _RESERVED = {"catch", "filler", "fillers", "practice", "attention", "natural_vs_shuffled"}
 _COLUMNS = {"item", "kind"}
+_SIDE = "side_1"
 # Names of texts that are sentences or labels, when their words are joined again.
 _TEXTS = ("sentence.split()", "text.split()", "label.split()")
 #: What is found and may stay, by module and what it is, with the reason.
@@ -51,6 +53,11 @@ ALLOWED = {
     ("design/latin.py", "item"): "reads the table of items",
     ("experiment/study_data.py", "item"): "reads the answers of an experiment",
     ("experiment/maintenance.py", "item"): "reads the trials of an experiment",
+    ("design/trials.py", "side"): "checks the sides that the design assigned",
+    **{
+        (f"experiment/{module}.py", "side"): "shows the trials on the screen"
+        for module in ("study", "study_data", "timeline", "trials")
+    },
 }
 
 
@@ -70,10 +77,16 @@ def _marks(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
             sides = [node.left, *node.comparators]
             texts = {part.value for part in sides if isinstance(part, ast.Constant)}
             asks = any(isinstance(operator, (ast.In, ast.NotIn)) for operator in node.ops)
-            if asks and (columns := texts & _COLUMNS):
+            if asks and _SIDE in texts:
+                yield line, "side", f"whether there is {_SIDE!r}"
+            elif asks and (columns := texts & _COLUMNS):
                 yield line, "item", f"whether there is {min(columns)!r}"
             elif "condition" in ast.unparse(node) and (names := texts & _RESERVED):
                 yield line, "kind", f"condition and {min(names)!r}"
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            key = node.attr if isinstance(node, ast.Attribute) else ast.unparse(node.slice)
+            if key.strip("'") == _SIDE:
+                yield line, "side", ast.unparse(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr == "normalize" and "unicodedata" in ast.unparse(node.func):
                 yield line, "label form", "unicodedata.normalize"

@@ -159,8 +159,8 @@ def test_deviations_of_the_data_from_the_plan_are_listed(files, capsys):
     assert main(["watch", *given]) == 0
     out = capsys.readouterr().out
     for deviation in (
-        "276 chosen trials repeat a pair; the plan asks each pair once.",
-        "the choices have no propensities; the plan stores that of every trial.",
+        "276 chosen trials with a repeated pair; the plan shows each pair once.",
+        "the choices have no propensities; the plan stores them for every trial.",
     ):
         assert f"deviation from the plan: {deviation}" in out
     assert main(["evaluate", *given, "--out", "results"]) == 0

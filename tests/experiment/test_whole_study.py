@@ -97,4 +97,4 @@ def test_from_pilot_to_report(policy: str, tmp_path: Path) -> None:
     other = (tmp_path / "plan.toml").read_text("utf-8").replace("anchors = 1", "anchors = 2")
     (tmp_path / "other.toml").write_text(other, "utf-8")
     watched = watch_study(tmp_path, "other.toml")
-    assert "deviation from the plan: 1 anchors were asked; the plan has 2." in watched
+    assert "deviation from the plan: the data have 1 anchor; the plan has 2." in watched
