@@ -94,9 +94,8 @@ def simulate(
         require_known("model", name, pool.models)
     rows = []
     for number in track(range(n_studies), n_studies, "simulating studies"):
-        true_models = (pool.models[number % len(pool.models)],)
-        if named_models is not None:
-            true_models = tuple(named_models)
+        default = [pool.models[number % len(pool.models)]]
+        true_models = tuple(default if named_models is None else named_models)
         columns = [pool.models.index(name) for name in true_models]
         preferences = np.zeros(len(pool.pairs))
         if columns:
