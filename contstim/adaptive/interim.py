@@ -21,7 +21,7 @@ from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 
 #: Condition of the trials that all participants see, which no policy chooses.
-ANCHOR = "anchor"
+ANCHOR_CONDITION = "anchor"
 
 
 @displayable
@@ -185,7 +185,7 @@ def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
     is_answered = pd.to_numeric(table["rating"], errors="coerce").notna()
     mask = is_answered & (table["kind"] == EXPERIMENTAL)
     if "condition" in table:
-        mask &= table["condition"] != ANCHOR
+        mask &= table["condition"] != ANCHOR_CONDITION
     return mask.to_numpy(dtype=np.bool_)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.adaptive.conductor import AdaptivePlan
-from contstim.adaptive.interim import ANCHOR, alphabetical_pairs, is_chosen_trial
+from contstim.adaptive.interim import ANCHOR_CONDITION, alphabetical_pairs, is_chosen_trial
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError, format_count
@@ -361,7 +361,7 @@ def find_deviations(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
             f"a participant answered {format_count(max_answers, noun)}; the plan has {plan.trials}."
         )
     condition = choices["condition"] if "condition" in choices else pd.Series("", choices.index)
-    n_anchors = len(alphabetical_pairs(choices[condition == ANCHOR])[0].drop_duplicates())
+    n_anchors = len(alphabetical_pairs(choices[condition == ANCHOR_CONDITION])[0].drop_duplicates())
     if n_anchors != plan.anchors:
         deviations.append(
             f"the data have {format_count(n_anchors, 'anchor')}; the plan has {plan.anchors}."
