@@ -7,12 +7,10 @@ Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
 import csv
 import io
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -22,12 +20,6 @@ from contstim.cli.common import read_vocabulary
 from contstim.models.base import SentenceScores
 from contstim.models.toy import RandomBigramModel
 from contstim.tables import SCORES, UNIT
-
-CONTSTIM = [
-    sys.executable,
-    "-c",
-    "import sys; from contstim.cli import COMMANDS, main; sys.exit(main())",
-]
 
 
 def _sentences(n: int) -> list[str]:
@@ -59,58 +51,6 @@ def test_a_sentence_that_comes_again_has_one_score(
     (tmp_path / "s.txt").write_text("\n".join([*lines, "a d"]) + "\n", "utf-8")
     assert main(asked) == 2
     assert "sentence 10: " in capsys.readouterr().err
-
-
-def test_score_writes_the_table_and_states_the_event(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "s.txt"
-    path.write_text("\n".join(_sentences(5)) + "\n", "utf-8")
-    specs = ["contstim:bigram", "contstim:trigram?reduction=mean"]
-    status = main(["score", "--model", specs[0], "--model", specs[1], str(path)])
-    assert status == 0
-    captured = capsys.readouterr()
-    reader = csv.DictReader(io.StringIO(captured.out))
-    assert reader.fieldnames == [
-        "sentence",
-        "model",
-        "log_prob",
-        "n_tokens",
-        "n_words",
-        "stderr",
-        "unit",
-        "perplexity",
-    ]
-    rows = list(reader)
-    kinds = {(row["model"], row["unit"]) for row in rows}
-    assert kinds == {(specs[0], "nats"), (specs[1], "nats a token")}
-    for spec in specs:
-        mine = [row for row in rows if row["model"] == spec]
-        expected = load_model(spec).score_with_counts([row["sentence"] for row in mine])
-        # Numbers are written so that they read back as the same float64.
-        assert [float(row["log_prob"]) for row in mine] == expected.score.tolist()
-        assert [int(row["n_tokens"]) for row in mine] == expected.n_tokens.tolist()
-        if spec == specs[0]:
-            perplexities = np.exp(-expected.score / expected.n_tokens)
-            assert [float(row["perplexity"]) for row in mine] == pytest.approx(perplexities)
-        else:
-            assert {row["perplexity"] for row in mine} == {""}
-    assert [row["n_words"] for row in rows] == ["8"] * 10
-    assert "contstim:bigram: units words, start <s>, end </s>, punctuation split" in captured.err
-    assert "reduction mean" in captured.err
-
-
-def test_word_scores_sum_to_sentence_scores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "s.csv"
-    pd.DataFrame({"id": [1, 2], "sentence": _sentences(2)}).to_csv(path, index=False)
-    assert main(["score", "--model", "contstim:trigram", str(path), "--by", "word"]) == 0
-    words = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert words.groupby("sentence")["word"].agg(" ".join).tolist() == sorted(_sentences(2))
-    sums = words.groupby("sentence", sort=False)["log_prob"].sum()
-    expected = load_model("contstim:trigram").score(_sentences(2))
-    assert sums.to_numpy() == pytest.approx(expected)
 
 
 def test_word_scores_stand_beside_the_words_of_the_models_language(
@@ -169,18 +109,6 @@ def test_sampling_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert {*capsys.readouterr().out.splitlines()} < {*text.read_text("utf-8").splitlines()}
     assert main(["sentences", "pool"]) == 0
     assert capsys.readouterr().out.splitlines() == pool()
-
-
-def test_one_way_synthesis(capsys: pytest.CaptureFixture[str]) -> None:
-    sentence = _sentences(1)[0]
-    models = ["--reject", "contstim:bigram", "--accept", "contstim:trigram"]
-    assert main(["synthesize", *models, sentence]) == 0
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    assert row["natural"] == sentence
-    assert float(row["synthetic_lp contstim:bigram"]) < float(row["natural_lp contstim:bigram"])
-    assert (row["strategy"], row["seed"]) == ("edit", "0")
-    accept = load_model("contstim:trigram")
-    assert accept.score([row["synthetic"]])[0] >= accept.score([sentence])[0]
 
 
 def test_a_search_stops_at_its_inputs_and_says_so(

@@ -36,36 +36,6 @@ def _accuracy(folder: Path) -> pd.Series:
     return rows.set_index("model")["value"]
 
 
-def test_the_model_that_people_follow_wins(
-    choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "by-model"
-    models = ["--model", "contstim:trigram", "--model", "contstim:bigram"]
-    assert main(["evaluate", str(choices), *models, "--out", str(out)]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith(
-        "Analysed: 8 participants, 160 choices on 20 sentence pairs.\nNothing was excluded.\n"
-    )
-    assert "\nUndecided: contstim:trigram has the highest accuracy 0." in printed.out
-    assert "contstim:trigram: units words" in printed.err
-    assert "report.html" in printed.out
-    accuracy = _accuracy(out)
-    assert accuracy["contstim:trigram"] > 0.85
-    assert accuracy["contstim:trigram"] > accuracy["contstim:bigram"]
-    assert (out / "comparisons.csv").is_file()
-    assert "<html" in (out / "report.html").read_text("utf-8")
-
-    sentences = pool()
-    path = tmp_path / "s.txt"
-    path.write_text("\n".join(sentences) + "\n", "utf-8")
-    scores = tmp_path / "scores.csv"
-    assert main(["score", *models, str(path), "--out", str(scores)]) == 0
-    other = tmp_path / "by-scores"
-    command = ["evaluate", str(choices), "--scores", str(scores)]
-    assert main([*command, "--out", str(other)]) == 0
-    pd.testing.assert_series_equal(_accuracy(other).sort_index(), accuracy.sort_index())
-
-
 def test_the_buttons_of_jspsych_are_counted(choices: Path, tmp_path: Path) -> None:
     table = pd.read_csv(choices)
     table["rating"] = np.where(table["rating"] > 0, 2.5, -2.5)
@@ -80,24 +50,6 @@ def test_the_buttons_of_jspsych_are_counted(choices: Path, tmp_path: Path) -> No
     assert main([*command, "--out", str(tmp_path / "b")]) == 2
     assert main([*command, "--buttons", "2", "--out", str(tmp_path / "b")]) == 0
     pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
-
-
-def test_exclusions_are_reported(choices: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(choices)
-    table["rt_ms"] = 1000 + 10 * table["trial"]
-    table.loc[(table["participant"] == "p0") & (table["trial"] > 5), "rt_ms"] = 50
-    timed = tmp_path / "timed.csv"
-    table.to_csv(timed, index=False)
-    command = ["evaluate", str(timed), "--model", "contstim:trigram"]
-    rules = ["--exclude", "rt<200", "--exclude", "trials<10"]
-    assert main([*command, *rules, "--out", str(tmp_path / "a")]) == 0
-    excluded = pd.read_csv(tmp_path / "a" / "excluded.csv")
-    assert dict(zip(excluded["rule"], excluded["n_rows"], strict=True)) == {
-        "too fast": 15,
-        "few trials": 5,
-    }
-    models = pd.read_csv(tmp_path / "a" / "models.csv")
-    assert set(models["n_participants"]) == {7}
 
 
 def test_trials_with_unknown_words_are_left_out_and_reported(

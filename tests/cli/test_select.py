@@ -47,30 +47,6 @@ def triplets(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_scores_and_triplets_to_trials(
-    scores: Path, triplets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pairs, chosen, trials = (tmp_path / f"{n}.csv" for n in ("pairs", "chosen", "trials"))
-    assert main(["select", "natural", str(scores), "--per-pair", "5", "--out", str(pairs)]) == 0
-    assert "15 rows, optimal" in capsys.readouterr().err
-    select = ["select", "triplets", str(triplets), "--per-pair", "5", "--strata", "5"]
-    assert main([*select, "--out", str(chosen)]) == 0
-    assert "15 rows" in capsys.readouterr().err
-    design = ["design", "trials", "--natural", str(pairs), "--triplets", str(chosen)]
-    numbers = ["--groups", "5", "--participants", "2", "--catch", "2", "--seed", "4"]
-    assert main([*design, *numbers, "--out", str(trials)]) == 0
-    err = capsys.readouterr().err
-    assert "14 trials per participant" in err
-    table = pd.read_csv(trials)
-    assert len(table) == 5 * 2 * 14
-    for _, own in table.groupby("participant"):
-        sentences = pd.concat([own["sentence_1"], own["sentence_2"]])
-        assert not sentences.duplicated().any()
-    first = trials.read_bytes()
-    assert main([*design, *numbers, "--out", str(trials)]) == 0
-    assert trials.read_bytes() == first
-
-
 def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sentences = pool()
     design = pd.DataFrame({"sentence_1": sentences[:-1], "sentence_2": sentences[1:]})

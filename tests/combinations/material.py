@@ -65,7 +65,7 @@ def read_scores() -> pd.DataFrame:
 def write_features(n: int = 72) -> None:
     """Write features.csv with a topic and a length, and repeatable.txt."""
     names = sentences(n)
-    table = {"sentence": names, "topic": [f"t{k % 20}" for k in range(n)]}
+    table = {"sentence": names, "topic": [f"t{k % 8}" for k in range(n)]}
     pd.DataFrame({**table, "size": [k % 3 for k in range(n)]}).to_csv("features.csv", index=False)
     Path("repeatable.txt").write_text("the\na\n", "utf-8")
 
@@ -79,7 +79,7 @@ def write_triplets(per_pair: int = 16, seed: int = 1) -> None:
         for i in range(per_pair):
             natural = names[i if i % 4 == 0 else per_pair * k + i]
             words = natural.split()
-            texts = [f"The {word} {' '.join(words[1:])}" for word in (f"x{i % 5}", f"y{k}{i}")]
+            texts = [f"The {word} {' '.join(words[1:])}" for word in (f"x{i % 2}", f"y{k}{i}")]
             n_1, n_2 = rng.normal(-50, 5, size=2)
             fall_1, fall_2 = rng.uniform(5, 30, size=2)
             numbers = (n_1, n_2, n_1 + 1, n_2 - fall_1, n_1 - fall_2, n_2 + 1)

@@ -37,7 +37,7 @@ FEATURES = {"--features": "of the features"}
 CONSTRAINTS = [
     None,
     "balance:words:0.5",
-    ("equal:words", "at-most:topic:2"),
+    ("equal:words", "at-most:topic:3"),
     "linear:characters::810",
 ]
 NATURAL: dict[str, Any] = {
@@ -188,7 +188,7 @@ def _check_constraint(row: Row, table: pd.DataFrame) -> None:
     elif row["--constraint"] == CONSTRAINTS[2]:
         assert (sides[0] == sides[1]).all()
         topics = features()["topic"]
-        assert max(Counter(topics[list(n_words)]).values()) <= 2
+        assert max(Counter(topics[list(n_words)]).values()) <= 3
     else:
         assert sum(map(len, n_words)) <= 810
 
@@ -226,6 +226,8 @@ def check_triplets(row: Row, outcome: Outcome) -> pd.DataFrame:
             n, best = _best_triplets(value, cells, of_pair["natural"], per_pair // strata)
             assert chosen.sum() == n
             assert value[chosen].sum() == pytest.approx(best, abs=1e-6)
+        if strata == 1 and chosen.any():
+            assert value[chosen].mean() >= value.mean()
         texts = [*of_pair["synthetic_1"][chosen], *of_pair["synthetic_2"][chosen]]
         uses = Counter(word for text in texts for word in set(words(text)))
         if share < 1:
@@ -460,7 +462,7 @@ def test_select_set(inputs: Path, tmp_path: Path) -> None:
     write_scores(len(texts))
     save_scores(pd.read_csv("wide.csv").assign(sentence=texts).set_index("sentence"))
     n = range(len(texts))
-    table = {"sentence": texts, "topic": [f"t{k % 20}" for k in n], "size": [k % 3 for k in n]}
+    table = {"sentence": texts, "topic": [f"t{k % 6}" for k in n], "size": [k % 3 for k in n]}
     pd.DataFrame(table).to_csv("features.csv", index=False)
     on_texts = (*TEXTS, "scored_triplets.csv")
     relations = {

@@ -130,53 +130,6 @@ def test_trials_that_share_a_sentence_are_one_item(conditions):
     assert trials["item"].max() == len(items)
 
 
-def test_which_sentence_is_which():
-    natural, triplets = selection(2, 3)
-    trials = design_trials(natural, triplets, POOL, Layout(3, 1, 1, 1))
-    for condition, (one, two) in {
-        "natural_controversial": ("N1", "N2"),
-        "natural_vs_synthetic_1": ("S1", "N"),
-        "natural_vs_synthetic_2": ("N", "S2"),
-        "synthetic_vs_synthetic": ("S1", "S2"),
-    }.items():
-        own = trials[trials["condition"] == condition]
-        assert set(own["sentence_1"].str.split().str[0]) == {one}
-        assert set(own["sentence_2"].str.split().str[0]) == {two}
-        assert set(own["model_1"]) == {"m0"}
-        assert set(own["model_2"]) == {"m1"}
-        assert set(own["kind_1"]) == {one[0]}
-        assert set(own["kind_2"]) == {two[0]}
-    others = trials[trials["condition"].isin(["catch", "random_natural"])]
-    kinds = others.groupby("condition")[["kind_1", "kind_2"]].agg(set)
-    assert kinds.loc["catch"].tolist() == [{"C"}] * 2
-    assert kinds.loc["random_natural"].tolist() == [{"R"}] * 2
-    catch = trials[trials["kind"] == "catch"]
-    assert set(catch["condition"]) == {"catch"}
-    assert catch["model_1"].isna().all()
-    for row in catch.itertuples():
-        assert row.sentence_1 in POOL
-        assert row.sentence_1 != row.sentence_2
-        assert row.sentence_2.endswith(".")
-        words = [text.rstrip(".").split() for text in (row.sentence_1, row.sentence_2)]
-        assert sorted(words[0]) == sorted(words[1])
-    rest = trials[trials["condition"] == "random_natural"]
-    assert set(rest["sentence_1"]) | set(rest["sentence_2"]) <= set(POOL)
-
-
-def test_sides_are_balanced_and_orders_differ():
-    natural, triplets = selection(4, 4)
-    trials = design_trials(natural, triplets, layout=Layout(4, 5))
-    left = (trials["side_1"] == "left").groupby([trials["participant"], trials["condition"]])
-    assert left.sum().eq(3).all()  # of 6 in each condition
-    own = [
-        table["stimulus"].tolist()
-        for _, table in trials[trials["group"] == 1].groupby("participant")
-    ]
-    assert len({tuple(order) for order in own}) == 5
-    sides = trials.groupby(["group", "stimulus"])["side_1"].nunique()
-    assert (sides == 2).mean() > 0.5
-
-
 def test_a_seed_gives_the_same_design_and_another_one_another():
     natural, triplets = selection(3, 4)
     make = [design_trials(natural, triplets, POOL, Layout(4, 2, 1, 1), seed=s) for s in (3, 3, 4)]
@@ -216,19 +169,6 @@ def test_rare_words_recur_less_when_asked():
     before, after = trials.attrs["word_repeats"]
     assert (before, after) == (repeats(plain), repeats(trials))
     assert after < before
-
-
-def test_only_what_is_given_is_laid_out():
-    natural, triplets = selection(3, 40)
-    only = Layout(1, 30, 0, 12, conditions=("synthetic_vs_synthetic",))
-    trials = design_trials(triplets=triplets, pool=POOL, layout=only)
-    assert check_design(trials)["trials"] == 132
-    assert set(trials["condition"]) == {"synthetic_vs_synthetic", "catch"}
-    trials = design_trials(natural, layout=Layout(10, 1))
-    assert set(trials["condition"]) == {"natural_controversial"}
-    assert set(design_trials(pool=POOL, layout=Layout(2, 1, 3, 0))["condition"]) == {
-        "random_natural"
-    }
 
 
 def refusal(error, *arguments, **named):

@@ -18,7 +18,6 @@ from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation import (
     Analysis,
-    ExclusionRules,
     HumanData,
     benjamini_hochberg,
     check_choices,
@@ -218,21 +217,6 @@ def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shap
     assert (result.comparisons["conclusion"] == "").all()
 
 
-def test_scores_in_every_shape_give_the_same(make_study):
-    study, wide = make_study()
-    long = wide.melt("sentence", var_name="model", value_name="log_prob")
-    columns = {m: wide.set_index("sentence")[m] for m in "abc"}
-    expected = evaluate(study, wide, n_bootstrap=0).models
-    for source in (
-        long,
-        wide.set_index("sentence"),
-        columns,
-        {m: dict(s) for m, s in columns.items()},
-        {m: lambda texts, s=s: s.loc[texts].tolist() for m, s in columns.items()},
-    ):
-        pd.testing.assert_frame_equal(evaluate(study, source, n_bootstrap=0).models, expected)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -338,31 +322,6 @@ def test_evaluation_without_models_has_ceilings_and_agreement(make_study):
     no_silent_gap(result)
 
 
-def test_exclusions_are_reported(make_study):
-    study, scores = make_study(n_people=6)
-    study["condition"] = np.where(study["trial"] <= 4, "catch", "main")
-    study["rating"] = study["rating"].where(study["trial"] > 4, study["rating"].abs())
-    study["expected"] = np.where(study["trial"] <= 4, 2, np.nan)
-    wrong = (study["participant"] == "s2") & (study["trial"] <= 2)
-    study.loc[wrong, "rating"] *= -1
-    study.loc[(study["participant"] == "s3") & (study["trial"] == 9), "rt_ms"] = 12
-    rules = ExclusionRules(min_catch_correct=0.75, min_rt_ms=100, min_trials=20)
-    result = evaluate(study, scores, n_bootstrap=0, exclusions=rules)
-    assert result.provenance.excluded[["rule", "participant", "n_rows"]].to_numpy().tolist() == [
-        ["catch trials", "s2", 20],
-        ["too fast", "s3", 1],
-        ["few trials", "s3", 19],
-    ]
-    assert result.summary.n_participants == 4
-    assert result.summary.n_choices + result.provenance.excluded["n_rows"].sum() == len(study)
-    with pytest.raises(InputError, match="leave no choices"):
-        evaluate(study, scores, exclusions=ExclusionRules(min_trials=99))
-    with pytest.raises(InputError, match="there are none"):
-        evaluate(study.drop(columns="expected"), exclusions=ExclusionRules(min_catch_correct=0.75))
-    with pytest.raises(InputError, match="rt_ms, which is empty"):
-        evaluate(study.drop(columns="rt_ms"), exclusions=ExclusionRules(min_rt_ms=100))
-
-
 def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
     text, french = tmp_path / "text.txt", get_language("fr")
     text.write_text("L'homme dort.\nL'homme mange.\nElle dort.\n" * 5, "utf-8")
@@ -375,20 +334,6 @@ def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
         HumanData(pd.DataFrame(pairs, columns=columns).assign(kind="experimental")), [model]
     )
     assert left.choices["sentence_1"].tolist() == ["L'homme dort."]
-
-
-def test_sides_do_not_matter(make_study):
-    study, scores = make_study(share=0.8)
-    turned = study.copy()
-    rows = np.random.default_rng(0).random(len(study)) < 0.5
-    for name in ("sentence", "model"):
-        turned.loc[rows, f"{name}_1"] = study.loc[rows, f"{name}_2"]
-        turned.loc[rows, f"{name}_2"] = study.loc[rows, f"{name}_1"]
-    turned.loc[rows, "rating"] *= -1
-    first, second = (evaluate(s, scores, n_bootstrap=40) for s in (study, turned))
-    pd.testing.assert_frame_equal(first.models, second.models)
-    pd.testing.assert_frame_equal(first.comparisons, second.comparisons)
-    pd.testing.assert_frame_equal(first.details.reliability, second.details.reliability)
 
 
 def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):

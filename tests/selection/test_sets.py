@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from contstim.cli import main
 from contstim.errors import InfeasibleError, InputError
 from contstim.response_model import log_bayes_factors
 from contstim.selection import (
@@ -24,7 +23,6 @@ from contstim.selection import (
     ResponseModel,
     fractional_ranks,
     select_set,
-    triplet_pairs,
 )
 from contstim.selection.highs import Solution, minimise
 from contstim.selection.set_candidates import even_split_pairs
@@ -192,13 +190,6 @@ def test_few_sentences_are_all_used_and_the_rest_left_out():
     )
 
 
-def test_result_does_not_depend_on_the_order_of_rows():
-    frame = scores(800, 5)
-    expected = select_set(frame, 20)
-    order = np.random.default_rng(1).permutation(len(frame))
-    pd.testing.assert_frame_equal(select_set(frame.iloc[order], 20), expected)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -226,27 +217,6 @@ def test_a_set_of_one_model():
     assert str(caught.value) == (
         "there are scores of 1 model ('m00'), and a pair needs two; add a column for each further "
         "model"
-    )
-
-
-def test_the_command(tmp_path, capsys):
-    frame = scores(300, 4)
-    frame.index = [f"{'A' if i % 2 else 'Very very'} long sentence, {i}." for i in range(300)]
-    file, out = tmp_path / "scores.csv", tmp_path / "pairs.csv"
-    frame.to_csv(file, index_label="sentence")
-    argv = ["select", "set", str(file), "--n", "12", "--rank-margin", "0.05", "--out", str(out)]
-    assert main(argv) == 0
-    err = capsys.readouterr().err
-    assert "a pair separates " in err
-    assert "12 rows, optimal: objective 8, bound 8, gap 0 (PuLP with HiGHS)" in err
-    expected = select_set(frame, 12, rank_margin=0.05)
-    pd.testing.assert_frame_equal(pd.read_csv(out), expected, check_exact=False)
-    assert main([*argv, "--distinct", "--repeatable", str(tmp_path / "missing.txt")]) == 2
-    capsys.readouterr()
-    assert main([*argv[:4], "100", "--distinct"]) == 2
-    assert capsys.readouterr().err == (
-        "contstim: 100 pairs need 200 different sentences, 150 available; reduce n (--n) or add "
-        "sentences\n"
     )
 
 
@@ -425,52 +395,6 @@ def test_constraints_hold_among_many_sentences():
     assert free.attrs["objective"] == table.attrs["bound"]
 
 
-def test_a_sentence_in_several_pairs():
-    frame = scores(30, 3)
-    with pytest.raises(InfeasibleError) as caught:
-        select_set(frame, 20)
-    assert str(caught.value) == (
-        "20 pairs need 40 different sentences, 30 available; reduce n (--n) or add sentences"
-    )
-    table = select_set(frame, 20, uses=2)
-    used = pd.concat([table["sentence_1"], table["sentence_2"]]).value_counts()
-    assert used.max() == 2
-    assert not table.duplicated(["sentence_1", "sentence_2"]).any()
-
-
-def test_triplets_are_candidates_beside_natural_pairs():
-    frame = scores(400, 4)
-    frame.iloc[300:] = 3 * scores(100, 4, seed=1).to_numpy()
-    triplets = pd.DataFrame(
-        {
-            "natural": frame.index[:50],
-            "synthetic_1": frame.index[300:350],
-            "synthetic_2": frame.index[350:],
-        }
-    )
-    pairs = triplet_pairs(triplets)
-    assert len(pairs) == 150
-    natural = pd.Series(np.arange(400) < 300, index=frame.index)
-    none = pd.Series(False, index=frame.index)
-    only = select_set(frame, 30, eligible=none, pairs=pairs, criterion="log-bf", time_limit=3)
-    both = select_set(frame, 30, eligible=natural, pairs=pairs, criterion="log-bf", time_limit=3)
-    given_pairs = {frozenset(pair) for pair in pairs.to_numpy().tolist()}
-    assert {frozenset(p) for p in only[["sentence_1", "sentence_2"]].to_numpy()} <= given_pairs
-    formed = [
-        pair
-        for pair in both[["sentence_1", "sentence_2"]].to_numpy().tolist()
-        if frozenset(pair) not in given_pairs
-    ]
-    assert natural[[s for pair in formed for s in pair]].all()
-    assert both.attrs["objective"] >= only.attrs["objective"]
-    with pytest.raises(InfeasibleError) as caught:
-        select_set(frame, 60, eligible=none, pairs=pairs)
-    assert str(caught.value) == (
-        "the 150 candidate pairs cannot satisfy all constraints; unmet: 60 pairs, "
-        "by 10; ask for fewer pairs, loosen a constraint or add sentences"
-    )
-
-
 def test_infeasible_constraints_are_named_with_their_shortfall():
     frame = scores(300, 3)
     group = pd.Series("all", index=frame.index)
@@ -505,45 +429,3 @@ def test_values_that_make_no_sense_for_the_criterion():
     )
     with pytest.raises(InputError, match="unknown criterion 'bf'"):
         select_set(frame, 5, criterion="bf")
-
-
-def test_the_command_with_constraints_and_triplets(tmp_path, capsys):
-    frame = scores(300, 4)
-    frame.index = [
-        f"{'A' if i % 2 else 'Some'} long sentence{' indeed' * (i % 3)} {i}" for i in range(300)
-    ]
-    triplets = pd.DataFrame(
-        {
-            "model_1": "m00",
-            "model_2": "m01",
-            "natural": frame.index[:40],
-            "synthetic_1": frame.index[200:240],
-            "synthetic_2": frame.index[240:280],
-        }
-    )
-    for name in ("natural", "synthetic_1", "synthetic_2"):
-        for k in (1, 2):
-            triplets[f"{name}_lp_{k}"] = -1.0
-    file, of_triplets, out = (tmp_path / name for name in ("s.csv", "t.csv", "pairs.csv"))
-    frame.to_csv(file, index_label="sentence")
-    triplets.to_csv(of_triplets, index=False)
-    argv = ["select", "set", str(file), "--n", "10", "--out", str(out)]
-    options = ["--criterion", "log-bf", "--time-limit", "3"]
-    options += ["--constraint", "balance:words:0.2", "--constraint", "recurring:sentence:20"]
-    assert main([*argv, *options, "--triplets", str(of_triplets)]) == 0
-    err = capsys.readouterr().err
-    assert "hardest to tell apart: " in err
-    table = pd.read_csv(out)
-    assert len(table) == 10
-    assert list(table.columns[-3:]) == ["separated", "least_difference", "log_bayes_factor"]
-    assert main([*argv, "--candidates", "both"]) == 2
-    assert capsys.readouterr().err == (
-        "contstim: --candidates both has no effect without --triplets; add it\n"
-    )
-    assert main([*argv, "--constraint", "linear:words:1000"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(
-        "contstim: the constraints cannot be satisfied together; unmet: linear:words:1000: "
-        "sum of weights between 1000 and inf, by "
-    )
-    assert err.count("\n") == 1

@@ -22,8 +22,6 @@ from contstim.selection import controversiality, select_triplets, worst_ranks
 from contstim.selection.highs import SOLVER
 from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, TripletObjective
 
-ATTRS = {"objective", "strata", "bound", "gap", "solver", "status", "pairs"}
-
 
 def triplets(n, seed=0, pair=("m1", "m2"), whole=False):
     rng = np.random.default_rng(seed)
@@ -203,68 +201,6 @@ def test_the_best_choice_without_shared_sentences_equals_brute_force(seed):
     assert len({" ".join(text.split()) for text in texts}) == len(texts)
     limited = select_triplets(table, 2, strata=1, distinct_items=True, max_word_share=0.99)
     assert limited.attrs["objective"] <= best[1] + 1e-9
-
-
-def test_distinct_items_change_nothing_if_no_sentence_is_shared():
-    table = pd.concat(
-        [triplets(30, 1, ("m1", "m2")), triplets(30, 2, ("m1", "m3"))], ignore_index=True
-    )
-    free, apart = (
-        select_triplets(table, 10, strata=5, distinct_items=asked) for asked in (False, True)
-    )
-    pd.testing.assert_frame_equal(free, apart)
-    assert apart.attrs["objective"] == pytest.approx(free.attrs["objective"])
-    assert apart.attrs["solver"] == SOLVER
-
-
-def test_a_limit_that_binds_nothing_changes_nothing():
-    table = triplets(40)
-    table[["synthetic_1", "synthetic_2"]] = [[f"x{i}", f"y{i}"] for i in range(40)]
-    free, limited = (select_triplets(table, 20, max_word_share=share) for share in (1.0, 0.1))
-    pd.testing.assert_frame_equal(free, limited)
-    with pytest.raises(InputError, match="the maximum share of sentences with one word is 0"):
-        select_triplets(table, 20, max_word_share=0)
-
-
-@pytest.mark.parametrize("objective", ["controversiality", "worst-rank"])
-@pytest.mark.parametrize("each", [1, 3])
-def test_every_stratum_gives_equally_many(objective, each):
-    pairs = [("m1", "m2"), ("m1", "m3"), ("m3", "m2")]
-    table = pd.concat([triplets(100, k, pair) for k, pair in enumerate(pairs)], ignore_index=True)
-    table["extra"] = np.arange(300)
-    found = select_triplets(table, 10 * each, objective)
-    assert set(found.attrs) == ATTRS
-    assert list(found.columns) == list(table.columns)
-    assert found.index.is_monotonic_increasing
-    total = 0.0
-    for pair, own in table.groupby(["model_1", "model_2"]):
-        chosen = found[(found["model_1"] == pair[0]) & (found["model_2"] == pair[1])]
-        for k in (1, 2):
-            deciles = pd.qcut(own[f"natural_lp_{k}"], 10, labels=False)
-            assert deciles[chosen.index].value_counts().tolist() == [each] * 10
-        value = controversiality(own) if objective == "controversiality" else worst_ranks(own)
-        total += value[chosen.index].sum()
-    assert found.attrs["objective"] == pytest.approx(total)
-    assert [entry["unfilled"] for entry in found.attrs["pairs"]] == [[], [], []]
-
-
-@pytest.mark.parametrize("objective", ["controversiality", "worst-rank"])
-def test_result_does_not_depend_on_the_order_of_rows(objective):
-    table = triplets(100, whole=True)
-    order = np.random.default_rng(1).permutation(100)
-    first = select_triplets(table, 20, objective, strata=5)
-    second = select_triplets(table.iloc[order], 20, objective, strata=5)
-    assert set(first.index) == set(second.index)
-    assert second.index.tolist() == [i for i in order if i in set(second.index)]
-
-
-def test_strata_of_a_reference_corpus():
-    table = triplets(60)
-    corpus = pd.DataFrame({"m1": np.linspace(-80, -55, 500), "m2": np.linspace(-70, -40, 500)})
-    found = select_triplets(table, 4, strata=4, reference=corpus)
-    for k, model in ((1, "m1"), (2, "m2")):
-        own = quantile_strata(found[f"natural_lp_{k}"].to_numpy(), 4, corpus[model])
-        assert sorted(own) == [0, 1, 2, 3]
 
 
 def test_thin_strata_give_as_many_as_possible_and_a_report():
