@@ -92,14 +92,8 @@ def create_adaptive_study(
         raise InputError("there are neither anchors nor catch trials; give some of either")
     sentences = [str(label) for label in read_scores(scores).index]
     table = lay_out_trials(checked_pool, sentences, plan, catch)
-    settings = "\n".join(
-        [
-            "",
-            "# How trials are chosen while the study runs; not to be changed once it does.",
-            *_format_toml("adaptive", plan, with_defaults=True),
-            "",
-        ]
-    )
+    settings = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
+    settings += "\n".join([*_format_toml("adaptive", plan, with_defaults=True), ""])
     with tempfile.TemporaryDirectory() as temporary:
         trials = Path(temporary) / "trials.csv"
         trials.write_text(format_csv(table), encoding="utf-8", newline="")

@@ -193,12 +193,8 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
         for choice in choices:
             if not study.presentation.is_correct(choice, str(trial.expected)):
                 failed.append(fnv1a(f"{salt}:{trial.page_id}:{choice}"))
-    return {
-        "failed": sorted(failed),
-        "salt": salt,
-        "from": limit,
-        "at_once": study.session.end_immediately,
-    }
+    end_immediately = study.session.end_immediately
+    return {"failed": sorted(failed), "salt": salt, "from": limit, "at_once": end_immediately}
 
 
 def fnv1a(text: str) -> int:

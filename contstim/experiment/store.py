@@ -21,6 +21,7 @@ from contstim.errors import ContstimError
 from contstim.experiment import bundles, raw_log, sessions
 from contstim.experiment.dashboard import AnswerCache, read_summary
 from contstim.experiment.messages import RequestError, SessionRequest
+from contstim.experiment.raw_log import Receipt
 from contstim.experiment.schema import get_data_path, insert_row, open_data
 from contstim.experiment.sessions import CLOSED_BY_RULE
 from contstim.experiment.study import Study
@@ -214,9 +215,7 @@ class Store:
         return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 
     @_transaction
-    def add_answers(
-        self, connection: Connection, token: str, answers: Sequence[Any]
-    ) -> raw_log.Receipt:
+    def add_answers(self, connection: Connection, token: str, answers: Sequence[Any]) -> Receipt:
         """Store answers of a session, see `record_answers`.
 
         Parameters
@@ -247,9 +246,7 @@ class Store:
         return receipt
 
     @_transaction
-    def add_events(
-        self, connection: Connection, token: str, events: Sequence[Any]
-    ) -> raw_log.Receipt:
+    def add_events(self, connection: Connection, token: str, events: Sequence[Any]) -> Receipt:
         """Store events and responses of a session, see `record_events`.
 
         Parameters

@@ -31,13 +31,8 @@ VENDORED_FILES = {
 
 # Own files of the page, except index.html.
 _OWN_FILES = (
-    "*.js",
-    "page.css",
-    "*.svg",
-    "transports/*.js",
-    "presentations/*.js",
-    "THIRD_PARTY.txt",
-)
+    "*.js", "page.css", "*.svg", "transports/*.js", "presentations/*.js", "THIRD_PARTY.txt"
+)  # fmt: skip
 
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
 
