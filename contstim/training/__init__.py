@@ -1,1 +1,1 @@
-"""Training of n-gram models, recurrent networks, students and classifiers; domain adaptation."""
+"""Training and adaptation of n-gram models, networks, students and classifiers."""

@@ -1,4 +1,4 @@
-"""Domain adaptation of masked language models with early stopping on pseudo-perplexity.
+"""Domain adaptation of masked models, stopped early by pseudo-perplexity.
 
 The pseudo-perplexity of held-out text measures how well a masked model fits a domain. Unlike the
 accuracy on masked tokens, it is continuous and does not depend on random masks (Salazar et al.
@@ -333,7 +333,7 @@ def _train(
 def _pseudo_perplexity(
     model: MaskedModel, sentences: Sequence[str], step: int
 ) -> tuple[float, float]:
-    """Return the pseudo-perplexity per token and per word; `step` is named in messages."""
+    """Return the pseudo-perplexity per token and per word after `step` steps."""
     try:
         scores = model.score_with_counts(list(sentences))
     except ModelFileError:

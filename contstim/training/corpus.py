@@ -1,4 +1,4 @@
-"""Training corpora: text files as token ids, and batches of sentences of equal length."""
+"""Training corpora as token ids, and batches of sentences of equal length."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class TokenCorpus:
     def from_text(
         cls, text: TrainingText, vocabulary: TokenVocabulary, weights: Sequence[float]
     ) -> TokenCorpus:
-        """Convert a text to the ids of `vocabulary`; file k is repeated ``weights[k]`` times."""
+        """Convert a text to token ids, with ``weights[k]`` repetitions of file k."""
         ids = text.map_ids(vocabulary.ids(), vocabulary.unknown)
         offsets = np.concatenate([[0], np.cumsum(text.lengths)])
         return cls(ids, offsets, np.repeat(np.array(weights, np.float64), text.n_sentences))
@@ -208,7 +208,7 @@ class TokenCorpus:
         return self.select(np.sort(order[:n_drawn]))
 
     def make_batches(self, max_tokens: int, seed: int, epoch: int) -> list[IntArray]:
-        """Divide the sentences of one epoch into batches of equal length, in random order.
+        """Divide the sentences of an epoch into batches of equal length, in random order.
 
         Parameters
         ----------

@@ -46,7 +46,7 @@ def distill(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Train a student on a teacher's sentence scores; it is loaded as ``student:OUT``.
+    """Train a student on a teacher's sentence scores, to load as ``student:OUT``.
 
     The student is an encoder with a linear head on the output of the first token. It is fitted to
     the teacher's scores by least squares (Salazar et al. 2020, section 2.2), after subtraction of a
@@ -191,7 +191,7 @@ def distill(
 
 
 class _UsableSentences(NamedTuple):
-    """S sentences with token ids (including special tokens) and numbers of other tokens (S,)."""
+    """S sentences with token ids and numbers of tokens without special ones (S,)."""
 
     texts: list[str]
     ids: list[IntArray]

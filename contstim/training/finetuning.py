@@ -114,7 +114,9 @@ class RestartStore:
 def prepare_sentences(
     encoder: Encoder, sentences: list[str], layers: int | None, name: str
 ) -> CachedSentences:
-    """Tokenise sentences, with unknown words as ``unk``, and cache the frozen layers' outputs.
+    """Tokenise sentences and cache the outputs of the frozen layers.
+
+    Unknown words become the ``unk`` token if the tokenizer has one.
 
     Parameters
     ----------
@@ -193,7 +195,7 @@ def finetune(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Fine-tune an encoder to classify sentences; the classifier is loaded as ``classifier:OUT``.
+    """Fine-tune an encoder to classify sentences, to load as ``classifier:OUT``.
 
     Restarts differ in the initial weights of the head and in the order of the sentences. A restart
     is degenerate if it predicts the same label for all sentences of the out-of-domain development

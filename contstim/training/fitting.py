@@ -131,7 +131,7 @@ class CachedSentences(TokenizedSentences):
 
 
 def _count_frozen(network: Any, n_trained: int | None) -> int:
-    """Return the number of frozen layers if the upper `n_trained` layers, or all, are trained."""
+    """Return the number of frozen layers; None for `n_trained` means all are trained."""
     if n_trained is None:
         return 0
     n_layers = len(find_layers(network))

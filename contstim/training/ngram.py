@@ -1,4 +1,4 @@
-"""Estimation of n-gram models from text: counts and modified Kneser-Ney smoothing."""
+"""Estimation of n-gram models by counting and modified Kneser-Ney smoothing."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ def train_ngram(
     digits: int = 7,
     language: Language = ENGLISH,
 ) -> TrainedNgram:
-    """Train an n-gram model with modified Kneser-Ney smoothing and write it as an ARPA file.
+    """Train an n-gram model with modified Kneser-Ney smoothing; write an ARPA file.
 
     KenLM's ``lmplz`` gives equal estimates. Unlike in ``lmplz``, blank lines are not sentences,
     words outside the vocabulary are counted as ``<unk>`` (``lmplz`` removes their n-grams), and the

@@ -1,4 +1,4 @@
-"""Training options of recurrent networks, of domain adaptation and of models with an encoder."""
+"""Training options of recurrent networks, adaptation, students and classifiers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _MIN_MASS = 1e-6
 def prune_by_entropy(
     table: NgramTable, frequencies: Sequence[FloatArray], threshold: float
 ) -> NgramTable:
-    """Remove the n-grams that change the model least, by the method of Stolcke (1998).
+    """Remove the n-grams that change the model least (Stolcke 1998).
 
     Removing word w after context h changes the model by the relative entropy
 
@@ -77,9 +77,10 @@ def prune_by_entropy(
 
 
 def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
-    """Round the log-probabilities and adjust the back-off weights so that probabilities sum to 1.
+    """Round the log-probabilities and adjust the back-off weights.
 
-    Contexts with almost no mass for shorter contexts retain their back-off weight.
+    The probabilities after each context sum to 1 again. Contexts with almost no mass for shorter
+    contexts retain their back-off weight.
     """
     n_words = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]
@@ -97,7 +98,7 @@ def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
 
 
 def _backoff_mass(contexts: IntArray, prob: FloatArray, n_contexts: int) -> FloatArray:
-    """Return 1 minus the sum of the probabilities in each context, shape (n_contexts,)."""
+    """Return 1 minus the sum of the probabilities in each context."""
     sums = np.bincount(contexts, weights=prob, minlength=n_contexts)
     mass: FloatArray = np.maximum(1.0 - sums, 0.0)
     return mass

@@ -46,7 +46,10 @@ _MAX_WEIGHTS = 10**9
 
 
 def build_vocabulary(text: TrainingText, min_count: int) -> TokenVocabulary:
-    """Return the words that occur at least `min_count` times, sorted by frequency and spelling."""
+    """Return the words that occur at least `min_count` times, sorted by frequency.
+
+    Words of equal frequency are sorted by spelling.
+    """
     counts = text.counts.tolist()
     frequent = [word for word, n in zip(text.words, counts, strict=True) if n >= min_count]
     if not frequent:
@@ -368,7 +371,7 @@ def _training_digest(
     corpus: TokenCorpus,
     unseen: TokenCorpus,
 ) -> str:
-    """Return the digest of all arguments that must not differ when a training is resumed."""
+    """Return the digest of the arguments that must not change on resumption."""
     fixed_options = asdict(options)
     for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
         del fixed_options[name]
@@ -379,7 +382,7 @@ def _training_digest(
 
 @dataclass(eq=False)
 class _TrainingRun:
-    """A training with evaluations on held-out sentences, early stopping and saved states.
+    """A training with evaluations, early stopping and saved states.
 
     The training record is stored with the best network in the file `out`.
     """

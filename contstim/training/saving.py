@@ -22,7 +22,7 @@ from contstim.training.encoders.network import Encoder
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder for a checkpoint, which is renamed to `path` on success.
+    """Yield a temporary folder for a checkpoint and rename it to `path` on success.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Sentence scores from an encoder with a linear head: students and acceptability classifiers.
+"""Students and acceptability classifiers: an encoder with a linear head.
 
 Both compute one score per sentence from the output of the first token, in one forward pass. This
 module reads the training records in their folders without importing PyTorch.
@@ -56,7 +56,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def student_kind(spec: ModelSpec) -> ScoreKind:
-    """Return the kind of a student's score: an estimate with the upper bound of the teacher.
+    """Return the kind of a student's score, with the upper bound of the teacher.
 
     If the record cannot be read, for example because it is on another machine, the bound is
     infinite.

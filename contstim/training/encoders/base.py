@@ -1,4 +1,4 @@
-"""Base class of students and classifiers, which score the output of an encoder's first token.
+"""Base class of models that score the first token of an encoder.
 
 The folder of a model contains
 
@@ -58,7 +58,7 @@ _BATCH_TOLERANCE = 1e-4
 
 
 def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
-    """Return a tokenizer of transformers as a `SubwordTokenizer` with English word boundaries.
+    """Return a tokenizer of transformers as a `SubwordTokenizer` for English.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokeniz
 def _load_members(
     folder: Path, names: Sequence[str], device: str
 ) -> tuple[Encoder, tuple[EncoderWithHead, ...], str]:
-    """Load the encoder and the members `names` of a folder, and compute their SHA-256 digest.
+    """Load the encoder and the members of a folder, with their SHA-256 digest.
 
     To save memory, the last member uses the network of the encoder itself.
     """
@@ -112,7 +112,7 @@ def _load_members(
 
 
 class FirstTokenModel(SentenceModel):
-    """A model that computes the score of a sentence from the output of the first token.
+    """A model that computes a sentence score from the output of the first token.
 
     The score is not a sum over words: `score_tokens` and `score_words` raise `InputError`.
 
@@ -181,7 +181,7 @@ class FirstTokenModel(SentenceModel):
         return _BATCH_TOLERANCE
 
     def _event(self, metric: str, reduction: str) -> dict[str, str]:
-        """Return the fields of an `Event`; the start symbols are the leading special tokens."""
+        """Return the fields of an `Event`, with the leading special tokens as start."""
         start_tokens = self.encoder.tokenizer.convert_ids_to_tokens(
             list(self.tokenizer.leading_special_ids)
         )
@@ -245,7 +245,7 @@ class FirstTokenModel(SentenceModel):
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Return estimates for all candidates (`estimate_replacements`), and scores on demand."""
+        """Return estimates from `estimate_replacements` and exact scores on demand."""
         table = super().score_replacements(sentence, position, words)
         estimates = estimate_replacements(self, sentence, position, words)
         return ReplacementScores(table.upper_bounds, estimates, is_exact=False, score=table.score)
@@ -254,7 +254,7 @@ class FirstTokenModel(SentenceModel):
 def estimate_replacements(
     model: FirstTokenModel, sentence: Sentence, position: int, words: WordList
 ) -> FloatArray:
-    """Estimate the score of a sentence with one word replaced by each of V candidates.
+    """Estimate the score of a sentence with one word replaced by V candidates.
 
     The outputs of a network are linearised in the embeddings e_j of the tokens of the present
     word (HotFlip, Ebrahimi et al. 2018). The estimate for candidate c is
@@ -300,7 +300,7 @@ def estimate_replacements(
 def _linearised_outputs(
     member: EncoderWithHead, ids: IntArray, positions: IntArray, candidates: list[tuple[int, ...]]
 ) -> FloatArray:
-    """Return first-order estimates of a member's outputs for V candidates, shape (V, K)."""
+    """Return first-order estimates of the outputs for V candidates, shape (V, K)."""
     embedding = member.network.get_input_embeddings()
     device = member.head.weight.device
     captured: list[torch.Tensor] = []

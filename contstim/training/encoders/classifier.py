@@ -1,4 +1,4 @@
-"""Acceptability classifiers as sentence models with a graded score."""
+"""Acceptability classifiers as sentence models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClassifierEvent(Event):
 
 
 def score_logits(logits: FloatArray, output: str) -> FloatArray:
-    """Convert the logits of a binary classifier to a score that is positive for acceptable.
+    """Convert the logits of a binary classifier to scores, positive for acceptable.
 
     Parameters
     ----------

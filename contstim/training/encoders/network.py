@@ -102,7 +102,7 @@ def load_encoder(base: str, device: str = "cpu") -> Encoder:
 
 
 def _resolve_base(base: str) -> ModelSpec:
-    """Return the ``hf:`` spec of a folder, a name on the Hub, or the spec of a masked model."""
+    """Return the ``hf:`` spec of a folder, a name on the Hub, or a model spec."""
     family, colon, _ = base.partition(":")
     if not colon or family not in available_families() or Path(base).is_dir():
         return ModelSpec("hf", base)
@@ -122,7 +122,7 @@ def _resolve_base(base: str) -> ModelSpec:
 
 
 def _restrict_to_first_token(network: Any, device: torch.device) -> None:
-    """Skip the other tokens after the attention of the last layer, if the output stays the same.
+    """Drop all but the first token after the last attention, if this is harmless.
 
     The layers after the attention process each token separately in networks like BERT.
     """

@@ -1,4 +1,4 @@
-"""Students: networks that reproduce another model's sentence score in one forward pass."""
+"""Students: networks that reproduce another model's scores in one forward pass."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class StudentEvent(Event):
 
 
 class StudentModel(FirstTokenModel):
-    """A network trained on a teacher's sentence scores (Salazar et al. 2020, section 2.2).
+    """A network trained on a teacher's scores (Salazar et al. 2020, section 2.2).
 
     Scores are estimates in the unit of the teacher and do not exceed the teacher's upper bound.
 
