@@ -120,7 +120,7 @@ FIRST_MET = [
     ("contstim/templates/demo.html", "nats", "2.7 times less probable"),
     ("contstim/templates/demo.html", "ceiling", "the best possible model"),
     ("contstim/cli/demonstration.py", "lower bound on plausibility", "decreases by at most 5 nats"),
-    ("contstim/text/word_options.py", "Zipf", "once per million words"),
+    ("contstim/text/word_options.py", "Zipf", "occurrences per billion words"),
 ]
 
 
