@@ -116,7 +116,8 @@ def run_tests(copy: Path, tests: list[str], result: Connection) -> None:
     sys.path.insert(0, str(copy))
     record = Record()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests], plugins=[record])
+        status = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests], plugins=[record])
+    assert status in (0, 1), f"pytest ended with status {status}"
     assert Path(sys.modules["contstim"].__file__).is_relative_to(copy)
     result.send(record.failed)
 
