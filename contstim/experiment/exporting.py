@@ -11,7 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -74,24 +74,17 @@ class Column:
         return {key: value for key, value in properties.items() if value not in ("", [], None)}
 
 
-def _read_descriptions() -> dict[str, Column]:
-    """Read the descriptions of columns that mean the same in all tables."""
-    text = (files("contstim.experiment") / "columns.toml").read_text("utf-8")
-    descriptions = {
-        name: Column(**{**entry, "levels": tuple(entry.get("levels", ()))})
-        for name, entry in tomllib.loads(text).items()
-    }
-    levels = {
-        "outcome": (*(name for name in OUTCOMES if name not in _UNSTORED_OUTCOMES), "unfinished"),
-        "kind": (*TRIAL_KINDS, *(kind for kind in EVENT_KINDS if kind != "responses")),
-    }
-    for name, values in levels.items():
-        descriptions[name] = replace(descriptions[name], levels=values)
-    return descriptions
-
-
+_LEVELS: dict[str, tuple[str, ...]] = {
+    "outcome": (*(name for name in OUTCOMES if name not in _UNSTORED_OUTCOMES), "unfinished"),
+    "kind": (*TRIAL_KINDS, *(kind for kind in EVENT_KINDS if kind != "responses")),
+}
 #: Descriptions of columns that mean the same in all tables, by name.
-COLUMN_DESCRIPTIONS = _read_descriptions()
+COLUMN_DESCRIPTIONS = {
+    name: Column(**{**entry, "levels": _LEVELS.get(name, tuple(entry.get("levels", ())))})
+    for name, entry in tomllib.loads(
+        (files("contstim.experiment") / "columns.toml").read_text("utf-8")
+    ).items()
+}
 
 
 def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
@@ -139,8 +132,8 @@ def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, 
             if name in columns:
                 continue
             data_type = _DATA_TYPES.get(table[name].dtype.kind, "string")
-            other = "column of the design, or value sent by the study's own module (detail_...)"
-            columns[name] = descriptions.get(name, Column(other, data_type))
+            default = "column of the design, or value sent by the study's own module (detail_...)"
+            columns[name] = descriptions.get(name, Column(default, data_type))
     return columns
 
 
@@ -235,7 +228,7 @@ def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
 
 
 def format_dataset_description(
-    name: str, description: str, language: str, columns: Mapping[str, Column], **others: Any
+    name: str, description: str, language: str, columns: Mapping[str, Column], **properties: Any
 ) -> str:
     """Format the ``dataset_description.json`` of a Psych-DS data set.
 
@@ -249,7 +242,7 @@ def format_dataset_description(
         Language tag.
     columns
         Descriptions by name of the column.
-    **others
+    **properties
         Further keys of schema.org; empty values are omitted.
     """
     content = {
@@ -258,7 +251,7 @@ def format_dataset_description(
         "name": name,
         "description": description,
         "inLanguage": language,
-        **{key: value for key, value in others.items() if value},
+        **{key: value for key, value in properties.items() if value},
         "variableMeasured": [column.to_property(name) for name, column in columns.items()],
     }
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
@@ -292,27 +285,9 @@ def check_psychds(folder: str | Path) -> dict[str, int]:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
-    variables = _read_variables(folder / "dataset_description.json")
-    data = folder / "data"
-    if not data.is_dir():
-        raise ValidationError(f"{folder} has no folder data")
-    paths = sorted(data.rglob("*.csv"))
-    if not paths:
-        raise ValidationError(f"{data} holds no CSV file")
-    n_rows = {}
-    for path in paths:
-        name = path.relative_to(folder).as_posix()
-        if not _DATA_FILE.fullmatch(path.name):
-            raise ValidationError(
-                f"{name} is not named as data are, keyword-value_..._data.csv with values of "
-                "letters and digits"
-            )
-        n_rows[name] = _check_table(path, name, variables)
-    return n_rows
 
-
-def _read_variables(path: Path) -> set[str]:
-    """Read and check the description of a data set; return the names of its variables."""
+    # Read the names of the variables.
+    path = folder / "dataset_description.json"
     try:
         description: Any = decode_json(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -328,10 +303,28 @@ def _read_variables(path: Path) -> set[str]:
         raise ValidationError(f"{path}: @context is {description['@context']!r}, not schema.org")
     if description["@type"] != "Dataset":
         raise ValidationError(f"{path}: @type is {description['@type']!r}, not 'Dataset'")
-    variables = description["variableMeasured"]
-    if not isinstance(variables, list):
+    measured = description["variableMeasured"]
+    if not isinstance(measured, list):
         raise ValidationError(f"{path}: variableMeasured is not a list")
-    return {str(v.get("name")) if isinstance(v, dict) else str(v) for v in variables}
+    variables = {str(v.get("name")) if isinstance(v, dict) else str(v) for v in measured}
+
+    # Check the data files.
+    data = folder / "data"
+    if not data.is_dir():
+        raise ValidationError(f"{folder} has no folder data")
+    paths = sorted(data.rglob("*.csv"))
+    if not paths:
+        raise ValidationError(f"{data} has no CSV file")
+    n_rows = {}
+    for path in paths:
+        name = path.relative_to(folder).as_posix()
+        if not _DATA_FILE.fullmatch(path.name):
+            raise ValidationError(
+                f"{name} is not a name of a data file; write keyword-value_..._data.csv with "
+                "values of letters and digits"
+            )
+        n_rows[name] = _check_table(path, name, variables)
+    return n_rows
 
 
 def _check_table(path: Path, name: str, variables: set[str]) -> int:
@@ -344,9 +337,9 @@ def _check_table(path: Path, name: str, variables: set[str]) -> int:
     if not table:
         raise ValidationError(f"{name} has no header")
     header, *rows = table
-    if len(set(header)) < len(header):
-        raise ValidationError(f"{name} has a column twice")
     for column in header:
+        if header.count(column) > 1:
+            raise ValidationError(f"{name} has the column {column!r} twice")
         if column not in variables:
             raise ValidationError(f"{name}: variableMeasured does not name column {column!r}")
     for number, row in enumerate(rows, start=1):

@@ -109,7 +109,7 @@ def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[s
         suffixes = (".jsonl", ".json", ".txt")
         files = sorted(file for file in path.rglob("*") if file.suffix in suffixes)
         if not files:
-            raise InputError(f"the folder {path} holds no .jsonl, .json or .txt file")
+            raise InputError(f"the folder {path} has no .jsonl, .json or .txt file")
 
     faults: list[tuple[str, str]] = []
     n_entries = 0
@@ -125,7 +125,7 @@ def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[s
     if len(faults) == n_entries:
         reason = ": ".join(faults[0]) if faults else "it is empty"
         raise InputError(
-            f"{path} holds no log of this study ({reason}); give the files of JSON lines that the "
+            f"{path} has no log of this study ({reason}); give the files of JSON lines that the "
             "study's pages wrote"
         )
     prefix = "" if path.is_dir() else f"{path}, "
@@ -159,7 +159,7 @@ def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, A
             f"its group is {entry.get('group')!r}, which is not that of assignment {assignment}"
         )
     if entry.get("study", study.study.name) != study.study.name:
-        raise InputError(f"it is of the study {entry['study']!r}")
+        raise InputError(f"it belongs to the study {entry['study']!r}")
     log = logs.get(session, _SessionLog(assignment))
     if log.assignment != assignment:
         raise InputError(
@@ -169,11 +169,11 @@ def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, A
     if entry.get("digest") != study.trials_digests[assignment]:
         raise InputError(
             f"its digest is {entry.get('digest')!r}: it comes from a page with other trials; "
-            "import it into the study that the page was made of"
+            "import it into the study of that page"
         )
     for name in ("answers", "events"):
         if not isinstance(entry.get(name, []), list):
-            raise InputError(f"its {name} are no list")
+            raise InputError(f"its {name} are not a list")
     logs[session] = log
     if isinstance(entry.get("consent"), dict):
         log.consent = entry["consent"]
@@ -192,7 +192,7 @@ def _store_session(
         return
     row = sessions.find_session(connection, session)
     if row is not None and row["assignment"] != log.assignment:
-        yield f"the data have it on assignment {row['assignment']}"
+        yield f"the data have it with assignment {row['assignment']}"
         return
     times = [_parse_time(value) for value in (log.consent, *log.answers, *log.events)]
     times = [seconds for seconds in times if seconds]

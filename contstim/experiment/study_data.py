@@ -366,7 +366,7 @@ def _list_columns(
         if detail["name"] not in listed:
             participants[detail["name"]].add(detail["participant"])
     names = sorted(participants, key=lambda name: (-len(participants[name]), name))
-    shown = {*presentation.required_fields, *presentation.optional_fields}
+    fields_shown = {*presentation.required_fields, *presentation.optional_fields}
     return {
         **_COLUMNS,
         "choices": (),
@@ -374,7 +374,7 @@ def _list_columns(
         "choices" if is_pair else "answers": (*listed, *names[:_MAX_DETAIL_COLUMNS]),
         "words": (
             *_COLUMNS["words"],
-            *(name for name in further if name not in shown and not is_pair),
+            *(name for name in further if name not in fields_shown and not is_pair),
         ),
     }
 

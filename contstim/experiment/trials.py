@@ -119,7 +119,7 @@ class Design:
 
     def list_assignments(self, group: int) -> list[int]:
         """Return the assignments of a group, in order; empty if there is no such group."""
-        return [assignment for assignment, other in self.groups.items() if other == group]
+        return [number for number in self.groups if self.groups[number] == group]
 
 
 def read_session_trials(
@@ -296,14 +296,29 @@ class _DesignReader:
         assignment = _parse_number(row, "participant")
         group = _parse_number(row, "group")
         position = _parse_number(row, "trial")
+        number_column = get_number_column(row)
         is_pair = self._presentation.is_pair
         if is_pair and row["condition"] == ADAPTIVE and not row["sentence_1"] + row["sentence_2"]:
             trial = Trial("", position, "choice", ADAPTIVE, {}, row=row)
         else:
-            shown, content, expected = read_row(row, self._presentation)
+            shown, texts, expected = read_row(row, self._presentation)
             models = (row.get("model_1", ""), row.get("model_2", ""))
+            content = (*texts, row["condition"], *models)
+            if row.get(number_column):
+                # Answers refer to the number, so it must identify the content.
+                number = str(_parse_number(row, number_column))
+                if self._content_by_number.setdefault(number, content) != content:
+                    is_item = number_column == "item"
+                    hint = "; number what is shown in a column 'stimulus'" if is_item else ""
+                    raise InputError(
+                        f"{number_column} {number} has other sentences, condition or models "
+                        f"before{hint}"
+                    )
+            else:
+                next_number = str(len(self._number_by_content) + 1)
+                number = self._number_by_content.setdefault(content, next_number)
             trial = Trial(
-                id=f"t{self._number_stimulus(row, (*content, row['condition'], *models))}",
+                id=f"t{number}",
                 number=position,
                 kind="choice",
                 condition=row["condition"],
@@ -321,27 +336,10 @@ class _DesignReader:
         if position in by_position:
             raise InputError(f"participant {assignment} has trial {position} twice")
         if (assignment, trial.id) in self._ids:
-            raise InputError(
-                f"participant {assignment} has {get_number_column(row)} {trial.id[1:]} twice"
-            )
+            raise InputError(f"participant {assignment} has {number_column} {trial.id[1:]} twice")
         if not trial.is_blank:
             self._ids.add((assignment, trial.id))
         by_position[position] = trial
-
-    def _number_stimulus(self, row: Mapping[str, str], content: tuple[str, ...]) -> str:
-        """Return the number of the stimulus in a row, the next one for new unnumbered content."""
-        name = get_number_column(row)
-        if not row.get(name):
-            next_number = str(len(self._number_by_content) + 1)
-            return self._number_by_content.setdefault(content, next_number)
-        number = str(_parse_number(row, name))
-        # Answers refer to the number, so it must identify the content.
-        if self._content_by_number.setdefault(number, content) != content:
-            hint = "" if name == "stimulus" else "; number what is shown in a column 'stimulus'"
-            raise InputError(
-                f"{name} {number} has other sentences, condition or models before{hint}"
-            )
-        return number
 
 
 def read_row(
@@ -358,9 +356,9 @@ def read_row(
 
     Returns
     -------
-    shown : dict
+    fields : dict
         Fields that the page shows.
-    content : tuple of str
+    texts : tuple of str
         Texts that identify the stimulus, independent of the sides of a pair.
     expected : str or None
         Expected answer: for a pair, the side of the expected sentence, which in catch trials is
@@ -372,37 +370,37 @@ def read_row(
         If a cell cannot be used. The message names the column.
     """
     _check_length("condition", row["condition"])
-    shown: dict[str, str] = {}
-    content: tuple[str, ...] = ()
+    fields: dict[str, str] = {}
+    texts: tuple[str, ...] = ()
     if presentation.is_pair:
-        content = normalise_pair(row["sentence_1"], row["sentence_2"])
+        texts = normalise_pair(row["sentence_1"], row["sentence_2"])
         side = row["side_1"]
         if side not in _SIDES:
             raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
-        left, right = content if side == "left" else reversed(content)
-        shown = {"left": left, "right": right}
+        left, right = texts if side == "left" else reversed(texts)
+        fields = {"left": left, "right": right}
     for name in (*presentation.required_fields, *presentation.optional_fields):
         text = normalise_sentence(row.get(name, ""))
         is_optional = name not in presentation.required_fields
-        if name in shown or (is_optional and not text):
+        if name in fields or (is_optional and not text):
             continue
         _check_length(name, text)
-        shown[name] = text
-        content = (*content, text)
-    presentation.check_fields(shown)
+        fields[name] = text
+        texts = (*texts, text)
+    presentation.check_fields(fields)
 
     expected = row.get("expected") or None
     if not presentation.is_pair:
         if expected is not None:
-            presentation.check_expected(shown, expected)
-        return shown, content, expected
+            presentation.check_expected(fields, expected)
+        return fields, texts, expected
     if expected is None and infer_kind(row["condition"]) == CATCH:
         expected = "1"
     if expected not in (None, "1", "2"):
         raise InputError(f"expected is {expected!r}; give 1 or 2, the right sentence, or nothing")
     if expected == "2":
-        return shown, content, "right" if row["side_1"] == "left" else "left"
-    return shown, content, expected and row["side_1"]
+        return fields, texts, "right" if row["side_1"] == "left" else "left"
+    return fields, texts, expected and row["side_1"]
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:

@@ -100,7 +100,11 @@ class Writer:
         """Collect jobs into batches and commit them until the writer is closed."""
         try:
             connection = self._open_connection()
-            inodes = _read_inodes(connection)
+            # As bytes, because the names of folders need not be valid text.
+            query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
+            path = Path(os.fsdecode(connection.execute(query).fetchone()[0]))
+            log = path.with_name(f"{path.name}-wal")
+            inodes = {path: _read_inode(path), log: _read_inode(log)}
         except BaseException as error:  # noqa: BLE001 - raised again by the constructor
             is_open.set_exception(error)
             return
@@ -176,15 +180,8 @@ class Writer:
                 )
 
 
-def _read_inodes(connection: sqlite3.Connection) -> dict[Path, tuple[int, int] | None]:
-    """Return device and inode of the database file and of its write-ahead log."""
-    # As bytes, because the names of folders need not be valid text.
-    query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
-    path = Path(os.fsdecode(connection.execute(query).fetchone()[0]))
-    return {file: _read_inode(file) for file in (path, path.with_name(f"{path.name}-wal"))}
-
-
 def _read_inode(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -193,6 +190,7 @@ def _read_inode(path: Path) -> tuple[int, int] | None:
 
 
 def _check_inodes(inodes: dict[Path, tuple[int, int] | None]) -> None:
+    """Check that files still have the inodes that they had when the connection was opened."""
     for path, inode in inodes.items():
         if inode is not None and _read_inode(path) != inode:
             raise OutputError(

@@ -312,8 +312,8 @@ def test_faults_in_raw_logs_cost_what_has_them(
         "line 3 is left out: its assignment is 99",
         "line 4 is left out: its group is 2",
         "line 5 is left out: its assignment is 2, but earlier",
-        "line 6 is left out: it is of the study 'another'",
-        "line 7 is left out: its answers are no list",
+        "line 6 is left out: it belongs to the study 'another'",
+        "line 7 is left out: its answers are not a list",
         "line 9 is left out: the body is not JSON",
         "trial is none of this session's trials",
     ):
@@ -323,7 +323,7 @@ def test_faults_in_raw_logs_cost_what_has_them(
     captured = capsys.readouterr()
     assert "1 sessions, 0 new answers" in captured.out
     assert "line 2" in captured.err
-    with pytest.raises(InputError, match="holds no .jsonl"):
+    with pytest.raises(InputError, match="has no .jsonl"):
         import_logs(study, [_empty(tmp_path), study.folder / "none-such"])
 
 
@@ -372,19 +372,19 @@ def test_a_file_without_any_log_is_refused_and_nothing_is_made(
     what = "give the files of JSON lines that the study's pages wrote"
     empty, other = tmp_path / "empty.jsonl", tmp_path / "other.jsonl"
     empty.write_text("\n \n", "utf-8")
-    assert refused(empty) == f"contstim: {empty} holds no log of this study (it is empty); {what}\n"
+    assert refused(empty) == f"contstim: {empty} has no log of this study (it is empty); {what}\n"
     other.write_text('{"session": "x"}\nchoice,rt\n', "utf-8")
     why = "line 1: it has no session"
-    assert refused(other) == f"contstim: {other} holds no log of this study ({why}); {what}\n"
+    assert refused(other) == f"contstim: {other} has no log of this study ({why}); {what}\n"
     right = write(tmp_path / "right.jsonl", log(study, 1, "session-1"))
     assert refused(right, other) == (
-        f"contstim: {other} holds no log of this study ({why}); {what}\n"
+        f"contstim: {other} has no log of this study ({why}); {what}\n"
     )
     folder = tmp_path / "logs"
     folder.mkdir()
     (folder / "notes.txt").write_text("Monday: two came.\n", "utf-8")
     why = f"{folder / 'notes.txt'}, line 1: the body is not JSON"
-    assert refused(folder) == f"contstim: {folder} holds no log of this study ({why}); {what}\n"
+    assert refused(folder) == f"contstim: {folder} has no log of this study ({why}); {what}\n"
     right.rename(folder / "right.jsonl")
     assert import_logs(study, [folder]).added == 6
 
@@ -583,9 +583,9 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
         ("dataset_description.json", None, "there is no"),
         (f"data/{data.name}", table + "1,2\n", "row 16 has 2 cells"),
         (f"data/{data.name}", "", "has no header"),
-        (f"data/{data.name}", table.replace("group", "trial", 1), "a column twice"),
+        (f"data/{data.name}", table.replace("group", "trial", 1), "has the column 'trial' twice"),
         (f"data/{data.name}", 'rating\n"1', "not a CSV file"),
-        (f"data/{data.name}", None, "task-sub-ject_data.csv is not named as data are"),
+        (f"data/{data.name}", None, "task-sub-ject_data.csv is not a name of a data file"),
     )
     for name, content, message in broken:
         path = folder / name
@@ -605,7 +605,7 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
     data.unlink()
     for path in (folder / "data").iterdir():
         path.unlink()
-    with pytest.raises(ValidationError, match="holds no CSV file"):
+    with pytest.raises(ValidationError, match="has no CSV file"):
         check_psychds(folder)
     (folder / "data").rmdir()
     with pytest.raises(ValidationError, match="no folder data"):

@@ -73,7 +73,24 @@ def write_preregistration(
             adaptive = read_adaptive_plan(analysis_plans[0])
             name = f"{adaptive.design.capitalize()} study"
     if study_plans:
-        name, stimuli, design = _describe_study_plan(study_plans[0])
+        plan = read_study_plan(study_plans[0])
+        name = plan.study.name
+        stages = [stage for stage in select_stages(plan) if stage is not DESIGN]
+        stimuli = "\n\n".join(filter(None, (stage.describe(plan) for stage in stages)))
+        design_options = plan.find_options(DesignOptions)
+        if design_options is not None:
+            layout = design_options.get_layout()
+            n_trials = sum(DESIGN.count_trials(plan).values())
+            n_pairs = n_trials - layout.catch
+            design = PlannedDesign(
+                participants=layout.groups * layout.participants,
+                groups=layout.groups,
+                pairs=n_pairs,
+                items=n_pairs,
+                trials=n_trials,
+                models=len(plan.models),
+                words=DESIGN.describe(plan),
+            )
     if trials is not None:
         design = PlannedDesign.from_trials(read_table(trials, cells="inferred"))
 
@@ -83,26 +100,3 @@ def write_preregistration(
     paragraphs["Files"] = "\n".join([*digests, f"- contstim {__version__}"])
     with write_output(out, files) as file:
         file.write(format_document(title or name, paragraphs))
-
-
-def _describe_study_plan(path: str) -> tuple[str, str, PlannedDesign | None]:
-    """Return the name, the stimuli in words, and the design, if any, of a study plan."""
-    plan = read_study_plan(path)
-    paragraphs = [stage.describe(plan) for stage in select_stages(plan) if stage is not DESIGN]
-    stimuli = "\n\n".join(filter(None, paragraphs))
-    options = plan.find_options(DesignOptions)
-    if options is None:
-        return plan.study.name, stimuli, None
-    layout = options.get_layout()
-    n_trials = sum(DESIGN.count_trials(plan).values())
-    n_pairs = n_trials - layout.catch
-    design = PlannedDesign(
-        participants=layout.groups * layout.participants,
-        groups=layout.groups,
-        pairs=n_pairs,
-        items=n_pairs,
-        trials=n_trials,
-        models=len(plan.models),
-        words=DESIGN.describe(plan),
-    )
-    return plan.study.name, stimuli, design

@@ -14,7 +14,7 @@ from contstim.evaluation.choices import check_choices
 from contstim.evaluation.exclusion import ExclusionRules, exclude, parse_rules
 from contstim.experiment.maintenance import make_replacement_table, release_sessions
 from contstim.experiment.study import read_study
-from contstim.experiment.study_data import StudyData, read_study_data
+from contstim.experiment.study_data import read_study_data
 
 
 def list_replacements(
@@ -42,7 +42,23 @@ def list_replacements(
     """
     study = read_study(folder)
     collected = read_study_data(study, data)
-    table = make_replacement_table(collected, _apply_rules(collected, rules), time.time())
+    if rules and "choices" not in collected.tables:
+        raise InputError(
+            "exclusions are of choices between two sentences, which this study does not ask for; "
+            "leave out --exclude"
+        )
+
+    # List complete participants without any trial after exclusion.
+    excluded = pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
+    choices = collected.choices
+    if rules:
+        choices = choices[choices["participant"].isin(collected.complete_participants)]
+        if not choices.empty:
+            parsed = ExclusionRules(**parse_rules(rules))
+            included, excluded = exclude(check_choices(choices), parsed, allow_none=True)
+            excluded = excluded[~excluded["participant"].isin(included["participant"])]
+
+    table = make_replacement_table(collected, excluded, time.time())
     write_table(table, out)
     print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
     if not release:
@@ -57,21 +73,3 @@ def list_replacements(
     }
     released = release_sessions(study, reasons, data=data)
     print_message(f"{len(released)} assignments released")
-
-
-def _apply_rules(collected: StudyData, rules: Sequence[str]) -> pd.DataFrame:
-    """List complete participants without any trial after exclusion, with the rules concerned."""
-    if rules and "choices" not in collected.tables:
-        raise InputError(
-            "exclusions are of choices between two sentences, which this study does not ask for; "
-            "leave out --exclude"
-        )
-    choices = pd.DataFrame()
-    if rules:
-        is_complete = collected.choices["participant"].isin(collected.complete_participants)
-        choices = collected.choices[is_complete]
-    if choices.empty:
-        return pd.DataFrame(columns=["rule", "participant", "n_rows", "detail"])
-    parsed = ExclusionRules(**parse_rules(rules))
-    included, excluded = exclude(check_choices(choices), parsed, allow_none=True)
-    return excluded[~excluded["participant"].isin(included["participant"])]
