@@ -247,7 +247,7 @@ def adapt(
     if not encoded:
         raise InputError("there is no sentence to train on; give more text")
     if not domain or not other:
-        raise InputError("a pseudo-perplexity needs a sentence at least; give more text")
+        raise InputError("pseudo-perplexity needs at least one sentence; give more text")
     log = _train(model, encoded, domain, other, options, rng, progress)
     after = min(log, key=lambda perplexities: (perplexities.domain, perplexities.step))
     n_left_out = len(text) - len(usable)

@@ -79,7 +79,7 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         if self.epochs + self.full_epochs <= 0:
-            raise InputError("a training needs epochs or full_epochs above 0")
+            raise InputError("training needs epochs or full_epochs above 0")
 
 
 @settings

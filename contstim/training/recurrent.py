@@ -280,7 +280,7 @@ def train_recurrent(
     if storage not in STORAGES:
         raise InputError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
     if not text:
-        raise InputError("a training needs at least one text file")
+        raise InputError("training needs at least one text file")
     repeats = [1.0] * len(text) if weights is None else [float(weight) for weight in weights]
     if len(repeats) != len(text) or not all(0 < r <= _MAX_REPEATS for r in repeats):
         raise InputError(
@@ -329,7 +329,7 @@ def train_recurrent(
         if existing.get("digest") == record["digest"] and existing.get("finished"):
             return existing
         raise OutputError(
-            f"{str(out)!r} exists and is not of this training; delete it or rename it"
+            f"{str(out)!r} exists and belongs to another training; delete or rename it"
         )
     network = RecurrentNetwork.initialise(config, words, options.seed).to(torch_device)
     monitor = unseen.subsample(options.heldout_tokens, options.seed)
@@ -424,7 +424,7 @@ class _TrainingRun:
         if not self.best.weights:
             self.state_path.unlink(missing_ok=True)  # A diverged training cannot be resumed.
             raise InputError(
-                "the training has diverged: at no evaluation was the held-out perplexity finite; "
+                "training has diverged: the held-out perplexity was never finite; "
                 "lower the learning rate"
             )
         network.copy_weights(self.best.weights)
@@ -477,8 +477,8 @@ class _TrainingRun:
             ) from error
         if saved_record["digest"] != self.record["digest"]:
             raise InputError(
-                f"{str(self.state_path)!r} is of a training with other text or options; delete it "
-                "to train again, or write to another file"
+                f"{str(self.state_path)!r} belongs to a training with other text or options; "
+                "delete it to train again, or write to another file"
             )
         self.trainer.load_state(tensors, state)
         if state["best"] is not None:

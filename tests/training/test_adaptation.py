@@ -101,7 +101,7 @@ def test_invalid_adaptations_are_refused(base: Path, tmp_path: Path) -> None:
         adapt("contstim:trigram", DOMAIN, out, other=OTHER)
     with pytest.raises(InputError, match="no sentence to train on"):
         adapt(str(base), ["the dog " * 40], out, other=OTHER, domain=DEV)
-    with pytest.raises(InputError, match="needs a sentence at least"):
+    with pytest.raises(InputError, match="needs at least one sentence"):
         adapt(str(base), DOMAIN[:3], out, other=OTHER)
     wild = AdaptOptions(steps=2, interval=1)
     object.__setattr__(wild, "learning_rate", 1e4)  # a small network bears all that may be asked
