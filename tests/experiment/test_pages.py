@@ -245,7 +245,7 @@ def test_archive_satisfies_the_rules_of_jatos(
     assert told.out.endswith(f"{path}\n")
     assert told.err.endswith(
         f"next: import {path} in JATOS as a study; `contstim experiment import {study.folder} "
-        "FILES` reads what comes back\n"
+        "FILES` reads its data\n"
     )
     check_jatos_archive(path)
     with zipfile.ZipFile(path) as archive:
