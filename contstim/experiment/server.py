@@ -183,7 +183,9 @@ class _Api:
 
     async def check_health(self, request: Request) -> Response:
         if not _acquire(self._visit_limiter, request):
-            raise RequestError(429, "asked too often; once a minute is enough")
+            raise RequestError(
+                429, "too many health checks from this address; one per minute is enough"
+            )
         # Commit a counter: the request fails with status 503 if nothing can be stored.
         await asyncio.wrap_future(self._store.count("ready"))
         return JSONResponse({"status": "ok"})
@@ -202,7 +204,9 @@ class _Api:
                 "a network address has reached its limit of new sessions; if many participants "
                 "share an address, raise allocation.sessions_per_client and restart the server"
             )
-            raise RequestError(429, "too many sessions were begun at this network address; wait")
+            raise RequestError(
+                429, "too many sessions were opened from this network address; try later"
+            )
         token, bundle, is_new = await asyncio.wrap_future(self._store.open(session_request))
         return JSONResponse({"token": token, "bundle": bundle}, 201 if is_new else 200)
 
@@ -260,13 +264,13 @@ class _Dashboard:
     async def get_page(self, request: Request) -> Response:
         if not self._is_authorized(request):
             headers = {"www-authenticate": 'Basic realm="dashboard", charset="UTF-8"'}
-            return Response("the dashboard asks for its token as password", 401, headers)
+            return Response("give the dashboard's token as password", 401, headers)
         summary = await asyncio.wrap_future(self._store.summary())
         return HTMLResponse(render_dashboard(summary))
 
     async def get_summary(self, request: Request) -> Response:
         if not self._is_authorized(request):
-            raise RequestError(401, "this is not the dashboard's token")
+            raise RequestError(401, "the dashboard's token is wrong")
         return JSONResponse(await asyncio.wrap_future(self._store.summary()))
 
     def _is_authorized(self, request: Request) -> bool:
@@ -282,7 +286,7 @@ class _Dashboard:
             credentials = credentials.partition(":")[2]
         client = get_client_address(request)
         if not self._wrong_token_limiter.has_capacity(client):
-            raise RequestError(429, "too many wrong tokens came from here; wait a minute")
+            raise RequestError(429, "too many wrong tokens from this address; wait a minute")
         token = credentials.strip().encode("utf-8", "replace")
         is_correct = hmac.compare_digest(token, self._token.encode())
         if not is_correct:

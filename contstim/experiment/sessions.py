@@ -1,5 +1,6 @@
 """Sessions of participants: their assignments, and the closing of a study.
 
+An assignment is the list of trials, in order and with sides, for one participant of the design.
 Assignments are balanced over groups, stored before the first trial, and released when a session is
 abandoned. Every function runs within a transaction that its caller has started.
 """

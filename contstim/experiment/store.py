@@ -391,15 +391,13 @@ class Store:
 
     def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
         """Add a session with a free assignment, and return its id."""
+        link = bundles.make_outcome_link(self.study, "full")
         if sessions.find_closing_reason(connection) is not None:
-            link = bundles.make_outcome_link(self.study, "full")
             raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
         allocation = sessions.take_assignment(connection, session, now, self.study.allocation)
         if allocation is None:
-            raise RequestError(
-                503, "no place is free", **bundles.make_outcome_link(self.study, "full")
-            )
+            raise RequestError(503, "no place is free", **link)
         assignment, group = allocation
         if assignment not in self.study.design.trials:
             # `contstim experiment extend` has added assignments.
@@ -422,7 +420,7 @@ class Store:
         return session
 
     def _make_link(self, outcome: str, is_permitted: bool) -> dict[str, str | None]:
-        """Return the completion code and URL of an outcome, or Nones if not permitted."""
+        """Return the completion code and URL of an outcome, or None for both if not permitted."""
         if not is_permitted:
             return {"code": None, "redirect": None}
         return bundles.make_outcome_link(self.study, outcome)

@@ -284,21 +284,21 @@ def read_study(folder: str | Path) -> Study:
 
 
 def _check_fields(
-    presentation: Presentation, trial: PracticeTrial | AttentionCheck, where: str
+    presentation: Presentation, trial: PracticeTrial | AttentionCheck, location: str
 ) -> None:
     """Check that a practice trial or attention check has the fields of the presentation."""
     for name in presentation.required_fields:
         if name not in trial.content:
-            raise InputError(f"{where} has no {name!r}; this presentation shows one")
+            raise InputError(f"{location} has no {name!r}; this presentation shows one")
     for name in trial.content:
         if name not in (*presentation.required_fields, *presentation.optional_fields):
-            raise InputError(f"{where} has {name!r}, which this presentation does not show")
+            raise InputError(f"{location} has {name!r}, which this presentation does not show")
     try:
         presentation.check_fields(trial.content)
         if trial.expected is not None:
             presentation.check_expected(trial.content, trial.expected)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{location}: {error}") from None
 
 
 def _read_consent(folder: Path, name: str) -> str:
