@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ def read_study_plan(path: str | Path) -> StudyPlan:
 
 def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
     """Return the study plan of a TOML table in a file of this folder."""
-    stages = {stage.key: stage for _, stage in STAGES.items() if stage.key and stage.options}
-    keys = ("models", *_TABLES, *stages)
+    stage_kinds = {s.key: s.options for _, s in STAGES.items() if s.key and s.options}
+    keys = ("models", *_TABLES, *stage_kinds)
     for key in table:
         if key not in keys:
             raise InputError(f"unknown key {key}; {suggest_names(key, keys)}")
@@ -77,7 +77,7 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
         key: parse_settings(kind, table[key], key) for key, kind in _TABLES.items() if key in table
     }
     stage_options = tuple(
-        stage.parse_options(table[key]) for key, stage in stages.items() if key in table
+        parse_settings(kind, table[key], key) for key, kind in stage_kinds.items() if key in table
     )
     return StudyPlan(models=tuple(models), stages=stage_options, folder=folder, **options)
 
@@ -279,11 +279,8 @@ def run_status(
                 f"the run in {store.folder} does not contain the model {spec}; run the study plan "
                 "again without --status"
             )
-    compared, extra_models = (
-        {spec: ModelRecord(spec, models[spec]) for spec in specs}
-        for specs in (plan.models, plan.extra_models)
-    )
-    run = Run(plan, compared, versions, store, extra_models)
+    records = {spec: ModelRecord(spec, description) for spec, description in models.items()}
+    run = replace(Run.from_plan(plan, store, lambda specs: records), versions=versions)
     holders = [
         f"{path.stem}: {holder}"
         for path in sorted((store.folder / "locks").glob("*.lock"))

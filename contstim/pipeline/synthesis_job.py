@@ -196,7 +196,7 @@ class SynthesisJob:
         return {
             "versions": self.run.versions,
             "contrast": self.resolve_contrast(contrast),
-            "model_records": tuple(models[spec] for spec in contrast.names),
+            "models": tuple(models[spec] for spec in contrast.names),
             "strategy_records": tuple(models[spec] for spec in strategy.models),
             "vocabulary": self.run.vocabulary.digest,
             "strategy": format_strategy(strategy),

@@ -97,7 +97,7 @@ class SynthesisOptions:
                 "single sentences; leave out per_sentence and minimum_drop"
             )
         # Refuse invalid combinations of models, bounds and edits.
-        self.build_contrast(self.reject or ("rejecting",), self.accept or ("accepting",))
+        self.build_contrasts(((self.reject or ("rejecting",), self.accept or ("accepting",)),))
         known_pairs = set[frozenset[str]]()
         for pair in self.pairs:
             if len(pair) != 2:
@@ -159,15 +159,12 @@ class SynthesisOptions:
         pairs = self.pairs or itertools.combinations(models, 2)
         return [(((second,), (first,)), ((first,), (second,))) for first, second in pairs]
 
-    def build_contrast(self, reject: Sequence[str], accept: Sequence[str]) -> ModelContrast:
-        """Return the problem for rejecting and accepting models, by their specs."""
-        return ModelContrast(
-            tuple(reject), tuple(accept), self.margin, self.bounds, self.parsed_edits
-        )
-
     def build_contrasts(self, goal: Goal) -> list[ModelContrast]:
-        """Return the problem of each sentence of a goal."""
-        return [self.build_contrast(reject, accept) for reject, accept in goal]
+        """Return the problem of each sentence of a goal, by specs of the models."""
+        return [
+            ModelContrast(reject, accept, self.margin, self.bounds, self.parsed_edits)
+            for reject, accept in goal
+        ]
 
     @property
     def extra_models(self) -> tuple[str, ...]:

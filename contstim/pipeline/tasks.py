@@ -44,10 +44,13 @@ class Task(ABC):
         Name of the kind of task.
     versions
         Versions of the packages that results depend on, by package.
+    models
+        Records of the models that the task loads.
     """
 
     kind: ClassVar[str]
     versions: Mapping[str, str]
+    models: tuple[ModelRecord, ...]
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -58,11 +61,6 @@ class Task(ABC):
     def key(self) -> str:
         """Digest of the record: 32 hexadecimal digits."""
         return json_digest(self.record)
-
-    @property
-    @abstractmethod
-    def models(self) -> Sequence[ModelRecord]:
-        """Records of the models that the task loads."""
 
     @property
     def model_group(self) -> str:
@@ -92,19 +90,17 @@ class ScoreTask(Task):
 
     Attributes
     ----------
-    model
-        Record of the model.
     sentences
         Sentences of the batch.
     """
 
     kind: ClassVar[str] = "score"
-    model: ModelRecord
     sentences: tuple[str, ...]
 
     @property
-    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - see Task
-        return (self.model,)
+    def model(self) -> ModelRecord:
+        """Record of the model."""
+        return self.models[0]
 
     def is_done(self, store: RunStore) -> bool:  # noqa: D102
         scores = store.score_cache.read(self.model.identity(self.versions))
@@ -165,7 +161,7 @@ def create_score_tasks(
         Versions of the packages that scores depend on, by package.
     """
     return [
-        ScoreTask(versions, model, tuple(sentences[start : start + SCORE_BATCH_SIZE]))
+        ScoreTask(versions, (model,), tuple(sentences[start : start + SCORE_BATCH_SIZE]))
         for model in models
         for start in range(0, len(sentences), SCORE_BATCH_SIZE)
     ]
@@ -175,12 +171,12 @@ def create_score_tasks(
 class ContrastTask(Task):
     """Base class of tasks that write sentences for a contrast of models.
 
+    The records in `models` have the order of `contrast.names`.
+
     Attributes
     ----------
     contrast
         Problem that the sentences must solve, with canonical specs of the models.
-    model_records
-        Records of the models, in the order of `contrast.names`.
     strategy_records
         Records of further models that the strategy uses.
     vocabulary
@@ -194,16 +190,11 @@ class ContrastTask(Task):
     """
 
     contrast: ModelContrast
-    model_records: tuple[ModelRecord, ...]
     strategy_records: tuple[ModelRecord, ...]
     vocabulary: str
     strategy: str
     package: str
     seed: int
-
-    @property
-    def models(self) -> Sequence[ModelRecord]:  # noqa: D102 - see Task
-        return self.model_records
 
     def load_problem(self, worker: Worker) -> Problem:
         """Return the problem with its models, loaded by the worker."""

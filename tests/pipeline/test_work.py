@@ -54,9 +54,9 @@ def test_a_worker_refuses_other_versions_models_and_words(
     assert "numpy" in error(versions={**run.versions, "numpy": "0.1"})
     assert "(run: 0.1)" in error(versions={**run.versions, "numpy": "0.1"})
     assert "vocabulary has changed" in error(vocabulary="other")
-    reject, accept = task.model_records
+    reject, accept = task.models
     other = replace(reject, description={**reject.description, "weights": "0"})
-    assert "2.arpa?punctuation=split has changed" in error(model_records=(other, accept))
+    assert "2.arpa?punctuation=split has changed" in error(models=(other, accept))
     assert worker.run(task).error is None
     assert worker.store.has_result(task.key)
 

@@ -22,7 +22,6 @@ from contstim.pipeline.model_records import ModelRecord
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore, StageTable
 from contstim.pipeline.tasks import Task
-from contstim.settings import parse_settings
 from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text import parse_length_range, pool, read_sentences
 from contstim.text.language import Language
@@ -211,17 +210,6 @@ class Stage(ABC):
     file: ClassVar[str]
     key: ClassVar[str | None] = None
     options: ClassVar[type[Any] | None] = None
-
-    def parse_options(self, table: object) -> Any:
-        """Return the options of the stage from a table of a study plan.
-
-        Raises
-        ------
-        InputError
-            If an option is unknown or invalid.
-        """
-        assert self.options is not None
-        return parse_settings(self.options, table, self.key or self.name)
 
     def is_in(self, plan: StudyPlan) -> bool:
         """Return whether the stage is part of a study."""
