@@ -1,6 +1,6 @@
-"""``kill -9`` of a run's whole process tree at random moments.
+"""Runs whose process trees are killed with SIGKILL at random times.
 
-Six kills by default; ``CONTSTIM_KILLS=20`` kills as often as that.
+The environment variable ``CONTSTIM_KILLS`` sets the number of kills, by default 6.
 """
 
 import os
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small import command, make_study, run_alone, tables
+from small_study import command, make_study, run_alone, tables
 
 KILLS = int(os.environ.get("CONTSTIM_KILLS", "6"))
 
 
 def _committed(out: Path) -> dict[Path, int]:
-    """Return the files of committed results, and when each was written."""
+    """Return the times of modification of the files of results, by path."""
     found: dict[Path, int] = {}
     with suppress(FileNotFoundError):  # a run removes its folder when it ends
         for path in (*out.glob("tasks/??/*.json"), *out.glob("scores/*/*.json")):
@@ -26,7 +26,7 @@ def _committed(out: Path) -> dict[Path, int]:
     return found
 
 
-def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+def test_kills_lose_and_repeat_no_results(tmp_path: Path) -> None:
     file = str(make_study(tmp_path, starts=10, words=800))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run_alone(file, "--executor", "local:2", "--out", str(whole)).returncode == 0
@@ -63,7 +63,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     assert tables(killed) == tables(whole)
 
 
-def test_the_second_process_is_told_who_holds_the_run(tmp_path: Path) -> None:
+def test_a_second_process_learns_who_holds_the_lock(tmp_path: Path) -> None:
     file = str(make_study(tmp_path, starts=10, words=800))
     process = subprocess.Popen(
         command(file), stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -97,8 +97,7 @@ def _synthesis(folder: Path, out: Path) -> list[str]:
     return command("--pair", *specs, *sentences, *words, "--out", str(out), name="synthesize")
 
 
-def test_triplets_are_the_same_bytes_after_kills(tmp_path: Path) -> None:
-    """The same seed gives the same file, also after SIGKILLs and the same command again."""
+def test_triplets_are_identical_after_kills(tmp_path: Path) -> None:
     make_study(tmp_path, words=800)
     whole, killed = tmp_path / "whole.csv", tmp_path / "killed.csv"
     subprocess.run(_synthesis(tmp_path, whole), check=True, stderr=subprocess.DEVNULL)
@@ -133,7 +132,7 @@ def _children(parent: int) -> set[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs the parents of processes")
-def test_workers_end_with_the_process_that_hands_out_tasks(tmp_path: Path) -> None:
+def test_workers_end_with_the_main_process(tmp_path: Path) -> None:
     make_study(tmp_path, words=800)
     out = tmp_path / "triplets.csv"
     process = subprocess.Popen(_synthesis(tmp_path, out), stderr=subprocess.DEVNULL)

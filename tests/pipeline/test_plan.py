@@ -28,7 +28,7 @@ def _read(tmp_path: Path, text: str) -> object:
     return read_study_plan(path)
 
 
-def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
+def test_defaults_of_a_small_plan(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(GOOD + "[synthesis]\n[triplets]\n[design]\nlayout = 'golan2023'\n", "utf-8")
     found = read_study_plan(path)
@@ -99,7 +99,7 @@ def test_a_small_file_and_its_defaults(tmp_path: Path) -> None:
         ("models = [", "as TOML"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_plans_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         _read(tmp_path, text)
     assert message in str(error.value)
@@ -117,7 +117,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
     sorted((Path(__file__).parents[2] / "experiments").glob("*/*.toml")),
     ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
-def test_published_experiments_can_be_read(path: Path) -> None:
+def test_plans_of_experiments_are_valid(path: Path) -> None:
     found = read_study_plan(path)
     assert found.study.name == f"{path.parent.name}-{path.stem}"
     if path.parent.name in LAYOUTS:

@@ -1,4 +1,4 @@
-"""The job-array script on a real SLURM of one machine, with ``CONTSTIM_SLURM=1``.
+"""A SLURM job array on one machine; needs ``CONTSTIM_SLURM=1``.
 
 Needs root and Debian's packages slurmctld, slurmd, slurm-client and munge; the daemons run on
 ports and files of the test's own, and end with it.
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small import make_study, run_alone, tables
+from small_study import make_study, run_alone, tables
 
 from contstim.cli import main
 
@@ -68,7 +68,7 @@ exec {called} run {file} --shard "$SLURM_ARRAY_TASK_ID/3"
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Start SLURM's daemons in a folder, and end them."""
+    """Start the daemons of SLURM in a folder, and stop them after the test."""
     folder = tmp_path / "slurm"
     for part in (folder, folder / "state", folder / "spool"):
         part.mkdir()
@@ -94,7 +94,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             os.kill(int(pid.read_text("ascii")), signal.SIGTERM)
 
 
-def test_a_job_array_makes_the_same_tables(slurm: Path, tmp_path: Path) -> None:
+def test_a_job_array_gives_equal_tables(slurm: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
     study.mkdir()
     file = make_study(study)

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from small import Counting, begin, one_stage
+from small_study import RecordingExecutor, create_run, synthesis_plan
 from toy_words import SENTENCES, VOCABULARY
 
 from contstim import load_model
@@ -32,7 +32,7 @@ from contstim.training.ngram import train_ngram
 
 pytestmark = pytest.mark.usefixtures("table_family")
 
-PLAN = one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), seed=1)
+PLAN = synthesis_plan(SENTENCES, VOCABULARY, ("table:11", "table:12"), seed=1)
 
 
 def _write(
@@ -48,7 +48,7 @@ def _several(per_sentence: int) -> StudyPlan:
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
-def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) -> None:
+def test_rows_agree_with_the_functions(tmp_path: Path, per_sentence: int) -> None:
     out = tmp_path / "triplets.csv"
     rows = _write(out, _several(per_sentence))
     pair = load_model("table:11"), load_model("table:12")
@@ -69,8 +69,8 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["seed"] == 1
     assert [model["spec"] for model in notes["models"]] == ["table:11?exact=all", pair[1].spec]
-    # The finished file stays, and nothing is searched.
-    executor, before = Counting(), out.read_bytes()
+    # The finished file stays, and no task is executed.
+    executor, before = RecordingExecutor(), out.read_bytes()
     assert write_synthesis(_several(per_sentence), out, executor).is_up_to_date
     assert executor.submitted == []
     assert out.read_bytes() == before
@@ -78,9 +78,9 @@ def test_the_rows_are_what_the_functions_say(tmp_path: Path, per_sentence: int) 
     assert _write(None, _several(per_sentence)) == rows
 
 
-def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
+def test_one_contrast_gives_one_row_per_sentence(tmp_path: Path) -> None:
     sides = {"reject": ("table:11",), "accept": ("table:12",)}
-    plan = one_stage(SENTENCES, VOCABULARY, models=["table:11", "table:12"], seed=1, **sides)
+    plan = synthesis_plan(SENTENCES, VOCABULARY, models=["table:11", "table:12"], seed=1, **sides)
     rows = _write(tmp_path / "one.csv", plan)
     reject, accept = load_model("table:11"), load_model("table:12")
     proposal = SharedVocabulary(VOCABULARY, (reject, accept))
@@ -97,28 +97,26 @@ def test_one_way_each_sentence_has_its_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
-def test_an_interrupted_file_is_continued_to_the_same_bytes(
-    tmp_path: Path, per_sentence: int
-) -> None:
+def test_an_interrupted_file_continues_to_equal_bytes(tmp_path: Path, per_sentence: int) -> None:
     plan, whole = _several(per_sentence), tmp_path / "whole.csv"
-    every = Counting()
+    every = RecordingExecutor()
     _write(whole, plan, every)
     keys = {task.key for task in every.submitted}
     assert len(keys) == len(every.submitted)
     for stop_after in range(1, len(keys), 3 * per_sentence):
         out = tmp_path / f"stopped{stop_after}.csv"
-        first, second = Counting(stop_after), Counting()
+        first, second = RecordingExecutor(stop_after), RecordingExecutor()
         with pytest.raises(KeyboardInterrupt):
             _write(out, plan, first)
         assert not out.exists()
         _write(out, plan, second)
-        # Nothing that was finished is done again.
+        # Finished tasks are not repeated.
         assert len(second.submitted) == len(keys) - stop_after
         assert out.read_bytes() == whole.read_bytes()
         assert not (tmp_path / f".{out.name}.run").exists()
 
 
-def test_killed_between_its_two_files_it_is_continued(
+def test_an_interruption_between_two_files_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
@@ -144,8 +142,8 @@ def test_killed_between_its_two_files_it_is_continued(
     assert not work.exists()
 
 
-def test_rows_come_as_soon_as_those_before_are_there(tmp_path: Path) -> None:
-    executor, shown = Counting(), list[tuple[Row, int]]()
+def test_rows_are_shown_as_soon_as_they_are_final(tmp_path: Path) -> None:
+    executor, shown = RecordingExecutor(), list[tuple[Row, int]]()
     # With a limit on words, rows may change until all are there.
     free = PLAN.replace_options(SynthesisOptions, max_word_share=1.0)
 
@@ -171,7 +169,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_changed_by_hand_is_left_alone(tmp_path: Path, change: str) -> None:
+def test_a_changed_file_is_not_overwritten(tmp_path: Path, change: str) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     out.write_text(CHANGES[change](out.read_text("utf-8")), "utf-8")
@@ -186,7 +184,7 @@ def test_a_file_changed_by_hand_is_left_alone(tmp_path: Path, change: str) -> No
 
 
 @pytest.mark.parametrize("meta", [b"", b"[]", b"null", b"3", b'"x"', b"\xff\xfe", b"{"])
-def test_damaged_settings(tmp_path: Path, meta: bytes) -> None:
+def test_a_damaged_meta_file_is_refused(tmp_path: Path, meta: bytes) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     (tmp_path / "triplets.csv.meta.json").write_bytes(meta)
@@ -194,7 +192,7 @@ def test_damaged_settings(tmp_path: Path, meta: bytes) -> None:
         _write(out)
 
 
-def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_with_other_settings_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     before = out.read_bytes()
@@ -213,8 +211,8 @@ def test_a_file_of_other_settings_is_left_alone(tmp_path: Path) -> None:
     assert foreign.read_text() == "a,b\n1,2\n"
 
 
-def test_a_file_depends_on_every_option() -> None:
-    plan = one_stage(SENTENCES, VOCABULARY, models=("table:11", "table:12"))
+def test_settings_contain_every_option() -> None:
+    plan = synthesis_plan(SENTENCES, VOCABULARY, models=("table:11", "table:12"))
     others = {
         "strategy": "edit",
         "starts": "shared",
@@ -229,7 +227,7 @@ def test_a_file_depends_on_every_option() -> None:
     }
 
     def settings(plan: StudyPlan) -> tuple[object, str]:
-        run = begin(plan)
+        run = create_run(plan)
         return SYNTHESIS.settings(run), SYNTHESIS.describe(plan)
 
     usual = settings(plan)
@@ -245,16 +243,14 @@ def test_a_file_depends_on_every_option() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["beam?guide=", "sample?n_prompts=0&writer="])
-def test_a_task_depends_on_the_further_models_of_its_strategy(
-    tmp_path: Path, strategy: str
-) -> None:
+def test_a_task_depends_on_models_of_its_strategy(tmp_path: Path, strategy: str) -> None:
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     file = tmp_path / "1.arpa"
     train_ngram(tmp_path / "text.txt", file, order=1, fallback=(0.5, 1.0, 1.5))
     plan = PLAN.replace_options(SynthesisOptions, strategy=f"{strategy}ngram:{file}")
 
     def tasks() -> list[str]:
-        syntheses = SYNTHESIS.get_job(begin(plan))
+        syntheses = SYNTHESIS.get_job(create_run(plan))
         pooled = isinstance(syntheses, PooledSynthesisJob)
         return [task.key for task in (syntheses.sample_tasks() if pooled else syntheses.tasks())]
 
@@ -262,13 +258,13 @@ def test_a_task_depends_on_the_further_models_of_its_strategy(
     assert before == tasks()
     file.write_text(file.read_text("utf-8") + "\n", "utf-8")
     assert not {*before} & {*tasks()}
-    # Nor does what an earlier run of this process has loaded do the work.
+    # Models that an earlier run has loaded are not used.
     earlier = load_cached_model(f"ngram:{file}")
     write_synthesis(plan.replace_options(SynthesisOptions, per_pair=1), None, SequentialExecutor())
     assert load_cached_model(f"ngram:{file}") is not earlier
 
 
-def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+def test_two_processes_cannot_write_one_file(tmp_path: Path) -> None:
     out, refused = tmp_path / "triplets.csv", list[str]()
 
     def write_too(row: Row) -> None:
@@ -281,7 +277,7 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
     assert out.is_file()
 
 
-def test_a_pair_is_of_two_models_and_given_once() -> None:
+def test_pairs_are_distinct_and_have_two_models() -> None:
     pair = ("table:11", "table:12")
     for other in (pair, pair[::-1]):
         with pytest.raises(InputError, match="is listed twice"):
@@ -293,19 +289,21 @@ def test_a_pair_is_of_two_models_and_given_once() -> None:
 
 
 @pytest.mark.parametrize("drop", [float("nan"), float("inf")])
-def test_a_drop_that_cannot_be_meant(drop: float) -> None:
+def test_a_minimum_drop_must_be_finite(drop: float) -> None:
     with pytest.raises(InputError, match="minimum.drop"):
         SynthesisOptions(minimum_drop=drop)
 
 
-def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_sentences_leave_no_files(tmp_path: Path) -> None:
     out = tmp_path / "triplets.csv"
     for sentence, message in (
         ("The zebra ran.", r"1 of 5 sentences have no score: .*does not know 'zebra'"),
         ("Dog.", "the natural sentence 'Dog.' has one word"),
     ):
         with pytest.raises(InputError, match=message):
-            _write(out, one_stage([*SENTENCES, sentence], VOCABULARY, ("table:11", "table:12")))
+            _write(
+                out, synthesis_plan([*SENTENCES, sentence], VOCABULARY, ("table:11", "table:12"))
+            )
     assert list(tmp_path.iterdir()) == []
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -313,9 +311,7 @@ def test_nothing_is_written_for_sentences_that_cannot_be_used(tmp_path: Path) ->
         _write(blocked / "t.csv")
 
 
-def test_nothing_is_left_where_a_package_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(self: SequentialExecutor, *models: object) -> None:
         raise MissingExtraError("the package is not installed")
 
@@ -325,9 +321,7 @@ def test_nothing_is_left_where_a_package_is_missing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_failed_is_tried_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_synthesis_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "triplets.csv"
 
     def failing(sentence: str, **options: object) -> object:
@@ -341,7 +335,7 @@ def test_what_failed_is_tried_by_the_next_run(
     assert [task.sentence for task, _ in failed] == [SENTENCES[1]] * 2
     assert failed[0][1] == "RuntimeError: as the test asked"
     assert not out.exists()
-    executor = Counting()
+    executor = RecordingExecutor()
     rows = _write(out, executor=executor)
     assert len(executor.submitted) == 2
     assert rows == _write(None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from installed import install
-from small import make_study, run_alone, tables
+from small_study import make_study, run_alone, tables
 
 from contstim import check_model, load_model
 from contstim.cli import main

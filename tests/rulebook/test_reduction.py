@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from small import make_study
+from small_study import make_study
 
 from contstim import check_model, load_model
 from contstim.errors import SpecError

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from installed import install
-from small import make_study
+from small_study import make_study
 
 from contstim import select_natural_pairs, select_set, select_triplets
 

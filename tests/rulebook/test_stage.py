@@ -1,7 +1,7 @@
 """A stage in one file: its table of study plans, ``--stage``, and its own table."""
 
 import pandas as pd
-from small import make_study
+from small_study import make_study
 
 
 def test_a_stage(added, run, tmp_path):

@@ -1,7 +1,7 @@
 """A strategy in one file: by ``--strategy`` with its option, in study plans, and checked."""
 
 import pandas as pd
-from small import make_study
+from small_study import make_study
 
 from contstim import check_strategy
 from contstim.synthesis import parse_strategy

@@ -1,4 +1,4 @@
-"""A study small enough for tests: three n-gram models trained on the pool, a few sentences."""
+"""A small study for tests, with three n-gram models and a few sentences."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ conditions = ["natural_controversial", "synthetic_vs_synthetic"]
 """
 
 
-class Counting(SequentialExecutor):
-    """Counts the tasks it is given; stops as by Ctrl-C when so many are done."""
+class RecordingExecutor(SequentialExecutor):
+    """Executor that records its tasks, and stops as by Ctrl-C after a number of tasks."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def make_study(folder: Path, starts: int = 4, words: int = 300) -> Path:
     return file
 
 
-def one_stage(
+def synthesis_plan(
     sentences: Sequence[str],
     words: Vocabulary,
     *pairs: tuple[str, str],
@@ -105,7 +105,7 @@ def one_stage(
     seed: int = 0,
     **options: object,
 ) -> StudyPlan:
-    """Return the study plan that ``contstim synthesize`` makes."""
+    """Return a study plan like those of ``contstim synthesize``."""
     options = {"strategy": "edit?candidates=all", "starts": "all", "pairs": pairs} | options
     compared = [*models, *(spec for pair in pairs for spec in pair)]
     return StudyPlan(
@@ -123,24 +123,24 @@ def command(*arguments: str, name: str = "run") -> list[str]:
 
 
 def run_alone(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``contstim run`` in a process of its own."""
+    """Run ``contstim run`` in another process."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
 
 
 def tables(out: Path) -> dict[str, bytes]:
-    """Return the tables of a run, and what lies beside them, as bytes."""
+    """Return the bytes of the tables of a run and of their meta files, by name."""
     found = {name: (out / name).read_bytes() for name in TABLES}
     found |= {f"{name}.meta": (out / f"{name}.meta.json").read_bytes() for name in TABLES}
     return found
 
 
-def begin(plan: StudyPlan) -> Run:
-    """Return a run of a study of which nothing is done."""
+def create_run(plan: StudyPlan) -> Run:
+    """Return a run of a study without results."""
     return Run.from_plan(plan, RunStore(plan.out), SequentialExecutor().describe_models)
 
 
-def marked(study: StudyPlan, name: str) -> str:
-    """Name the first start of the last pair in a file that the faulty model reads."""
-    sentence = [*SYNTHESIS.get_job(begin(study)).starts_by_goal.values()][-1][0]
+def mark_sentence(study: StudyPlan, name: str) -> str:
+    """Write the first natural sentence of the last pair to a file that the faulty model reads."""
+    sentence = [*SYNTHESIS.get_job(create_run(study)).starts_by_goal.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small import Counting, one_stage
+from small_study import RecordingExecutor, synthesis_plan
 
 from contstim import load_model, pool
 from contstim.cli.synthesize import _report_rows
@@ -39,16 +39,14 @@ BOUND = "contstim:gpt>=-72"
 @pytest.fixture(scope="module")
 def plan() -> StudyPlan:
     """Triplets of four natural sentences from a small pool."""
-    whole = one_stage(STARTS, bundled_vocabulary(), MODELS, seed=2)
+    whole = synthesis_plan(STARTS, bundled_vocabulary(), MODELS, seed=2)
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0&n_samples=64"
     )
     return whole.replace_options(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
 
 
-def test_triplets_keep_constraints_afresh_and_share_no_sentence(
-    plan: StudyPlan, tmp_path: Path
-) -> None:
+def test_triplets_of_a_pool_satisfy_all_constraints(plan: StudyPlan, tmp_path: Path) -> None:
     out = tmp_path / "triplets.csv"
     report = write_synthesis(plan, out, SequentialExecutor())
     assert not report.failures
@@ -78,7 +76,7 @@ def test_triplets_keep_constraints_afresh_and_share_no_sentence(
     }
 
 
-def test_stopped_and_gone_on_with_gives_the_same(
+def test_an_interrupted_pool_continues_to_equal_rows(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_synthesis(plan, tmp_path / "whole.csv", SequentialExecutor())
@@ -100,7 +98,7 @@ def test_stopped_and_gone_on_with_gives_the_same(
     # Of the four batches the two that were finished are not written again.
     assert done == 5
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    executor = Counting()
+    executor = RecordingExecutor()
     assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
 
 
@@ -108,7 +106,7 @@ def test_models_that_only_filter_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = (MODELS[0], f"{MODELS[1]}?reduction=mean")
-    whole = one_stage(STARTS[:1], bundled_vocabulary(), models, seed=2)
+    whole = synthesis_plan(STARTS[:1], bundled_vocabulary(), models, seed=2)
     plan = whole.replace_options(
         SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&n_samples=16"
     )
@@ -119,13 +117,13 @@ def test_models_that_only_filter_are_reported(
     assert notes["filter_only"] == report.filter_only == [models[1]]
 
 
-def test_another_seed_writes_another_pool(plan: StudyPlan) -> None:
+def test_another_seed_gives_another_pool(plan: StudyPlan) -> None:
     first = write_synthesis(plan, None, SequentialExecutor()).rows
     other = replace(plan, study=replace(plan.study, seed=9))
     assert write_synthesis(other, None, SequentialExecutor()).rows != first
 
 
-def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_path: Path) -> None:
+def test_the_pool_is_a_readable_table_of_scores(plan: StudyPlan, tmp_path: Path) -> None:
     out = tmp_path / "pool.csv"
     report = write_synthesis(plan, None, SequentialExecutor(), pool=out)
     assert not report.failures
@@ -140,7 +138,7 @@ def test_the_pool_is_a_table_of_scores_with_both_sources(plan: StudyPlan, tmp_pa
     assert read_scores(out).shape == (report.n_candidates + len(STARTS), 2)
 
 
-def test_models_score_only_what_satisfies_earlier_bounds(
+def test_models_score_only_sentences_within_earlier_bounds(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The second bound is relative: sentences that satisfy it for no natural one are left out.
@@ -175,7 +173,7 @@ def test_models_score_only_what_satisfies_earlier_bounds(
     assert set(read_scores(out).index) == {*left, *STARTS}
 
 
-def test_what_it_costs_is_said_after_a_task(
+def test_the_time_limit_gives_an_estimate(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried, out = tmp_path / "tried.csv", tmp_path / "out.csv"

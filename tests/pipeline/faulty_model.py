@@ -1,4 +1,4 @@
-"""A model family that fails, or kills its process, at sentences that files in the folder name."""
+"""A model family that raises errors or kills its process when it scores listed sentences."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from contstim.models.registry import load_model, register_family
 from contstim.text import Sentence, WordList
 
 
-class MortalModel(SentenceModel):
-    """``mortal:PATH`` is ``ngram:PATH?punctuation=split``, but for two files of sentences.
+class FaultyModel(SentenceModel):
+    """The model ``ngram:PATH?punctuation=split`` with faults, as ``faulty:PATH``.
 
-    A sentence of ``fails.txt`` raises an error that is not contstim's, one of ``dies.txt`` kills
-    the process, if it is scored alone; ``tries.log`` gets a line each time.
+    If a sentence is scored alone, a sentence in ``fails.txt`` raises an error and a sentence in
+    ``dies.txt`` kills the process. Each fault adds a line to ``tries.log``.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -56,4 +56,4 @@ class MortalModel(SentenceModel):
 
 
 def register() -> None:
-    register_family("mortal", "for tests", MortalModel)
+    register_family("faulty", "for tests", FaultyModel)

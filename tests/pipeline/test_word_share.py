@@ -1,10 +1,10 @@
-"""A limit on how often a word may come in a set of synthetic sentences."""
+"""The limit on the share of synthetic sentences that contain the same word."""
 
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from small import one_stage
+from small_study import synthesis_plan
 
 from contstim import load_model, synthesize_triplets
 from contstim.errors import InputError
@@ -41,7 +41,9 @@ def _family(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan(max_word_share: float) -> StudyPlan:
-    return one_stage(SENTENCES, VOCABULARY, ("table:11", "table:12"), max_word_share=max_word_share)
+    return synthesis_plan(
+        SENTENCES, VOCABULARY, ("table:11", "table:12"), max_word_share=max_word_share
+    )
 
 
 def written(max_word_share: float, out: Path | None = None) -> list[Triplet]:
@@ -56,7 +58,7 @@ def used(rows: list[Triplet]) -> Counter[str]:
     )
 
 
-def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:
+def test_the_share_of_a_word_is_limited(tmp_path: Path) -> None:
     free, limited = written(1.0), written(0.1, tmp_path / "limited.csv")
     assert len(limited) == len(SENTENCES)
     naturally = LOWER[0]
@@ -69,7 +71,7 @@ def test_a_word_is_in_no_more_sentences_than_it_may(tmp_path: Path) -> None:
     assert '"n_distinct"' in (tmp_path / "limited.csv.meta.json").read_text()
 
 
-def test_python_writes_what_the_command_does() -> None:
+def test_python_and_command_give_equal_triplets() -> None:
     pair = load_model("table:11"), load_model("table:12")
     for max_word_share in (0.1, 1.0):
         table = synthesize_triplets(
@@ -83,7 +85,7 @@ def test_python_writes_what_the_command_does() -> None:
         assert table["synthetic_1"].is_unique or max_word_share == 1.0
 
 
-def test_a_search_that_fails_does_not_keep_others_from_being_made(
+def test_other_searches_continue_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = SynthesisTask.execute
@@ -101,7 +103,7 @@ def test_a_search_that_fails_does_not_keep_others_from_being_made(
     assert written(0.1, out) == written(0.1)
 
 
-def test_a_shard_has_all_syntheses_of_a_pair(tmp_path: Path) -> None:
+def test_a_shard_has_all_tasks_of_a_limited_pair(tmp_path: Path) -> None:
     parts = {}
     for limited in (True, False):
         study = plan(0.1 if limited else 1.0)

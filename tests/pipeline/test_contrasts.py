@@ -1,11 +1,11 @@
-"""Sets of models, bounds and edits: the same from Python, TOML and the command line."""
+"""Synthesis for sets of models with bounds, from Python, plans and the command line."""
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from small import Counting, one_stage
+from small_study import RecordingExecutor, synthesis_plan
 from toy_words import SENTENCES as SHORT
 from toy_words import UPPER, VOCABULARY
 
@@ -47,7 +47,7 @@ SETS = {
 
 
 def _python(reject: list[str], accept: list[str], sentences: Sequence[str]) -> list[Synthesis]:
-    """Return what the functions of Python write; nothing where no sentence is found."""
+    """Return the improved syntheses of the Python function."""
     rejecting, accepting = ([load_model(spec) for spec in side] for side in (reject, accept))
     problem = Problem(
         tuple(rejecting),
@@ -81,7 +81,7 @@ def _rows(plan: StudyPlan, out: Path | None = None) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_sets_in_toml_on_the_command_line_and_in_python(tmp_path: Path, name: str) -> None:
+def test_plan_command_and_python_give_equal_rows(tmp_path: Path, name: str) -> None:
     reject, accept = SETS[name]
     expected = _python(reject, accept, SENTENCES[:3])
     assert expected
@@ -121,26 +121,26 @@ def test_sets_in_toml_on_the_command_line_and_in_python(tmp_path: Path, name: st
     assert (tmp_path / "out.csv").read_bytes() == written
 
 
-def test_an_interrupted_file_of_sets_continues_to_the_same_bytes(tmp_path: Path) -> None:
+def test_interrupted_contrasts_continue_to_equal_bytes(tmp_path: Path) -> None:
     reject, accept = SETS["two against one"]
-    plan = one_stage(
+    plan = synthesis_plan(
         SENTENCES, VOCABULARY, models=MODELS, reject=tuple(reject), accept=tuple(accept), per_pair=2
     )
     whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
     assert all(isinstance(row, ContrastRow) for row in _rows(plan, whole))
     with pytest.raises(KeyboardInterrupt):
-        write_synthesis(plan, out, Counting(stop_after=3))
+        write_synthesis(plan, out, RecordingExecutor(stop_after=3))
     _rows(plan, out)
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_scales_come_from_bundled_sentences_where_few_are_given(tmp_path: Path) -> None:
+def test_few_sentences_are_supplemented_for_scales(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(pool()) + "\n", "utf-8")
     vocabulary = Vocabulary.from_text(tmp_path / "text.txt", size=500)
     bundled = ["contstim:bigram", "contstim:trigram", "contstim:unigram"]
     sides = {"reject": tuple(bundled[:2]), "accept": tuple(bundled[2:])}
     start = "The ship left at dawn."
-    plan = one_stage([start], vocabulary, models=bundled, **sides)
+    plan = synthesis_plan([start], vocabulary, models=bundled, **sides)
     (row,) = _rows(plan)
     assert isinstance(row, ContrastRow)
     reject = [load_model(spec) for spec in bundled[:2]]
@@ -151,8 +151,8 @@ def test_scales_come_from_bundled_sentences_where_few_are_given(tmp_path: Path) 
     assert row.loss == expected.loss < 0
 
 
-def test_triplets_with_a_bound_carry_its_scores(tmp_path: Path) -> None:
-    plan = one_stage(SENTENCES[:5], VOCABULARY, (MODELS[0], MODELS[1]), min_scores=(BOUND,))
+def test_triplets_contain_the_scores_of_bounds(tmp_path: Path) -> None:
+    plan = synthesis_plan(SENTENCES[:5], VOCABULARY, (MODELS[0], MODELS[1]), min_scores=(BOUND,))
     rows = _rows(plan, tmp_path / "t.csv")
     assert rows
     bounded = load_model("table:14")
@@ -204,7 +204,7 @@ def _check_models(row: Triplet, models: list[SentenceModel]) -> None:
         ),
     ],
 )
-def test_options_that_do_not_go_together(options: dict[str, str], message: str) -> None:
+def test_contradictory_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as error:
         SynthesisOptions(**options)
     assert str(error.value) == message
@@ -249,7 +249,7 @@ SENTENCE = "The dog saw the cat."
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_status_2(
+def test_impossible_problems_end_with_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     VOCABULARY.save(tmp_path / "words.csv")
@@ -260,7 +260,7 @@ def test_what_cannot_be_done_is_one_line_and_status_2(
     assert not out.exists()
 
 
-def test_a_bound_that_a_study_cannot_satisfy_is_refused_first(tmp_path: Path) -> None:
+def test_an_impossible_bound_is_refused_before_the_tasks(tmp_path: Path) -> None:
     (tmp_path / "natural.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     VOCABULARY.save(tmp_path / "words.csv")
     (tmp_path / "study.toml").write_text(
@@ -274,7 +274,7 @@ def test_a_bound_that_a_study_cannot_satisfy_is_refused_first(tmp_path: Path) ->
     assert not (plan.out / "tasks").exists()
 
 
-def test_triplets_are_not_chosen_of_single_sentences(tmp_path: Path) -> None:
+def test_triplets_cannot_be_selected_from_single_sentences(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(
         f"models = {MODELS}\n[study]\nname = 'sets'\n[synthesis]\nreject = ['table:11']\n"
         "accept = ['table:12']\n[triplets]\n",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from small import Counting, begin, make_study, marked, tables
+from small_study import RecordingExecutor, create_run, make_study, mark_sentence, tables
 
 from contstim import load_model, synthesize
 from contstim.cli import main
@@ -46,7 +46,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> StudyPlan:
 
 @pytest.fixture(scope="module")
 def whole(study: StudyPlan) -> Path:
-    """The folder of an uninterrupted run in process."""
+    """Return the folder of an uninterrupted run in this process."""
     out = study.folder / "whole"
     report = run_study(study, SequentialExecutor(), out=out)
     assert report.is_complete
@@ -61,7 +61,7 @@ def _names(out: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Read a table's numbers as exactly what is written."""
+    """Read a table with numbers of full precision."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = [
             {k: float(v) if "_lp_" in k or k == "log_prob" else v for k, v in row.items()}
@@ -70,7 +70,7 @@ def _read(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_the_tables_say_what_the_functions_say(
+def test_tables_agree_with_the_functions(
     study: StudyPlan, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = _read(whole / "scores.csv")
@@ -104,9 +104,7 @@ def test_the_tables_say_what_the_functions_say(
     assert pairs.groupby(["model_1", "model_2"]).size().tolist() == [2, 2, 2]
 
 
-def test_the_word_search_is_the_one_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_of_the_strategy_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = make_study(tmp_path, starts=1)
     file.write_text(file.read_text("utf-8").replace("candidates=all", "inputs=77"))
     asked = []
@@ -121,8 +119,8 @@ def test_the_word_search_is_the_one_asked_for(
     assert set(asked) == {"edit?inputs=77"}
 
 
-def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
-    run = begin(study)
+def test_start_sentences_are_partitioned_or_shared(study: StudyPlan) -> None:
+    run = create_run(study)
 
     def starts(plan: StudyPlan, **values: Any) -> dict[Goal, list[str]]:
         changed = plan.replace_options(SynthesisOptions, **values)
@@ -145,36 +143,38 @@ def test_starts_are_partitioned_or_shared(study: StudyPlan) -> None:
     assert list(every.values()) == [run.sentences] * 3
 
 
-def test_nothing_is_done_twice(study: StudyPlan, whole: Path) -> None:
-    executor = Counting()
+def test_a_finished_run_repeats_no_task(study: StudyPlan, whole: Path) -> None:
+    executor = RecordingExecutor()
     report = run_study(study, executor, out=whole)
     assert executor.submitted == []
     assert report.written_tables == []
     assert len(report.current_tables) == 5
 
 
-def test_an_interrupted_run_goes_on(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_continues(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
     for stop_after, expected in ((2, 3), (7, 25)):
-        first = Counting(stop_after)
+        first = RecordingExecutor(stop_after)
         with pytest.raises(KeyboardInterrupt):
             run_study(study, first, out=tmp_path)
         assert len(first.submitted) == expected
-    second = Counting()
+    second = RecordingExecutor()
     run_study(study, second, out=tmp_path)
     assert len(second.submitted) == 24 - 6
     assert tables(tmp_path) == tables(whole)
 
 
-def test_shards_make_up_the_run(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
+def test_all_shards_together_complete_the_run(
+    study: StudyPlan, whole: Path, tmp_path: Path
+) -> None:
     counts = []
     for number in (3, 1, 2):
-        executor = Counting()
+        executor = RecordingExecutor()
         report = run_study(study, executor, out=tmp_path, shard=(number, 3))
         counts.append(len(executor.submitted))
         assert report.written_tables == []
     assert sum(counts) == 27
     assert min(counts) > 0
-    merging = Counting()
+    merging = RecordingExecutor()
     run_study(study, merging, out=tmp_path)
     assert merging.submitted == []
     assert tables(tmp_path) == tables(whole)
@@ -182,7 +182,7 @@ def test_shards_make_up_the_run(study: StudyPlan, whole: Path, tmp_path: Path) -
         run_study(study, SequentialExecutor(), out=tmp_path, shard=(4, 3))
 
 
-def test_a_stage_runs_with_what_it_rests_on(study: StudyPlan, tmp_path: Path) -> None:
+def test_a_stage_runs_with_the_stages_it_requires(study: StudyPlan, tmp_path: Path) -> None:
     def names(stage: str) -> list[str]:
         return [
             p.name
@@ -198,7 +198,7 @@ def test_a_stage_runs_with_what_it_rests_on(study: StudyPlan, tmp_path: Path) ->
         names("desing")
 
 
-def test_constraints_of_a_plan_are_kept(study: StudyPlan, tmp_path: Path) -> None:
+def test_constraints_of_a_plan_are_satisfied(study: StudyPlan, tmp_path: Path) -> None:
     sentences = (study.folder / "natural.txt").read_text("utf-8").splitlines()
     topics = pd.DataFrame({"sentence": sentences, "topic": [i // 2 for i in range(40)]})
     topics.to_csv(study.folder / "topics.csv", index=False)
@@ -221,11 +221,13 @@ def test_constraints_of_a_plan_are_kept(study: StudyPlan, tmp_path: Path) -> Non
         select()
 
 
-def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path: Path) -> None:
+def test_only_outdated_tables_are_written_again(
+    study: StudyPlan, whole: Path, tmp_path: Path
+) -> None:
     run_study(study, SequentialExecutor(), out=tmp_path)
 
     def again(changed: StudyPlan) -> tuple[int, list[str]]:
-        executor = Counting()
+        executor = RecordingExecutor()
         report = run_study(changed, executor, out=tmp_path)
         return len(executor.submitted), [path.name for path in report.written_tables]
 
@@ -246,26 +248,26 @@ def test_only_what_changed_is_made_again(study: StudyPlan, whole: Path, tmp_path
     assert again(reseeded)[0] == 24
 
 
-def test_changed_weights_are_another_model(tmp_path: Path) -> None:
+def test_changed_weights_repeat_the_tasks_of_a_model(tmp_path: Path) -> None:
     study = read_study_plan(make_study(tmp_path))
     run_study(study, SequentialExecutor())
     path = tmp_path / "1.arpa"
     path.write_text(path.read_text("utf-8").replace("\t.\n", "\t.\n", 1) + "\n", "utf-8")
-    executor = Counting()
+    executor = RecordingExecutor()
     run_study(study, executor)
     # Its scores, and both pairs that it is in.
     assert len(executor.submitted) == 1 + 16
 
 
-def test_a_task_that_fails_fails_and_tried_by_the_next_run(
+def test_failed_tasks_are_repeated_by_the_next_run(
     faulty: StudyPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sentence = marked(faulty, "fails")
+    sentence = mark_sentence(faulty, "fails")
     file = str(faulty.folder / "study.toml")
     assert main(["run", file]) == 1
     listed = capsys.readouterr().err
     assert listed.count("failed: synthesize from") == 2
-    assert f"{sentence!r}, rejected by mortal:3.arpa" in listed
+    assert f"{sentence!r}, rejected by faulty:3.arpa" in listed
     assert "RuntimeError: as the test asked" in listed
     # Both directions, three times each.
     assert (faulty.folder / "tries.log").read_text("utf-8") == "fails\n" * 6
@@ -300,7 +302,7 @@ def test_a_task_that_fails_fails_and_tried_by_the_next_run(
     assert "24 of 24 tasks done, 0 failed" in capsys.readouterr().out
 
 
-def test_a_sentence_without_a_score_is_named_and_the_rest_go_on(
+def test_a_sentence_without_score_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = make_study(tmp_path)
@@ -318,13 +320,13 @@ def test_scores_can_be_shared_between_runs(study: StudyPlan, tmp_path: Path) -> 
     cache = tmp_path / "cache"
     counts = []
     for name in ("one", "two"):
-        executor = Counting()
+        executor = RecordingExecutor()
         run_study(study, executor, out=tmp_path / name, cache=cache, stage="score")
         counts.append(len(executor.submitted))
     assert counts == [3, 0]
 
 
-def test_bad_input_is_one_line(
+def test_invalid_arguments_give_one_line(
     study: StudyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(study.folder / "study.toml")
@@ -342,7 +344,7 @@ def test_bad_input_is_one_line(
         assert "write I/N" in capsys.readouterr().err
 
 
-def test_listed_words_that_a_model_does_not_know_are_refused_at_once(
+def test_unknown_listed_words_are_refused(
     study: StudyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = study.folder / "listed.toml"
@@ -361,10 +363,10 @@ def test_listed_words_that_a_model_does_not_know_are_refused_at_once(
 def test_two_specs_of_one_model_are_refused(study: StudyPlan) -> None:
     twice = (study.models[1], study.models[1] + "&case=keep")
     with pytest.raises(InputError, match="keep one"):
-        begin(replace(study, models=twice))
+        create_run(replace(study, models=twice))
 
 
-def test_a_plan_names_its_models_and_calls_them_so(tmp_path: Path) -> None:
+def test_tables_use_the_model_names_of_the_plan(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     text = """
 models = ["one=contstim:bigram", "two=contstim:unigram"]
@@ -388,7 +390,7 @@ min_scores = ["one >= natural-60"]
         StudyPlan(("one=contstim:bigram", "one=contstim:unigram"), StudyOptions("x"))
 
 
-def test_results_that_nobody_can_see_are_an_error(
+def test_results_in_another_folder_are_an_error(
     study: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere(SequentialExecutor):
@@ -401,7 +403,7 @@ def test_results_that_nobody_can_see_are_an_error(
         run_study(study, Elsewhere(), out=tmp_path / "out")
 
 
-def test_shards_go_together_but_not_with_the_whole_run(tmp_path: Path) -> None:
+def test_a_shard_and_the_whole_run_exclude_each_other(tmp_path: Path) -> None:
     with lock_run(tmp_path, "shard-1-of-2"):
         with lock_run(tmp_path, "shard-2-of-2"):
             assert len(list((tmp_path / "locks").iterdir())) == 2
@@ -417,8 +419,7 @@ def test_shards_go_together_but_not_with_the_whole_run(tmp_path: Path) -> None:
     assert not list((tmp_path / "locks").iterdir())
 
 
-def test_pairs_for_the_set_of_models_and_their_trials(study: StudyPlan, tmp_path: Path) -> None:
-    """Synthetic sentences are scored under every model, and pairs of triplets are candidates."""
+def test_a_set_of_natural_and_synthetic_pairs(study: StudyPlan, tmp_path: Path) -> None:
     kept = [options for options in study.stages if isinstance(options, SynthesisOptions)]
     of_set = SetOptions(
         n=8,

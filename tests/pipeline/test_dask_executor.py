@@ -1,4 +1,4 @@
-"""Dask: the same tables, also when a worker is killed.
+"""Dask executors, and workers that die.
 
 Tests `contstim.pipeline.dask_executor`.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import dask
 import distributed
 import pytest
-from small import make_study, marked, run_alone, tables
+from small_study import make_study, mark_sentence, run_alone, tables
 
 from contstim.errors import InputError
 from contstim.pipeline.dask_executor import DaskExecutor, create_executor
@@ -25,7 +25,7 @@ from contstim.pipeline.tasks import Task
 from contstim.pipeline.worker import RunContext, TaskOutcome
 
 
-def test_workers_see_one_thread_and_their_own_gpu(
+def test_local_workers_have_one_thread_and_one_gpu(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -43,7 +43,7 @@ def _seen_environment() -> tuple[str | None, ...]:
     return os.environ.get("OMP_NUM_THREADS"), os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
-def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
+def test_tables_are_equal_after_a_worker_is_killed(tmp_path: Path) -> None:
 
     class Killing(DaskExecutor):
         killed = 0
@@ -64,7 +64,7 @@ def test_a_killed_dask_worker_changes_nothing(tmp_path: Path) -> None:
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
 
 
-def test_a_worker_that_is_long_in_coming_back_stays() -> None:
+def test_a_slowly_restarting_worker_is_not_removed() -> None:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
         DaskExecutor("local", 1) as executor,
@@ -78,14 +78,12 @@ def test_a_worker_that_is_long_in_coming_back_stays() -> None:
 
 
 def _kill_soon(pid: int) -> None:
-    """Kill a worker, and wait for the scheduler to see it."""
+    """Kill a worker and wait until the scheduler notices."""
     os.kill(pid, signal.SIGKILL)
     time.sleep(0.2)
 
 
-def test_a_result_that_is_lost_before_it_is_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_outcome_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Client:
         loop = None
         submitted = 0
@@ -120,14 +118,14 @@ def test_a_result_that_is_lost_before_it_is_fetched(
     assert executor.client.submitted == 2
 
 
-def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.pipeline.dask_executor._CONNECTION_TIMEOUT", 0.2)
     with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
         create_executor("dask:tcp://127.0.0.1:9").__enter__()
 
 
-def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
-    marked(faulty, "dies")
+def test_a_task_that_kills_its_workers_is_given_up(faulty: StudyPlan) -> None:
+    mark_sentence(faulty, "dies")
     # In a process of its own: Dask logs and warns about the deaths.
     ended = run_alone(str(faulty.folder / "study.toml"), "--executor", "local:2")
     assert ended.returncode == 1, ended.stderr
@@ -139,12 +137,12 @@ def test_a_task_that_kills_its_dask_worker_fails(faulty: StudyPlan) -> None:
     assert (faulty.out / "trials.csv").exists()
 
 
-def test_a_death_is_charged_to_tasks_that_had_begun(faulty: StudyPlan) -> None:
+def test_only_started_tasks_are_blamed_for_a_death(faulty: StudyPlan) -> None:
     # Two tasks alone, which one worker is given together; each kills it.
     file = faulty.folder / "study.toml"
     text = file.read_text("utf-8").replace('    "ngram:1.arpa?punctuation=split",\n', "")
     file.write_text(text.replace("[synthesis]\nper_pair = 4", "[synthesis]\nper_pair = 1"), "utf-8")
-    marked(read_study_plan(file), "dies")
+    mark_sentence(read_study_plan(file), "dies")
     ended = run_alone(str(file), "--executor", "local:1", "--stage", "synthesis")
     assert ended.stderr.count("failed: synthesize from") == 2, ended.stderr
     assert (faulty.folder / "tries.log").read_text("utf-8") == "dies\n" * 6

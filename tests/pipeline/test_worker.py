@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from small import Counting, begin, make_study
+from small_study import RecordingExecutor, create_run, make_study
 
 from contstim import load_model
 from contstim.models.devices import limit_torch_threads
@@ -38,10 +38,8 @@ def _place(folder: Path) -> RunContext:
     return RunContext(out, out / "scores", folder, folder / "words.csv")
 
 
-def test_a_worker_refuses_other_versions_models_and_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = begin(read_study_plan(make_study(tmp_path)))
+def test_a_worker_refuses_changed_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create_run(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     worker = Worker(_place(tmp_path))
     task = SYNTHESIS.tasks(run)[0]
@@ -62,7 +60,7 @@ def test_a_worker_refuses_other_versions_models_and_words(
 
 
 def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = begin(read_study_plan(make_study(tmp_path)))
+    run = create_run(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     loaded = []
     load = __import__("contstim.pipeline.model_records", fromlist=["load_model"]).load_model
@@ -76,7 +74,7 @@ def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.Monk
     assert [spec[6] for spec in loaded] == ["2", "1", "3", "2"]
 
 
-def test_in_one_process_models_are_loaded_once(
+def test_a_sequential_run_loads_each_model_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = read_study_plan(make_study(tmp_path))
@@ -105,7 +103,7 @@ def _describe(spec: str) -> dict[str, object]:
     return dict(ModelRecord.from_spec(spec).description)
 
 
-def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
+def test_the_device_does_not_change_the_description(tmp_path: Path) -> None:
     make_study(tmp_path)
     plain = f"ngram:{tmp_path}/1.arpa?punctuation=split"
     on_gpu = _describe(f"ngram:{tmp_path}/1.arpa?device=cuda:1&punctuation=split")
@@ -114,7 +112,7 @@ def test_a_device_does_not_make_another_description(tmp_path: Path) -> None:
     assert _describe(plain + "&device=cpu") == _describe(plain)
 
 
-def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> None:
+def test_damaged_results_are_computed_again(tmp_path: Path) -> None:
     plan = read_study_plan(make_study(tmp_path, starts=1))
     run_study(plan, SequentialExecutor(), stage="synthesis")
     paths = sorted((plan.out / "tasks").rglob("*.json"))
@@ -123,7 +121,7 @@ def test_results_that_are_swapped_or_damaged_are_made_anew(tmp_path: Path) -> No
     first.write_bytes(paths[1].read_bytes())
     second.write_text(json.dumps(before[0]), "utf-8")
     paths[2].write_bytes(paths[2].read_bytes()[:-20])
-    executor = Counting()
+    executor = RecordingExecutor()
     table = (plan.out / "synthesized.csv").read_bytes()
     assert run_study(plan, executor, stage="synthesis").is_complete
     assert sorted(task.key for task in executor.submitted) == [path.stem for path in paths[:3]]
