@@ -89,7 +89,7 @@ def write_preregistration(
                 items=n_pairs,
                 trials=n_trials,
                 models=len(plan.models),
-                words=DESIGN.describe(plan),
+                description=DESIGN.describe(plan),
             )
     if trials is not None:
         design = PlannedDesign.from_trials(read_table(trials, cells="inferred"))
