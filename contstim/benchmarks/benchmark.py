@@ -1,4 +1,4 @@
-"""Benchmarks: sentences that people judged, and a criterion for scores of these sentences.
+"""Benchmarks: human judgements of sentences, and a criterion for scores of these sentences.
 
 Every criterion returns the same table, `RESULTS`, so models can be compared across benchmarks.
 """
@@ -51,7 +51,7 @@ def figure_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
 @displayable
 @dataclass(frozen=True, eq=False)
 class BenchmarkResult:
-    """How well models predict a benchmark.
+    """Evaluation of models on a benchmark.
 
     Attributes
     ----------
@@ -70,10 +70,11 @@ class BenchmarkResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Benchmark(ABC):
-    """Sentences that people judged, and a criterion that is applied to one model at a time.
+    """Human judgements of sentences, with a criterion that is applied to one model at a time.
 
-    A criterion extracts what it needs from a table of scores (`extract`), knows the same for
-    published models (`published`), and estimates how good it is (`estimate`).
+    Subclasses define the criterion by `sentences` and `estimate`. The values of a model that
+    `estimate` needs are computed from scores by `extract_values`; `published_values` contains them
+    for published models.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class Benchmark(ABC):
 
     @property
     def published_values(self) -> Mapping[str, pd.Series]:
-        """What `estimate` takes, for each model whose scores are published."""
+        """Values for `estimate`, by the name of the published model."""
         return {}
 
     @property
@@ -131,15 +132,15 @@ class Benchmark(ABC):
         )
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Return what `estimate` takes for each model of a score table: scores by sentence."""
+        """Extract the values for `estimate` from a score table, by default scores by sentence."""
         wide = score_table(scores, self.sentences)
         return {str(model): wide[model] for model in wide}
 
     def estimate(self, values: pd.Series) -> Iterable[Mapping[str, object]]:
-        """Return rows with columns of `RESULTS` for one model.
+        """Estimate the criterion for one model, as rows with columns of `RESULTS`.
 
-        Each row has `analysis`, `measure`, `value`, its interval and `n_items`. With a noise
-        ceiling, it also has `chance`, `ceiling_lower`, `ceiling_lower_ci_low`,
+        Each row has `analysis`, `measure`, `value`, its interval and `n_items`. Benchmarks with a
+        noise ceiling add `chance`, `ceiling_lower`, `ceiling_lower_ci_low`,
         `ceiling_lower_ci_high`, `gap_ci_low` and `gap_ci_high`.
         """
         raise NotImplementedError
@@ -149,13 +150,7 @@ class Benchmark(ABC):
         return {}
 
     def check_model_names(self, models: Iterable[str]) -> None:
-        """Refuse a model with the name of a published model.
-
-        Raises
-        ------
-        InputError
-            If a name is taken.
-        """
+        """Raise InputError if a model has the name of a published model."""
         published = self.published_models
         for model in models:
             if model in published:
@@ -165,12 +160,13 @@ class Benchmark(ABC):
                 )
 
     def evaluate(self, scores: pd.DataFrame | None = None) -> BenchmarkResult:
-        """Return how well the published models and those of a score table do.
+        """Evaluate the published models and the models of a score table.
 
         Parameters
         ----------
         scores
-            Table as written by `contstim score`, with all sentences. None: published models only.
+            Table with all sentences, output of `contstim score`; by default only published models
+            are evaluated.
 
         Raises
         ------
@@ -204,8 +200,8 @@ class Benchmark(ABC):
         scored = results["source"].ne(SCORED_HERE) & results["note"].ne(AS_PUBLISHED)
         computed = results.loc[scored, [*_KEYS, *quantities]]
         long = computed.melt(_KEYS, var_name="quantity", value_name="here")
-        both = self.published_figures.merge(long, on=[*_KEYS, "quantity"], how="left")
-        return both.assign(difference=both["here"] - both["value"])
+        table = self.published_figures.merge(long, on=[*_KEYS, "quantity"], how="left")
+        return table.assign(difference=table["here"] - table["value"])
 
     def add_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
         """Return results with the columns `RESULTS` and the figures of models without scores."""

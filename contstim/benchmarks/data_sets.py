@@ -96,11 +96,11 @@ class DataSet:
 
 
 class MissingFileError(InputError):
-    """A folder lacks a file of a data set."""
+    """Error for a folder that lacks a file of a data set."""
 
 
 class _Files(dict[str, Path]):
-    """Paths of a data set's files by name; a missing one is a `MissingFileError`."""
+    """Paths of a data set's files by name; missing names raise `MissingFileError`."""
 
     def __init__(self, data_set: DataSet, source: Path | None) -> None:
         super().__init__()
@@ -108,7 +108,10 @@ class _Files(dict[str, Path]):
 
     def __missing__(self, name: str) -> Path:
         file = next(file for file in self.data_set.files if file.name == name)
-        raise MissingFileError(f"{self.source} has no file {name}; download it from {file.url}")
+        raise MissingFileError(
+            f"{self.source} has no file {name} as {self.data_set.name} was published; download "
+            f"{file.url} into it"
+        )
 
 
 @displayable
@@ -141,7 +144,7 @@ class FetchedData:
         Raises
         ------
         UnknownNameError
-            If there is none of that name.
+            If the data set has no benchmark of this name.
         InputError
             If its files are missing or cannot be read.
         """
@@ -224,16 +227,16 @@ def fetch(name: str, source: str | Path | None = None) -> FetchedData:
     name
         Name in `DATA_SETS`, such as ``golan2023``.
     source
-        Folder to take the files from instead of downloading them. A file is recognised by its
-        content under any name, or else by its name in any case; a note says if the content
-        differs from what was published.
+        Folder with the published files, which are then not downloaded. Files are identified by
+        their content, otherwise by name in any case; a note reports content that differs from the
+        published file.
 
     Raises
     ------
     UnknownNameError
         If there is no such data set.
     InputError
-        If a file cannot be downloaded, or has other content than was published.
+        If a file cannot be downloaded, or its content differs from the published file.
 
     Examples
     --------
@@ -294,16 +297,16 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
 
 
 class _BoundedFile(FileIO):
-    """A new file that takes at most `size` bytes."""
+    """File, open for writing, of at most `size` bytes."""
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__(path, "wb")
-        self._left = size
+        self._n_remaining = size
 
     def write(self, content: Any, /) -> int:
-        """Write bytes; refuse more than there should be."""
-        self._left -= len(content)
-        if self._left < 0:
+        """Write bytes; raise ValueError beyond the maximum size."""
+        self._n_remaining -= len(content)
+        if self._n_remaining < 0:
             raise ValueError("the server sends more than the size of the published file")
         return super().write(content)
 

@@ -26,11 +26,11 @@ def z_scores(values: ArrayLike) -> FloatArray:
     InputError
         If all values are equal.
     """
-    given = np.asarray(values, dtype=np.float64)
-    finite = given[~np.isnan(given)]
+    values = np.asarray(values, dtype=np.float64)
+    finite = values[~np.isnan(values)]
     if len(finite) < 2 or np.ptp(finite) == 0:
         raise InputError("z-scores need at least two different values")
-    return np.asarray((given - finite.mean()) / finite.std())
+    return np.asarray((values - finite.mean()) / finite.std())
 
 
 def mean_over_items(values: FloatArray, chance: float) -> Estimate:
@@ -44,14 +44,14 @@ def mean_over_items(values: FloatArray, chance: float) -> Estimate:
     chance
         Value of a model that guesses.
     """
-    given = values[~np.isnan(values)]
-    n = len(given)
+    values = values[~np.isnan(values)]
+    n = len(values)
     if not n:
         return np.nan, np.nan, np.nan
     if n < MIN_UNITS:
-        return float(given.mean()), np.nan, np.nan
-    mean = MeanEstimate(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)), n - 1)
-    return float(given.mean()), *mean.bounded_interval(chance)
+        return float(values.mean()), np.nan, np.nan
+    mean = MeanEstimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)), n - 1)
+    return float(values.mean()), *mean.bounded_interval(chance)
 
 
 def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
@@ -111,8 +111,9 @@ def with_shares(results: pd.DataFrame) -> pd.DataFrame:
     columns += ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
     shares = []
     for row in results[columns].to_numpy(dtype=float).tolist():
-        value, low, high, chance, ceiling, *ends = row
-        shares.append(ceiling_share((value - ceiling, low, high), (ceiling, *ends), chance))
+        value, low, high, chance, ceiling, ceiling_low, ceiling_high = row
+        gap = value - ceiling, low, high
+        shares.append(ceiling_share(gap, (ceiling, ceiling_low, ceiling_high), chance))
     names = ("share", "share_low", "share_high")
     return results.assign(**dict(zip(names, np.array(shares).reshape(-1, 3).T, strict=True)))
 
@@ -127,9 +128,9 @@ def clustered_proportion(right: BoolArray, cluster: IntArray) -> Estimate:
 def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Estimate:
     """Return Pearson's correlation of n pairs of values, for randomly sampled clusters of pairs.
 
-    The interval is Student's on Fisher's scale. The variance is that of the influence of each pair
-    on the correlation (Hampel et al. 1986), summed by cluster. Fewer than three clusters give no
-    interval.
+    The interval is a Student's t interval on Fisher's z scale. The variance is computed from the
+    influence of each pair on the correlation (Hampel et al. 1986), summed by cluster. Fewer than
+    three clusters give no interval.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Benchmarks of sentence pairs: people's choices, and minimal pairs with a preferred sentence."""
+"""Benchmarks of sentence pairs: human choices, and minimal pairs with a preferred sentence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_UNPACKED = 1 << 27
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChoiceBenchmark(Benchmark):
-    """People's choices between two sentences, judged by `contstim.evaluate`.
+    """Human choices between two sentences, analysed by `contstim.evaluate`.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class ChoiceBenchmark(Benchmark):
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
         choices = self.human.choices
-        both = pd.concat([choices["sentence_1"], choices["sentence_2"]])
-        return [str(sentence) for sentence in pd.unique(both)]
+        texts = pd.concat([choices["sentence_1"], choices["sentence_2"]])
+        return [str(sentence) for sentence in pd.unique(texts)]
 
     @property
     def published_models(self) -> list[str]:  # noqa: D102
@@ -100,8 +100,8 @@ class ParadigmBenchmark(Benchmark):
     ----------
     accuracies
         Accuracies of published models, shape (paradigms, M), index: the paradigm.
-    people
-        Accuracy of people's choices by paradigm, which is the noise ceiling.
+    human_accuracies
+        Accuracy of human choices by paradigm, used as the noise ceiling.
     """
 
     accuracies: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -111,23 +111,23 @@ class ParadigmBenchmark(Benchmark):
     @property
     @abstractmethod
     def phenomena(self) -> pd.Series:
-        """The group of each paradigm, which has its own analysis; index: the paradigm."""
+        """Phenomenon of each paradigm, analysed separately; index: the paradigm."""
 
     @property
     def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as Benchmark
         return {str(model): self.accuracies[model] for model in self.accuracies}
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
-        kinds, chance = self.phenomena, 0.5
-        right = values.reindex(kinds.index).to_numpy(dtype=float)
-        ceiling = self.human_accuracies.reindex(kinds.index).to_numpy(dtype=float)
-        for analysis in ("all", *kinds.unique()):
-            part = (kinds == analysis).to_numpy() | (analysis == "all")
-            value, low, high = mean_over_items(right[part], chance)
-            top, top_low, top_high = mean_over_items(ceiling[part], chance)
-            _, gap_low, gap_high = mean_over_items((right - ceiling)[part], 0.0)
+        phenomena, chance = self.phenomena, 0.5
+        right = values.reindex(phenomena.index).to_numpy(dtype=float)
+        ceiling = self.human_accuracies.reindex(phenomena.index).to_numpy(dtype=float)
+        for analysis in ("all", *phenomena.unique()):
+            is_included = (phenomena == analysis).to_numpy() | (analysis == "all")
+            value, low, high = mean_over_items(right[is_included], chance)
+            top, top_low, top_high = mean_over_items(ceiling[is_included], chance)
+            _, gap_low, gap_high = mean_over_items((right - ceiling)[is_included], 0.0)
             yield {
-                **{"analysis": analysis, "measure": "accuracy", "n_items": int(part.sum())},
+                **{"analysis": analysis, "measure": "accuracy", "n_items": int(is_included.sum())},
                 **{"value": value, "ci_low": low, "ci_high": high, "chance": chance},
                 **{"ceiling_lower": top, "ceiling_lower_ci_low": top_low},
                 **{"ceiling_lower_ci_high": top_high},
@@ -135,11 +135,11 @@ class ParadigmBenchmark(Benchmark):
             }
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
-        kinds = self.phenomena
-        table = pd.DataFrame({m: v.reindex(kinds.index) for m, v in values_by_model.items()})
+        phenomena = self.phenomena
+        table = pd.DataFrame({m: v.reindex(phenomena.index) for m, v in values_by_model.items()})
         if len(self.human_accuracies):
-            table["human"] = self.human_accuracies.reindex(kinds.index)
-        table["phenomenon"] = kinds
+            table["human"] = self.human_accuracies.reindex(phenomena.index)
+        table["phenomenon"] = phenomena
         return {"paradigms": table.rename_axis("paradigm").reset_index()}
 
 
@@ -181,8 +181,8 @@ class PairBenchmark(ParadigmBenchmark):
 
     @property
     def sentences(self) -> list[str]:  # noqa: D102 - as Benchmark
-        both = pd.concat([self.pairs["sentence_good"], self.pairs["sentence_bad"]])
-        return [str(sentence) for sentence in pd.unique(both)]
+        texts = pd.concat([self.pairs["sentence_good"], self.pairs["sentence_bad"]])
+        return [str(sentence) for sentence in pd.unique(texts)]
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's accuracy by paradigm."""

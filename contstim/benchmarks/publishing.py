@@ -45,7 +45,7 @@ _COLUMNS = {
     "log_prob": Column("score of the sentence under the model; higher is better", "number"),
 }
 # Shorter participant ids and sentences are not searched for: they occur in other text by chance.
-_SHORTEST_ID, _SHORTEST_SENTENCE = 6, 12
+_MIN_ID, _MIN_SENTENCE = 6, 12
 
 _README = """\
 # {title}
@@ -186,22 +186,23 @@ def publish(
     choices, source = human.choices, human.scores if scores is None else scores
     if unknown := [column for column in columns if column not in choices]:
         raise InputError(f"the choices have no column {unknown[0]!r}; leave it out of --columns")
-    shown = [c for c in choices if c in PUBLISHED_COLUMNS or c in columns]
-    people = choices["participant"].astype(str)
-    ids = list(pd.unique(people))
-    pseudonyms = {one: f"p{n:0{len(str(len(ids)))}}" for n, one in enumerate(ids, start=1)}
+    public_columns = [c for c in choices if c in PUBLISHED_COLUMNS or c in columns]
+    participants = choices["participant"].astype(str)
+    ids = list(pd.unique(participants))
+    n_digits = len(str(len(ids)))
+    pseudonyms = {name: f"p{n:0{n_digits}}" for n, name in enumerate(ids, start=1)}
     secret = {alphanumeric_key(sentence) for sentence in withheld}
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
     hidden = [sentence for sentence in map(str, sentences) if alphanumeric_key(sentence) in secret]
     labels = {sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden, start=1)}
-    published = choices[shown].map(
+    published = choices[public_columns].map(
         lambda cell: (
             labels.get(cell, "withheld text")
             if isinstance(cell, str) and alphanumeric_key(cell) in secret
             else cell
         )
     )
-    published = published.assign(participant=people.map(pseudonyms)).reset_index(drop=True)
+    published = published.assign(participant=participants.map(pseudonyms)).reset_index(drop=True)
     tables, has_scores = {"choices": published}, source is not None
     if source is not None:
         scored = choices[~find_unscored_catch(choices, source)]
@@ -249,7 +250,9 @@ def publish(
             results=_RESULTS * has_scores,
             option=f"--scores {scores_file} " * has_scores,
             checksums=CHECKSUMS,
-            columns="\n".join(f"- `{name}`: {one.description}" for name, one in described.items()),
+            columns="\n".join(
+                f"- `{name}`: {column.description}" for name, column in described.items()
+            ),
         )
         write_atomically(place / "README.md", readme)
         files = sorted(path for path in place.rglob("*") if path.is_file())
@@ -264,22 +267,22 @@ def _check_files(
 ) -> None:
     """Refuse files that contain a participant's id or a withheld sentence."""
     searched_ids = [
-        one.casefold()
-        for one in ids
-        if len(one) >= _SHORTEST_ID and not (one.isalpha() and len(one) < 2 * _SHORTEST_ID)
+        name.casefold()
+        for name in ids
+        if len(name) >= _MIN_ID and not (name.isalpha() and len(name) < 2 * _MIN_ID)
     ]
-    secret = [letters for letters in secret if len(letters) >= _SHORTEST_SENTENCE]
+    secret = [letters for letters in secret if len(letters) >= _MIN_SENTENCE]
     for path in files:
         text = unescape(path.read_bytes().decode("utf-8", "replace"))
         name = path.relative_to(folder).as_posix()
         folded = text.casefold()
-        if any(one in folded for one in searched_ids):
+        if any(searched_id in folded for searched_id in searched_ids):
             raise InputError(
                 f"{name} would contain the id of a participant; remove it from the columns that "
                 "are published"
             )
         letters = alphanumeric_key(text) if secret else ""
-        if any(one in letters for one in secret):
+        if any(sentence in letters for sentence in secret):
             raise InputError(
                 f"{name} would contain a withheld sentence; remove it from what is published"
             )

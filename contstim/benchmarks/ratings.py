@@ -70,12 +70,14 @@ class RatingBenchmark(Benchmark):
         return {str(model): wide[model] for model in wide}
 
     @cached_property
-    def _answers(self) -> _Answers:
-        return _Answers.from_table(self.ratings, self.sentences)
+    def _answers(self) -> _RatingData:
+        return _RatingData.from_table(self.ratings, self.sentences)
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         answers, score = self._answers, values.to_numpy(dtype=float)
-        n_participants = np.nan if answers.person is None else float(answers.person.max() + 1)
+        n_participants = (
+            np.nan if answers.participant is None else float(answers.participant.max() + 1)
+        )
         yield {
             "analysis": "all",
             "measure": "correlation",
@@ -92,33 +94,33 @@ class RatingBenchmark(Benchmark):
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
-    """Sentence, person (None if unknown) and rating of each answer; item of each sentence."""
+class _RatingData:
+    """Sentence, participant (if known) and rating of each answer, and item of each sentence."""
 
     sentence: IntArray
-    person: IntArray | None
+    participant: IntArray | None
     rating: FloatArray
     item: IntArray
 
     @classmethod
-    def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _Answers:
+    def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _RatingData:
         rating = ratings["rating"].to_numpy(dtype=float)
         if np.isnan(rating).any():
             raise InputError(f"{int(np.isnan(rating).sum())} ratings are missing; leave them out")
-        person = item = None
+        participant = item = None
         if "participant" in ratings:
-            person = np.asarray(pd.factorize(ratings["participant"])[0])
+            participant = np.asarray(pd.factorize(ratings["participant"])[0])
         if "item" in ratings:
             item = pd.factorize(ratings.drop_duplicates("sentence")["item"])[0]
         sentence = pd.Index(sentences).get_indexer(pd.Index(ratings["sentence"]))
         items = np.arange(len(sentences)) if item is None else item
-        return cls(np.asarray(sentence), person, rating, np.asarray(items))
+        return cls(np.asarray(sentence), participant, rating, np.asarray(items))
 
     def moments(self, chosen: BoolArray) -> FloatArray:
         """Return number, mean and error variance of the chosen answers by sentence, (3, S).
 
-        The error variance is the jackknife's: the change of the mean without a person, relative to
-        the change of the mean over all sentences, which does not affect a correlation.
+        The error variance is the jackknife variance over participants. The mean change over all
+        sentences is subtracted, because it does not affect a correlation.
         """
         weight, n_sentences = chosen.astype(float), len(self.item)
         n = np.bincount(self.sentence, weight, n_sentences)
@@ -126,27 +128,31 @@ class _Answers:
             mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n
             change = weight * (self.rating - mean[self.sentence]) / (n[self.sentence] - 1)
             change = np.where(n[self.sentence] > 1, change, 0.0)
-            if self.person is not None:
-                common = np.bincount(self.person, change) / np.count_nonzero(n)
-                change = change - weight * common[self.person]
+            if self.participant is not None:
+                common = np.bincount(self.participant, change) / np.count_nonzero(n)
+                change = change - weight * common[self.participant]
             error = (n - 1) / n * np.bincount(self.sentence, change**2 * weight, n_sentences)
         return np.array([n, mean, np.where(n > 1, error, np.nan)])
 
     @cached_property
     def _all_moments(self) -> list[FloatArray]:
-        """Moments of all answers, then those without each person."""
-        people = () if self.person is None else np.unique(self.person)
-        everybody = np.ones(len(self.rating), dtype=np.bool_)
-        return [self.moments(chosen) for chosen in (everybody, *(self.person != p for p in people))]
+        """Moments of all answers, then without the answers of each participant."""
+        participants = () if self.participant is None else np.unique(self.participant)
+        masks = [np.ones(len(self.rating), dtype=np.bool_)]
+        masks += [self.participant != participant for participant in participants]
+        return [self.moments(mask) for mask in masks]
 
     def estimate(self, score: FloatArray) -> dict[str, float]:
-        """Return the value, the ceiling and the gap with their intervals, as `RESULTS` has them."""
+        """Estimate the value, the noise ceiling and their difference with intervals."""
         scored = np.isfinite(score)
-        moments, *without_person = self._all_moments
+        moments, *without_participant = self._all_moments
         value, ceiling = _correlation(score, moments, scored)
         left_out = [
             [_correlation(score, moments, scored & (self.item != i)) for i in np.unique(self.item)],
-            [_correlation(score, others, scored) for others in without_person],
+            [
+                _correlation(score, moments_without, scored)
+                for moments_without in without_participant
+            ],
         ]
         variances, dfs = [], []
         for pairs in map(np.array, left_out):
@@ -154,7 +160,7 @@ class _Answers:
                 three = np.column_stack([np.arctanh(pairs), pairs[:, 0] - pairs[:, 1]])
                 variances.append((n - 1) ** 2 / n * np.var(three, axis=0, ddof=1))
                 dfs.append(n - 1)
-        ends = [np.nan] * 6
+        limits = [np.nan] * 6
         if variances:
             stderrs = np.sqrt(np.sum(variances, axis=0))
             centres = np.arctanh(value), np.arctanh(ceiling), value - ceiling
@@ -162,12 +168,12 @@ class _Answers:
                 MeanEstimate(float(centre), float(stderr), min(dfs)).interval()
                 for centre, stderr in zip(centres, stderrs, strict=True)
             ]
-            ends = [*np.tanh(intervals[:2]).ravel().tolist(), *intervals[2]]
+            limits = [*np.tanh(intervals[:2]).ravel().tolist(), *intervals[2]]
         names = (
             *("ci_low", "ci_high", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
             *("gap_ci_low", "gap_ci_high"),
         )
-        return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, ends, strict=True))}
+        return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, limits, strict=True))}
 
 
 def _correlation(score: FloatArray, moments: FloatArray, items: BoolArray) -> tuple[float, float]:
@@ -185,12 +191,15 @@ def _correlation(score: FloatArray, moments: FloatArray, items: BoolArray) -> tu
 
 
 def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: float) -> BoolArray:
-    """Return for which pairs the model's delta has the sign of people's and is nearer than `delta`.
+    """Return which pairs satisfy the Acceptability Delta Criterion.
+
+    A pair satisfies it if the model's delta has the sign of the human delta and differs from it by
+    less than `delta`.
 
     Parameters
     ----------
-    human, model
-        Deltas in standard deviations, shape (P,).
+    human, model : (P,) arrays
+        Differences within pairs in standard deviations.
     delta
         Exclusive bound on the deviation; infinity compares the signs alone.
 
@@ -205,8 +214,8 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
     """
     if not delta > 0:
         raise InputError(f"delta must be positive, not {delta}")
-    people, scores = (np.asarray(v, dtype=np.float64) for v in (human, model))
-    return np.asarray((np.sign(people) == np.sign(scores)) & (np.abs(people - scores) < delta))
+    human, model = (np.asarray(deltas, dtype=np.float64) for deltas in (human, model))
+    return np.asarray((np.sign(human) == np.sign(model)) & (np.abs(human - model) < delta))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -255,7 +264,7 @@ class DeltaBenchmark(Benchmark):
         return self.scores
 
     def human_deltas(self) -> FloatArray:
-        """Return the judgement of the acceptable minus that of the unacceptable sentence, (P,)."""
+        """Return the differences of judgements, acceptable minus unacceptable sentence, (P,)."""
         return self._deltas(self.judgements.set_index("id")["judgement"])
 
     def model_deltas(self, scores: pd.Series) -> FloatArray:
@@ -276,23 +285,23 @@ class DeltaBenchmark(Benchmark):
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         judgements = self.judgements.set_index("id")["judgement"]
-        both = pd.concat([judgements, values.rename("score")], axis=1, join="inner").dropna()
-        people, model = self.human_deltas(), self.model_deltas(values)
-        has_both = ~np.isnan(people) & ~np.isnan(model)
-        people, model = people[has_both], model[has_both]
+        joined = pd.concat([judgements, values.rename("score")], axis=1, join="inner").dropna()
+        human, model = self.human_deltas(), self.model_deltas(values)
+        has_both = ~np.isnan(human) & ~np.isnan(model)
+        human, model = human[has_both], model[has_both]
         phenomena = _phenomena(self.pairs.loc[has_both, "gramm_id"])
-        judged, scored = both.to_numpy(dtype=float).T
+        judged, scored = joined.to_numpy(dtype=float).T
         criteria = {"blimp": model > 0} | {
-            f"adc_{delta:g}": acceptability_delta_criterion(people, model, delta)
+            f"adc_{delta:g}": acceptability_delta_criterion(human, model, delta)
             for delta in (0.5, 1.0, 5.0)
         }
         estimates = {
-            "sentence_correlation": clustered_correlation(judged, scored, _phenomena(both.index)),
-            "pair_correlation": clustered_correlation(people, model, phenomena),
+            "sentence_correlation": clustered_correlation(judged, scored, _phenomena(joined.index)),
+            "pair_correlation": clustered_correlation(human, model, phenomena),
             **{name: clustered_proportion(met, phenomena) for name, met in criteria.items()},
         }
         for measure, estimate in estimates.items():
-            n = len(both) if measure == "sentence_correlation" else len(model)
+            n = len(joined) if measure == "sentence_correlation" else len(model)
             yield _row("all", measure, estimate, n)
 
 
@@ -356,8 +365,8 @@ class LabelBenchmark(Benchmark):
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         train_scores = values.loc[self.train["sentence"]].to_numpy(dtype=float)
         threshold = best_threshold(self.train["label"], train_scores)
-        together = pd.concat(list(self.parts.values()), ignore_index=True)
-        for analysis, table in {"all": together, **self.parts}.items():
+        all_parts = pd.concat(list(self.parts.values()), ignore_index=True)
+        for analysis, table in {"all": all_parts, **self.parts}.items():
             scores = values.loc[table["sentence"]].to_numpy(dtype=float)
             labels = table["label"].to_numpy() > 0
             above = scores > threshold

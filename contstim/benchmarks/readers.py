@@ -1,4 +1,4 @@
-"""Readers of the published data sets: from the files as published to benchmarks."""
+"""Readers that convert the files of published data sets to benchmarks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPROUSE_COLUMNS = ["Bad ID", "Bad sentence", "Good ID", "Good sentence"]
 
 
 def _finish_choices(table: pd.DataFrame, low: int, high: int) -> HumanData:
-    """Return choices whose codes `low` and `high` mean sentence 1 and 2.
+    """Clean choices, coded `low` for sentence 1 and `high` for sentence 2.
 
     Choices without a sentence or an answer, and repeated ones, are excluded.
     """
@@ -55,7 +55,7 @@ def _blimp_summary(files: _Files) -> pd.DataFrame:
 
 
 def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
-    """Read the minimal pairs of BLiMP, with published accuracies and people's agreement."""
+    """Read the minimal pairs of BLiMP, with published and human accuracies."""
     models = list(_BLIMP_MODELS.values())
     summary = _blimp_summary(files)
     is_overall = summary["UID"] == "overall"
@@ -69,14 +69,14 @@ def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     pairs = read_minimal_pairs(files["BLiMP.zip"])
     # In two paradigms the term differs from the published classification.
     kinds = pairs["paradigm"].map(by_paradigm["linguistics_term"]).fillna(pairs["term"])
-    people = read_table(
+    human = read_table(
         files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="inferred"
     )
     return PairBenchmark(
         **{**shared, "published_figures": figures},
         pairs=pairs.assign(phenomenon=kinds),
         accuracies=by_paradigm[models],
-        human_accuracies=people.set_index("Condition")["total_mean"],
+        human_accuracies=human.set_index("Condition")["total_mean"],
     )
 
 
@@ -129,8 +129,8 @@ def li_adger(files: _Files, shared: _Shared) -> Benchmark:
         sides = [
             by_pair.set_index(f"{side}_id")[f"{column}_{side}"] for side in ("gramm", "ungramm")
         ]
-        both = pd.concat(sides).dropna()
-        scores[f"trigram, {name}"] = both[~both.index.duplicated()]
+        by_id = pd.concat(sides).dropna()
+        scores[f"trigram, {name}"] = by_id[~by_id.index.duplicated()]
     pairs = pairs[pairs["discard"].isna()].reset_index(drop=True)
     return DeltaBenchmark(**shared, judgements=judgements, pairs=pairs, scores=scores)
 

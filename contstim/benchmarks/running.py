@@ -1,4 +1,4 @@
-"""Running benchmarks: score the sentences, judge the models, and write a folder of results."""
+"""Run benchmarks: score sentences, evaluate models, and write a folder of results."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def score_whole_sentences(
 
 
 def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCache) -> pd.DataFrame:
-    """Return the log-probability of each word after the words before it; else as above.
+    """Return the log-probability of each word given the preceding words.
 
     Raises
     ------
     InputError
-        If the model does not predict each word from the words before it.
+        If the model does not predict each word from the preceding words.
     OutputError
         If scores cannot be saved.
     """
@@ -113,16 +113,16 @@ class BenchmarkRun:
     @property
     def results(self) -> pd.DataFrame:
         """All results, with the columns `RESULTS`."""
-        tables = [judgement.results for judgement in self.outcomes.values()]
+        tables = [outcome.results for outcome in self.outcomes.values()]
         return pd.concat(tables, ignore_index=True)[list(RESULTS)]
 
     @property
     def primary_results(self) -> pd.DataFrame:
         """The primary result of each benchmark and model, the best model first."""
         rows = []
-        for name, judgement in self.outcomes.items():
+        for name, outcome in self.outcomes.items():
             analysis, measure = self.benchmarks[name].primary_measure
-            table = judgement.results
+            table = outcome.results
             chosen = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
             rows.append(chosen.sort_values("value", ascending=False, kind="stable"))
         return pd.concat(rows, ignore_index=True)
@@ -143,24 +143,26 @@ class BenchmarkRun:
         """
         check_results_folder(Path(folder))
         with replace_folder(Path(folder)) as place:
-            for name, judgement in self.outcomes.items():
+            for name, outcome in self.outcomes.items():
                 part = place / name.replace("/", "-")
                 part.mkdir(parents=True)
-                if judgement.evaluation is not None:
-                    judgement.evaluation.report(part)
-                tables = {"results": judgement.results, **judgement.detail_tables}
+                if outcome.evaluation is not None:
+                    outcome.evaluation.report(part)
+                tables = {"results": outcome.results, **outcome.detail_tables}
                 if len(self.benchmarks[name].published_figures):
-                    compared = self.benchmarks[name].compare_published_figures(judgement.results)
+                    compared = self.benchmarks[name].compare_published_figures(outcome.results)
                     tables["published"] = compared
                 for stem, table in tables.items():
                     write_atomically(part / f"{stem}.csv", format_csv(escape_table(table)))
                 scores = self.scores[name]
-                if judgement.evaluation is None and scores is not None:
+                if outcome.evaluation is None and scores is not None:
                     text = format_csv(escape_table(scores))
                     write_atomically(part / "scores.csv.gz", gzip.compress(text.encode(), mtime=0))
             write_atomically(place / "results.csv", format_csv(escape_table(self.results)))
             provenance = {
-                "benchmarks": {name: one.title for name, one in self.benchmarks.items()},
+                "benchmarks": {
+                    name: benchmark.title for name, benchmark in self.benchmarks.items()
+                },
                 "models": list(self.models),
                 "notes": list(self.notes),
                 "versions": package_versions("pandas"),

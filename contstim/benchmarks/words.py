@@ -144,17 +144,19 @@ class WordBenchmark(Benchmark):
         values = {}
         for model, words in _words_by_model(scores).items():
             rows = zip(_look_up(sentences, words), positions, strict=True)
-            values[model] = pd.Series([row[place] for row, place in rows], self.words.index)
+            values[model] = pd.Series(
+                [word_scores[position] for word_scores, position in rows], self.words.index
+            )
         return values
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         sentence = pd.factorize(self.words["sentence"])[0]
         score = values.to_numpy(dtype=float)
         for measure in self.measures:
-            people = self.words[measure].to_numpy(dtype=float)
-            has_both = np.isfinite(score) & ~np.isnan(people)
+            human = self.words[measure].to_numpy(dtype=float)
+            has_both = np.isfinite(score) & ~np.isnan(human)
             clusters = np.unique(sentence[has_both], return_inverse=True)[1]
-            value, low, high = clustered_correlation(people[has_both], score[has_both], clusters)
+            value, low, high = clustered_correlation(human[has_both], score[has_both], clusters)
             numbers = {
                 "value": value,
                 "ci_low": low,

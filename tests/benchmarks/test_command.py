@@ -77,7 +77,7 @@ def test_benchmarks_whose_files_are_missing_are_named(capsys, monkeypatch, tmp_p
     part = DataSet(name="part", files=(file,), benchmarks=parts, **words)
     monkeypatch.setitem(DATA_SETS._things, "part", part)
     assert main(["benchmark", "part", "--from", "downloads", "--out", "out"]) == 0
-    lost = "part/lost is left out: downloads has no file lost.csv; download it from http://example"
+    lost = "part/lost is skipped: downloads has no file lost.csv as part was published; download "
     assert lost in capsys.readouterr().err
     assert main(["benchmark", "part/lost", "--from", "downloads", "--out", "out"]) == 2
     assert "downloads has no file lost.csv" in capsys.readouterr().err

@@ -1,9 +1,9 @@
-"""Judge models by published human data, beside the models of the publications.
+"""Evaluate models on published human data, together with the published models.
 
 NAME is a data set, or one of its benchmarks such as blimp/pairs; without a name, the data sets are
-listed. The files are downloaded once, or taken from a folder. Each model scores the sentences, and
-its results stand beside those of the published models, with noise ceilings and confidence
-intervals. Scores are saved in batches, so an interrupted command continues.
+listed. The published files are downloaded once, or read from a folder (--from). Each model scores
+the sentences. Results have noise ceilings and confidence intervals. Scores are saved in batches, so
+an interrupted command continues.
 
 examples:
   contstim benchmark
@@ -47,16 +47,16 @@ def benchmark(
     cache: OutputFolder | None = None,
     out: OutputFolder | None = None,
 ) -> None:
-    """List the data sets, or score, judge and write.
+    """List the data sets, or evaluate models on benchmarks.
 
     Parameters
     ----------
     names
         data sets or benchmarks [list the data sets]
     model
-        model to judge, called NAME in tables [the published models only]
+        model to evaluate, called NAME in tables [the published models only]
     source
-        folder with the files, recognised by content or by name [download them]
+        folder with the published files, identified by content or name [download them]
     cache
         folder of saved scores [in the user's cache]
     out
@@ -88,9 +88,9 @@ def benchmark(
         if part:
             benchmarks.append(data.benchmark(part))
         else:
-            readable, left_out = _every_benchmark(data)
+            readable, skipped = _readable_benchmarks(data)
             benchmarks += [b for b in readable if model or b.published_models] or readable
-            notes += left_out
+            notes += skipped
     models = load_models(model) if model else []
     for line in notes:
         print_message(line)
@@ -125,14 +125,16 @@ def benchmark(
     print(primary_results[columns].to_string(index=False, float_format="%.3f", na_rep=""))
 
 
-def _every_benchmark(data: FetchedData) -> tuple[list[Benchmark], list[str]]:
-    """Return the benchmarks whose files are there, and a note for each of the others."""
-    readable, left_out = [], []
+def _readable_benchmarks(data: FetchedData) -> tuple[list[Benchmark], list[str]]:
+    """Return the benchmarks with complete files, and a note on each skipped benchmark."""
+    readable, skipped = [], []
+    first_error: MissingFileError | None = None
     for part in data.data_set.benchmarks:
         try:
             readable.append(data.benchmark(part))
         except MissingFileError as error:
-            left_out.append(f"{data.data_set.name}/{part} is left out: {error}")
-    if not readable:
-        raise InputError(left_out[0])
-    return readable, left_out
+            skipped.append(f"{data.data_set.name}/{part} is skipped: {error}")
+            first_error = first_error or error
+    if first_error and not readable:
+        raise first_error
+    return readable, skipped

@@ -105,8 +105,8 @@ def publish(
         human = read_choices(study, format)
     table = None if scores is None else read_table(scores)
     if model:
-        made = model_scores(load_models(model), human.choices, cache)
-        table = made if table is None else join_scores(table, made)
+        new_scores = model_scores(load_models(model), human.choices, cache)
+        table = new_scores if table is None else join_scores(table, new_scores)
     write_folder(
         human,
         DataSetDescription(title, author, licence, description, language),
