@@ -369,7 +369,7 @@ def test_new_adaptive_study_and_its_refusals(tmp_path, capsys):
     command = ["experiment", "new", str(folder), "--pairs", str(pool), "--scores", str(scores)]
     assert main([*command, "--plan", str(plan), "--catch", "2"]) == 0
     said = capsys.readouterr().out
-    assert "4 assignments in 1 groups, 13 trials each" in said
+    assert "4 assignments in 1 group, 13 trials each" in said
     assert "8 of each participant's trials are chosen by the policy random" in said
     study = read_study(folder)
     assert study.adaptive == replace(study.adaptive, trials=8, anchors=3, link=study.adaptive.link)

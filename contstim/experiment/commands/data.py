@@ -23,7 +23,7 @@ from contstim.cli.parameters import (
     Text,
     float_parameter,
 )
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.experiment.importing import import_logs
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.study import read_study
@@ -204,7 +204,7 @@ def release(
     released = release_sessions(read_study(study), reasons, timeout, data.get_file(study))
     for name in released:
         print(name)
-    print_message(f"{len(released)} assignments released")
+    print_message(f"{format_count(len(released), 'assignment')} released")
 
 
 def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DATA) -> None:
@@ -223,7 +223,7 @@ def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DAT
     from contstim.experiment.maintenance import extend_study
 
     added = extend_study(read_study(study), Path(trials), data.get_file(study))
-    print(f"{len(added)} assignments added: {added[0]} to {added[-1]}")
+    print(f"{format_count(len(added), 'assignment')} added: {added[0]} to {added[-1]}")
 
 
 def close(

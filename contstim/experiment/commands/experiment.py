@@ -38,7 +38,7 @@ from contstim.cli.parameters import (
     Text,
     integer_parameter,
 )
-from contstim.errors import InputError, MissingExtraError, require_known
+from contstim.errors import InputError, MissingExtraError, format_count, require_known
 from contstim.experiment.commands.data import KINDS, STUDY_FOLDER_DATA, DataOptions
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.pages import write_jatos, write_static
@@ -420,8 +420,9 @@ def _print_summary(study: Study) -> None:
     design = study.design
     n_groups = len(set(design.groups.values()))
     print(
-        f"{study.study.name}: {len(design.groups)} assignments in {n_groups} groups, "
-        f"{design.n_trials} trials each, {len(study.practice)} practice trials"
+        f"{study.study.name}: {format_count(len(design.groups), 'assignment')} in "
+        f"{format_count(n_groups, 'group')}, {format_count(design.n_trials, 'trial')} each, "
+        f"{format_count(len(study.practice), 'practice trial')}"
     )
     if study.adaptive is not None:
         plan = study.adaptive

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.cli.common import print_message, write_table
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.evaluation.choices import check_choices
 from contstim.evaluation.exclusion import ExclusionRules, exclude, parse_rules
 from contstim.experiment.maintenance import make_replacement_table, release_sessions
@@ -60,7 +60,10 @@ def list_replacements(
 
     table = make_replacement_table(collected, excluded, time.time())
     write_table(table, out)
-    print_message(f"{len(table)} assignments to replace, of {len(collected.sessions)} sessions")
+    print_message(
+        f"{format_count(len(table), 'assignment')} to replace, of "
+        f"{format_count(len(collected.sessions), 'session')}"
+    )
     if not release:
         return
 
@@ -72,4 +75,4 @@ def list_replacements(
         for session in table["session"]
     }
     released = release_sessions(study, reasons, data=data)
-    print_message(f"{len(released)} assignments released")
+    print_message(f"{format_count(len(released), 'assignment')} released")
