@@ -76,7 +76,7 @@ class ModelRecord:
 
 
 def load_model_on_cpu(spec: str) -> SentenceModel:
-    """Load a model on the CPU, whatever device its spec requests."""
+    """Load a model on the CPU; the device in its spec is ignored."""
     parsed = ModelSpec.parse(spec)
     options = tuple(option for option in parsed.options if option[0] != "device")
     return load_model(replace(parsed, options=options))

@@ -159,9 +159,9 @@ class StudyPlan:
     @property
     def extra_models(self) -> tuple[str, ...]:
         """Specs of the models that stages use but the study does not compare."""
-        known = {*self.models, *(split_name(spec)[0] for spec in self.models)}
+        compared = {*self.models, *(split_name(spec)[0] for spec in self.models)}
         used = itertools.chain(*(getattr(o, "extra_models", ()) for o in self.stages))
-        return tuple(dict.fromkeys(spec for spec in used if spec not in known))
+        return tuple(dict.fromkeys(spec for spec in used if spec not in compared))
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the pairs of specs in the order of `models`."""

@@ -85,7 +85,7 @@ class PooledSynthesisJob(SynthesisJob):
         return drafts
 
     def tasks(self) -> list[Task]:
-        """Return all tasks that are known so far: those that sample, then those that score."""
+        """Return all tasks that are known so far: sampling tasks, then scoring tasks."""
         run, tasks = self.run, list[Task](self.sample_tasks())
         if run.store.find_pending(tasks):
             return tasks

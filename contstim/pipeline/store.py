@@ -5,8 +5,8 @@ the result of a task, ``failed/ab/abcd….json`` the error of a task that was gi
 ``scores/`` is the score cache.
 
 Files are named by the key of the task and contain the whole task. They are written atomically, so
-any number of processes and machines can write at the same time. A damaged file, or a file with
-another task than its name says, is ignored, and its task is executed again.
+any number of processes and machines can write at the same time. Files that are damaged, or that
+contain a task with another key than the file name, are ignored: their tasks are executed again.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RunStore:
         self._path("failed", task.key).unlink(missing_ok=True)
 
     def write_error(self, task: Task, error: str, details: str) -> None:
-        """Write the one-line error and the details of a task that was given up."""
+        """Write the single-line error and the details of a failed task."""
         self._write("failed", task, error=error, details=details)
 
     def _write(self, kind: str, task: Task, **values: Any) -> None:
@@ -116,7 +116,7 @@ class RunStore:
         return [float(record["seconds"]) for record in records if record is not None]
 
     def read_error(self, task: Task) -> str | None:
-        """Return the one-line error of a task that was given up, otherwise None."""
+        """Return the single-line error of a failed task; None for other tasks."""
         record = self._read("failed", task.key)
         return None if record is None else str(record["error"])
 

@@ -138,11 +138,11 @@ class SynthesisOptions:
 
     @property
     def package(self) -> str:
-        """Package that provides the strategy, with its version; empty for those of contstim."""
+        """Package that provides the strategy, with its version; empty for contstim itself."""
         return STRATEGIES.package(self.strategy.partition("?")[0])
 
     def list_goals(self, models: Sequence[str]) -> list[Goal]:
-        """Return the goal of each model pair, or the one goal of `reject` and `accept`.
+        """Return one goal per model pair, or a single goal with `reject` and `accept`.
 
         Parameters
         ----------

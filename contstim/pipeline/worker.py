@@ -34,7 +34,7 @@ class TaskOutcome:
     key
         Key of the task.
     error
-        One-line error of a task that was given up; None if the result is in the store.
+        Single-line error of a task that was given up; None if the result is in the store.
     """
 
     key: str
@@ -88,9 +88,9 @@ class Worker:
         self._strategy_records: Sequence[ModelRecord] = ()
 
         self._vocabulary: Vocabulary | None = None
-        # Words that the models of a group know, by the name of the group.
+        # Vocabulary of the models of the last task, with their group.
         self._shared_vocabulary: tuple[str, SharedVocabulary] | None = None
-        # The same words without the excluded ones.
+        # The same vocabulary without excluded words, with these words.
         self._allowed_words: tuple[tuple[str, ...], SharedVocabulary] | None = None
 
     def run(self, task: Task) -> TaskOutcome:
@@ -168,7 +168,7 @@ class Worker:
     def get_shared_vocabulary(
         self, task: Task, digest: str, excluded_words: tuple[str, ...] = ()
     ) -> SharedVocabulary:
-        """Return the words of the vocabulary that all models of a task know.
+        """Return the vocabulary of a task, without words unknown to one of its models.
 
         Parameters
         ----------
