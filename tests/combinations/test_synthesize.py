@@ -14,7 +14,7 @@ from material import as_windows, read_out, rewrite
 
 from contstim import load_model
 from contstim.models.base import SentenceModel
-from contstim.pipeline import InProcess
+from contstim.pipeline.engine import SequentialExecutor
 from contstim.synthesis.problem import MinScore
 
 ONE, TWO = "contstim:bigram", "contstim:trigram"
@@ -152,7 +152,9 @@ def equal(one: pd.DataFrame, two: pd.DataFrame) -> None:
 
 def test_synthesize(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_values("synthesize", VALUES)
-    monkeypatch.setattr("contstim.cli.synthesize.create_executor", lambda where: InProcess())
+    monkeypatch.setattr(
+        "contstim.cli.synthesize.create_executor", lambda where: SequentialExecutor()
+    )
     monkeypatch.setattr("contstim.cli.synthesize.pool", lambda: STARTS)
     monkeypatch.setattr("contstim.cli.synthesize._ESTIMATE", 0.05)
     monkeypatch.setattr(MinScore, "readable", classmethod(lambda cls, score: cls(TWO, -40.0)))
