@@ -1,24 +1,24 @@
 """contstim: controversial stimuli, sentence pairs on which language models disagree.
 
-Begin with these; every command of ``contstim`` is one of them, with DataFrames in and out:
+Most commands of ``contstim`` correspond to one of these functions, which take and return
+DataFrames:
 
-- `load_model`: a model by its spec, such as ``contstim:gpt`` or ``hf:gpt2``
-- `score_sentences`: sentences under models, a DataFrame
-- `synthesize`: one sentence on which two models disagree; `synthesize_triplets`: many, a DataFrame
-- `select_natural_pairs`, `select_triplets`: the best of them, with a proven bound
-- `design_trials` with a `Layout`, `latin_square`: who sees what
-- `simulate_choices` with a `Simulation`: people who do not exist
-- `read_choices`: people's choices, from a file of ours or of other programs
-- `evaluate`: which model predicts the choices; `summarize`: the result in three sentences
-- `datasets`: small tables to try all of this on
+- `load_model`: load a model by its spec, e.g. ``contstim:gpt`` or ``hf:gpt2``
+- `score_sentences`: score sentences under models
+- `synthesize`, `synthesize_triplets`: write sentences on which models disagree
+- `select_natural_pairs`, `select_triplets`, `select_set`: select the most controversial stimuli
+- `design_trials`, `latin_square`: lay out the trials of participants
+- `simulate_choices`: simulate participants
+- `read_choices`: read choices of participants
+- `evaluate`, `summarize`: find out which model predicts the choices
+- `datasets`: bundled example tables
 
     import contstim
 
     choices = contstim.datasets.simulated_choices()
     result = contstim.evaluate(choices, ["contstim:trigram", "contstim:gpt"])
 
-Each name is loaded when first used, so that selection and evaluation need neither torch nor a
-model.
+Each name is imported on first use, so that selection and evaluation do not load PyTorch.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_NAMES = {
+_NAMES_BY_MODULE = {
     "errors": ("ContstimError",),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.importers": ("read_choices",),
@@ -166,9 +166,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("contstim.datasets")
-    for place, names in _NAMES.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
-            return getattr(import_module(f"contstim.{place}"), name)
+            return getattr(import_module(f"contstim.{module}"), name)
     raise AttributeError(f"module 'contstim' has no attribute {name!r}")
 
 

@@ -1,7 +1,6 @@
-"""Small example tables that are installed with the package.
+"""Bundled example tables: scores, triplets and choices of simulated participants.
 
-They were made by ``experiments/datasets/make.py`` in the repository. The participants of
-`simulated_choices` are simulated: they follow ``contstim:gpt`` with noise.
+The script ``experiments/datasets/make.py`` of the repository reproduces them.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ def natural_scores() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Shape (724, 6), nats: the index is the sentence, a column per model: five bundled models
-        and SmolLM2.
+        Log-probabilities in nats, shape (724, 6), indexed by sentence. The columns are the specs of
+        five bundled models and SmolLM2.
 
     Examples
     --------
@@ -39,13 +38,13 @@ def natural_scores() -> pd.DataFrame:
 
 
 def readable_triplets() -> pd.DataFrame:
-    """Return 35 readable triplets for two pairs of bundled models, written by SmolLM2.
+    """Return 35 readable triplets for two pairs of bundled models, sampled from SmolLM2.
 
     Returns
     -------
     DataFrame
-        As :data:`contstim.tables.TRIPLETS`: 18 for the bigram and the trigram, 17 for the trigram
-        and the GPT.
+        Triplets with the columns :data:`contstim.tables.TRIPLETS`: 18 for the bigram and the
+        trigram model, 17 for the trigram model and the GPT.
 
     Examples
     --------
@@ -58,13 +57,13 @@ def readable_triplets() -> pd.DataFrame:
 
 
 def simulated_choices() -> pd.DataFrame:
-    """Return the choices of 30 simulated people, who follow ``contstim:gpt`` with noise.
+    """Return the choices of 30 simulated participants, who follow ``contstim:gpt`` with noise.
 
     Returns
     -------
     DataFrame
-        A row per trial and person, as `evaluate` reads them: six groups of five people, on the
-        triplets of `readable_triplets`, on natural pairs and on catch trials.
+        Table of choices for `evaluate`, with one row per trial and participant: six groups of five
+        participants, with the triplets of `readable_triplets`, natural pairs and catch trials.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What result objects show of themselves: a line in a terminal, HTML in a notebook.
+"""Representations of result objects: one line in a terminal, HTML in a notebook.
 
-A repr with whole tables in it, or with all the arrays of an object, is of no use to anybody.
+Tables and arrays are represented by their sizes.
 """
 
 from __future__ import annotations
@@ -18,89 +18,121 @@ if TYPE_CHECKING:
 
 _Class = TypeVar("_Class")
 
-# Letters of a value in a line, of the whole line, and of a value in a notebook's table.
-_MOST_OF_VALUE, _MOST, _MOST_OF_CELL = 60, 600, 400
-# Rows of a table that notebooks show.
-_MOST_ROWS = 20
+# Maximum numbers of characters: of a value in a line, of a line, and of a value in a notebook.
+_MAX_VALUE, _MAX_LINE, _MAX_CELL = 60, 600, 400
+# Maximum number of rows of a table in a notebook.
+_MAX_ROWS = 20
 
 
 def displayable(cls: type[_Class]) -> type[_Class]:
-    """Give a class, mostly a dataclass, a repr of one line and a notebook's HTML of its fields.
+    """Add a short representation and an HTML representation to a dataclass.
 
-    What the class defines itself stays, but for the repr that a dataclass writes.
+    The class may define its own HTML representation.
+
+    Parameters
+    ----------
+    cls
+        Dataclass.
+
+    Returns
+    -------
+    type
+        The same class.
     """
-    shown: dict[str, Callable[[Any], str]] = {"__repr__": format_repr, "_repr_html_": format_html}
-    for name, function in shown.items():
-        if name == "__repr__" or name not in vars(cls):
-            setattr(cls, name, function)
+    methods: dict[str, Callable[..., str]] = {"_repr_html_": format_html, **vars(cls)}
+    methods["__repr__"] = format_repr
+    for name in ("__repr__", "_repr_html_"):
+        setattr(cls, name, methods[name])
     return cls
 
 
-def format_repr(shown: object) -> str:
-    """Return a line with the fields of an object, tables and long values by their sizes."""
-    values = ", ".join(f"{name}={format_brief(value)}" for name, value in _fields(shown))
-    line = f"{type(shown).__name__}({values})"
-    return line if len(line) <= _MOST else f"{line[: _MOST - 2]}…)"
+def format_repr(instance: object) -> str:
+    """Return the fields of a dataclass instance in one line, tables and long values by size."""
+    values = ", ".join(f"{name}={format_brief(value)}" for name, value in _field_values(instance))
+    line = f"{type(instance).__name__}({values})"
+    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 2]}…)"
 
 
-def format_brief(value: object, most: int = _MOST_OF_VALUE) -> str:
-    """Return a value in `most` letters: the size of a table or array, the start of a long text."""
+def format_brief(value: object, max_length: int = _MAX_VALUE) -> str:
+    """Return a short representation of a value.
+
+    Parameters
+    ----------
+    value
+        Value. Tables, arrays and long collections are represented by their sizes, long texts by
+        their first characters.
+    max_length
+        Maximum number of characters.
+
+    Returns
+    -------
+    str
+        The representation.
+    """
     if _is_table(value):
         return f"<table of {len(value):,} rows, {len(value.columns)} columns>"
     if isinstance(value, np.ndarray):
         return f"<array of {' x '.join(map(str, value.shape))}>"
-    text = f"{type(value).__name__}(…)" if type(value).__repr__ is format_repr else repr(value)
-    if len(text) <= most and "\n" not in text:
+    is_nested = type(value).__repr__ is format_repr
+    text = f"{type(value).__name__}(…)" if is_nested else repr(value)
+    if len(text) <= max_length and "\n" not in text:
         return text
     if isinstance(value, str):
-        return f"{text[: most - 2]}…{text[-1]}"
+        return f"{text[: max_length - 2]}…{text[-1]}"
     if isinstance(value, Collection):
         return f"<{type(value).__name__} of {len(value):,}>"
     return f"<{type(value).__name__}>"
 
 
-def format_html(shown: object, texts: Iterable[str] = (), drawing: str = "") -> str:
-    """Return an object's fields as HTML: values in a table, tables folded below it.
+def format_html(instance: object, texts: Iterable[str] = (), figure: str = "") -> str:
+    """Return a dataclass instance as HTML, with its tables folded.
 
     Parameters
     ----------
-    shown
-        The object.
+    instance
+        Instance of a dataclass.
     texts
-        Paragraphs that come first; by default the lines of its `str` if it has one of its own.
-    drawing
-        HTML, such as a figure's, that comes after them.
+        Paragraphs at the top; by default the lines of `str`, if the class defines it. Without
+        paragraphs, a table of the fields is shown.
+    figure
+        HTML of a figure, below the paragraphs.
+
+    Returns
+    -------
+    str
+        HTML of the instance.
     """
-    if not texts and type(shown).__str__ is not object.__str__:
-        texts = str(shown).splitlines()
+    if not texts and type(instance).__str__ is not object.__str__:
+        texts = str(instance).splitlines()
     parts = [f"<p>{escape(text)}</p>" for text in texts]
     values, tables = [], []
-    for name, value in _fields(shown):
+    for name, value in _field_values(instance):
         if _is_table(value):
             tables.append(format_table_html(name, value))
         else:
-            text = escape(format_brief(value, _MOST_OF_CELL))
+            text = escape(format_brief(value, _MAX_CELL))
             values.append(
                 f"<tr><th style='text-align:left'>{escape(name)}</th>"
                 f"<td style='text-align:left'>{text}</td></tr>"
             )
     if values and not parts:
-        parts = [f"<p><b>{type(shown).__name__}</b></p><table>{''.join(values)}</table>"]
-    return "".join([*parts, drawing, *tables])
+        parts = [f"<p><b>{type(instance).__name__}</b></p><table>{''.join(values)}</table>"]
+    return "".join([*parts, figure, *tables])
 
 
 def format_table_html(name: str, table: pd.DataFrame) -> str:
-    """Return a table, folded under its name and size; of a long one the first rows."""
+    """Return the first rows of a table as HTML, folded under its name and size."""
     size = f"{len(table):,} row{'s' * (len(table) != 1)}"
-    rows = table.head(_MOST_ROWS).to_html(index=False, float_format="{:.3f}".format)
+    rows = table.head(_MAX_ROWS).to_html(index=False, float_format="{:.3f}".format)
     return f"<details><summary>{escape(name)}: {size}</summary>{rows}</details>"
 
 
 def _is_table(value: object) -> TypeGuard[pd.DataFrame]:
-    # Nothing is a table before pandas is loaded, which takes longer than most commands.
+    """Return whether a value is a DataFrame, without loading pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
-def _fields(shown: Any) -> list[tuple[str, object]]:
-    return [(field.name, getattr(shown, field.name)) for field in fields(shown)]
+def _field_values(instance: Any) -> list[tuple[str, object]]:
+    """Return names and values of the fields of a dataclass instance."""
+    return [(field.name, getattr(instance, field.name)) for field in fields(instance)]

@@ -1,4 +1,4 @@
-"""How figures look: one palette, sizes for print, and saving without global state."""
+"""Style of figures: palette, sizes for print, and output without global state."""
 
 from __future__ import annotations
 
@@ -16,92 +16,100 @@ from matplotlib.transforms import ScaledTranslation
 from contstim.errors import InputError
 from contstim.files import replace_atomically
 
-#: Okabe and Ito's colours, told apart by readers of every kind of colour vision.
+#: Palette of Okabe and Ito (2008), distinguishable with any colour vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-#: Inches: two columns of a journal, 180 mm, as wide as a page; and one, 90 mm, as a phone.
+#: Widths in inches: two columns (180 mm) and one column (90 mm) of a journal.
 PAGE_WIDTH, COLUMN_WIDTH = 180 / 25.4, 90 / 25.4
-_FONT = 8.0
+_FONT_SIZE = 8.0
 _SETTINGS: dict[Any, Any] = {
-    "font.size": _FONT,
-    "axes.titlesize": _FONT + 1,
-    "svg.fonttype": "none",  # text stays text: searchable, and set in the reader's font
-    "pdf.fonttype": 42,  # and is embedded as journals ask
-    "svg.hashsalt": "contstim",  # the same figure gives the same file
+    "font.size": _FONT_SIZE,
+    "axes.titlesize": _FONT_SIZE + 1,
+    "svg.fonttype": "none",  # searchable text in the reader's font
+    "pdf.fonttype": 42,  # embedded fonts, as required by journals
+    "svg.hashsalt": "contstim",  # identical files for identical figures
     "font.family": "sans-serif",
 }
 
 
 def series_colour(index: int) -> str:
-    """Return the colour of the series with this number."""
+    """Return the colour of a data series by its number."""
     return PALETTE[index % len(PALETTE)]
 
 
 class PageFigure(Figure):
-    """A figure that no one keeps but its axes, as large as what is drawn on it."""
+    """Figure outside pyplot, sized by the function that draws on it."""
 
 
-def create_axes(panels: int = 1) -> list[Axes]:
-    """Return empty axes beside each other for pages and files, outside of pyplot.
+def create_axes(n_panels: int = 1) -> list[Axes]:
+    """Create empty axes side by side, outside pyplot, for pages and files.
 
-    Functions that draw a figure set its size.
+    The function that draws on the axes sets the size of the figure.
     """
     with mpl.rc_context(_SETTINGS):
         figure = PageFigure(layout="constrained")
         FigureCanvasAgg(figure)
-        return _plain(figure.subplots(1, panels, squeeze=False)[0])
+        return _style_axes(figure.subplots(1, n_panels, squeeze=False)[0])
 
 
 def prepare_axes(
-    given: Sequence[Axes | None] | None,
+    axes: Sequence[Axes | None] | None,
     width: float,
     height: float,
-    columns: Sequence[float] = (1,),
+    width_ratios: Sequence[float] = (1,),
 ) -> list[Axes]:
-    """Return the axes to draw on: those given, else of a new figure of pyplot.
+    """Return the axes to draw on: the given ones, or those of a new pyplot figure.
 
     Parameters
     ----------
-    given
-        The axes; None, or a None in it, for new ones.
+    axes
+        Axes given by the caller; None, or None as an element, for a new figure.
     width, height
-        Of a new figure and of a `create_axes`, inches.
-    columns
-        The relative widths of its panels.
+        Size in inches of a new figure, or of a figure made by `create_axes`.
+    width_ratios
+        Relative widths of the panels.
+
+    Returns
+    -------
+    list of Axes
+        One axes per panel.
 
     Raises
     ------
     InputError
-        If there are more or fewer axes than panels.
+        If the number of given axes differs from the number of panels.
     """
-    axes = [ax for ax in given or () if ax is not None]
-    if not axes:
-        from matplotlib import pyplot  # chooses how to show figures: only where it is to
+    given_axes = [ax for ax in axes or () if ax is not None]
+    if not given_axes:
+        from matplotlib import pyplot  # selects a display backend, so import it only if needed
 
         with mpl.rc_context(_SETTINGS):
             figure = pyplot.figure(figsize=(width, height), layout="constrained")
-            row = figure.subplots(1, len(columns), squeeze=False, width_ratios=list(columns))
-            return _plain(row[0])
-    if len(axes) != len(columns):
-        raise InputError(f"the figure needs {len(columns)} axes, got {len(axes)}; give as many")
-    if isinstance(axes[0].figure, PageFigure):
-        axes[0].figure.set_size_inches(width, height)
-        grid = axes[0].get_gridspec()
+            options: dict[str, Any] = {"squeeze": False, "width_ratios": list(width_ratios)}
+            return _style_axes(figure.subplots(1, len(width_ratios), **options)[0])
+    if len(given_axes) != len(width_ratios):
+        raise InputError(
+            f"the figure needs {len(width_ratios)} axes, got {len(given_axes)}; give as many"
+        )
+    if isinstance(given_axes[0].figure, PageFigure):
+        given_axes[0].figure.set_size_inches(width, height)
+        grid = given_axes[0].get_gridspec()
         if grid is not None:
-            grid.set_width_ratios(list(columns))
-    return axes
+            grid.set_width_ratios(list(width_ratios))
+    return given_axes
 
 
-def _plain(axes: Iterable[Axes]) -> list[Axes]:
-    row = list(axes)
-    for ax in row:
-        ax.tick_params(labelsize=_FONT)
+def _style_axes(axes: Iterable[Axes]) -> list[Axes]:
+    """Set the size of tick labels, and hide the upper and right borders."""
+    styled = list(axes)
+    for ax in styled:
+        ax.tick_params(labelsize=_FONT_SIZE)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-    return row
+    return styled
 
 
 def add_legend_below(ax: Axes, **options: Any) -> None:
-    """Put a legend below the label of the axis."""
+    """Add a legend below the label of the horizontal axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
     ax.legend(
         loc="upper left",
@@ -115,7 +123,7 @@ def add_legend_below(ax: Axes, **options: Any) -> None:
 
 
 def render_svg(ax: Axes) -> str:
-    """Return the figure that has these axes as an SVG element, for a page."""
+    """Return the figure of some axes as an SVG element for an HTML page."""
     figure, buffer = ax.figure.canvas.figure, io.StringIO()
     with mpl.rc_context(_SETTINGS):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -124,14 +132,19 @@ def render_svg(ax: Axes) -> str:
 
 
 def save_figure(drawn: Axes | Figure, path: str | Path) -> Path:
-    """Write a figure as SVG, PDF or PNG (300 dots an inch), by the name of the file.
+    """Save a figure as SVG, PDF or PNG (300 dots per inch), depending on the suffix.
 
     Parameters
     ----------
     drawn
-        The figure, or axes of it.
+        Figure, or axes of it.
     path
-        Where to.
+        Path of the file.
+
+    Returns
+    -------
+    Path
+        Path of the file.
 
     Raises
     ------
@@ -146,32 +159,35 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> Path:
     >>> save_figure(evaluate(choices, scores).figure(), "models.pdf").name
     'models.pdf'
     """
-    place, figure = Path(path), drawn.figure.canvas.figure
-    metadata = {"Date": None} if place.suffix == ".svg" else None
-    with replace_atomically(place) as temporary, mpl.rc_context(_SETTINGS):
-        figure.savefig(temporary, format=place.suffix[1:] or None, dpi=300, metadata=metadata)
-    return place
+    target, figure = Path(path), drawn.figure.canvas.figure
+    metadata = {"Date": None} if target.suffix == ".svg" else None
+    with replace_atomically(target) as temporary, mpl.rc_context(_SETTINGS):
+        figure.savefig(temporary, format=target.suffix[1:] or None, dpi=300, metadata=metadata)
+    return target
 
 
-def shorten_name(name: object, most: int = 32) -> str:
-    """Shorten a model's name in the middle, so that labels leave room for the data."""
+def shorten_name(name: object, max_length: int = 32) -> str:
+    """Shorten the name of a model in the middle, to leave room for data in a figure."""
     text = str(name)
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    half = (most - 1) // 2
+    half = (max_length - 1) // 2
     return f"{text[:half]}…{text[-half:]}"
 
 
-def shorten_names(names: Sequence[str], most: int = 32) -> list[str]:
-    """Shorten the names of a figure so that none is like another; see `shorten_name`.
+def shorten_names(names: Sequence[str], max_length: int = 32) -> list[str]:
+    """Shorten the names of models in a figure so that they remain distinct.
 
-    Of names that would look alike, what they begin with in common is left out.
+    If shortened names coincide, their common prefix is omitted first.
     """
-    texts = [shorten_name(name, most) for name in names]
-    alike = [name for name, text in zip(names, texts, strict=True) if texts.count(text) > 1]
-    ends = zip(min(alike, default=""), max(alike, default=""), strict=False)
-    begin = next((place for place, (one, two) in enumerate(ends) if one != two), 0)
-    for place, name in enumerate(names):
-        if name in alike and begin:
-            texts[place] = shorten_name(f"\u2026{name[begin:]}", most)
-    return texts
+    shortened = [shorten_name(name, max_length) for name in names]
+    ambiguous = [
+        name for name, text in zip(names, shortened, strict=True) if shortened.count(text) > 1
+    ]
+    # The first and last names in alphabetical order determine the common prefix of all.
+    characters = zip(min(ambiguous, default=""), max(ambiguous, default=""), strict=False)
+    n_common = next((i for i, (first, last) in enumerate(characters) if first != last), 0)
+    for index, name in enumerate(names):
+        if name in ambiguous and n_common:
+            shortened[index] = shorten_name(f"…{name[n_common:]}", max_length)
+    return shortened

@@ -1,8 +1,8 @@
-"""The errors that contstim raises on purpose.
+"""Errors that contstim raises on purpose.
 
-Every one descends from :class:`ContstimError`, so one ``except`` catches them all, and each
-also is the built-in error a caller would expect. The message is one line: what was wrong, with
-which value, and what to do. The command line prints that line and exits with status 2.
+All are subclasses of `ContstimError` and of a suitable built-in exception. The message is one line
+that names the value, says what was wrong and what to do. The command line prints this line and
+exits with status 2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numbers import Integral
 
 
 class ContstimError(Exception):
-    """Root of every error raised on purpose.
+    """Base class of all errors that contstim raises on purpose.
 
     Examples
     --------
@@ -27,61 +27,61 @@ class ContstimError(Exception):
 
 
 class InputError(ContstimError, ValueError):
-    """A value, sentence or file given by the user cannot be used."""
+    """Invalid value, sentence or file given by the user."""
 
 
 class NoDataError(InputError):
-    """Data that are not there, or not yet: no file, an empty one, a study without answers."""
+    """Missing data: no file, an empty file, or a study without choices."""
 
 
 class UnknownNameError(InputError):
-    """A name (model, metric, strategy, column ...) that is not among those offered."""
+    """Unknown name of a model, metric, strategy, column or other object."""
 
     @classmethod
     def with_suggestions(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """Build the error for `name`, listing near matches or, failing those, all of `known`."""
+        """Create the error ``unknown KIND 'name'`` with similar names, or else all known ones."""
         return cls(f"unknown {kind} {name!r}; {suggest_names(name, known)}")
 
 
 class UnknownWordError(InputError):
-    """A word that a model does not know, where its event says unknown words are errors."""
+    """Word outside a model's vocabulary, if the model refuses unknown words."""
 
 
 class SpecError(InputError):
-    """A model spec that does not read ``FAMILY:LOCATION?key=value&...``, or a bad option in one."""
+    """Malformed model spec (``FAMILY:LOCATION?key=value&...``), or invalid option in a spec."""
 
 
 class ModelFileError(InputError):
-    """A model file that is missing, truncated or not of the promised format."""
+    """Model file that is missing, incomplete or in another format than stated."""
 
 
 class EngineError(InputError):
-    """An engine that does not answer, or whose answers cannot be used."""
+    """Inference engine that does not respond, or sends unusable responses."""
 
 
 class BudgetError(EngineError):
-    """What may be asked of an engine has been asked; what it answered is there."""
+    """Exhausted budget of requests to an engine; the responses so far are saved."""
 
 
 class InfeasibleError(ContstimError, ValueError):
-    """A request that no solution can meet; the message says which part."""
+    """Request without a solution; the message names the constraint."""
 
 
 class ValidationError(ContstimError, AssertionError):
-    """A model or table that breaks the contract which a public check tests."""
+    """Violation of the requirements that a public check tests, by a model or a table."""
 
 
 class OutputError(ContstimError, OSError):
-    """A place to which results cannot be written."""
+    """Output file or folder that cannot be written."""
 
 
 class MissingExtraError(ContstimError, ImportError):
-    """An optional dependency that is not installed; the message gives the install line."""
+    """Optional dependency that is not installed; the message gives the install command."""
 
 
-def truncate(text: str, most: int) -> str:
-    """Return text for a message: of more than `most` characters the first, and dots."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def truncate(text: str, max_length: int) -> str:
+    """Shorten a text to a maximum length for a message, ending with ``...``."""
+    return text if len(text) <= max_length else f"{text[: max_length - 3]}..."
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:
@@ -89,34 +89,58 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def suggest_names(name: str, known: Iterable[str], all_of: str = "choose one of") -> str:
-    """Say which of `known` resemble `name`, or list them all, after `all_of`, when none does."""
-    choices = sorted({*known})
-    close = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
-    if close:
-        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
-    return f"{all_of} " + ", ".join(repr(c) for c in choices)
+def suggest_names(name: str, known: Iterable[str], introduction: str = "choose one of") -> str:
+    """Return a suggestion for a message: similar names, or else all known names.
+
+    Parameters
+    ----------
+    name
+        Unknown name.
+    known
+        Known names.
+    introduction
+        Text before the list of all known names.
+
+    Returns
+    -------
+    str
+        ``did you mean 'a' or 'b'?``, or ``choose one of 'a', 'b', 'c'``.
+    """
+    names = sorted({*known})
+    similar = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if similar:
+        return "did you mean " + " or ".join(map(repr, similar)) + "?"
+    return f"{introduction} " + ", ".join(map(repr, names))
 
 
-def require_integer(name: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`.
+def require_integer(name: str, value: object, minimum: int) -> None:
+    """Check that a value is an integer of at least `minimum`.
 
     Raises
     ------
     InputError
-        Naming the value.
+        If not; the message gives the name and the value.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name} is {value!r}; give a whole number of at least {least}")
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise InputError(f"{name} is {value!r}; give a whole number of at least {minimum}")
 
 
 def require_known(kind: str, name: str, known: Collection[str]) -> None:
-    """Refuse a name that is not among `known`, as an unknown `kind` of thing.
+    """Check that a name is known.
+
+    Parameters
+    ----------
+    kind
+        Noun for the error message, e.g. ``"column"``.
+    name
+        Name to check.
+    known
+        Known names.
 
     Raises
     ------
     UnknownNameError
-        Naming near matches or, failing those, all of `known`.
+        If not; the message suggests similar names, or else all known names.
     """
     if name not in known:
         raise UnknownNameError.with_suggestions(kind, name, known)

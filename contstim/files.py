@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, their digests, and locks on them."""
+"""Atomic writing of files and folders, digests, and lock files."""
 
 from __future__ import annotations
 
@@ -19,46 +19,45 @@ from filelock import SoftFileLease, Timeout
 
 from contstim.errors import InputError, OutputError
 
-#: Seconds between two signs of life of a lock's holder.
+#: Seconds between two heartbeats of the holder of a lock.
 HEARTBEAT_INTERVAL = 20.0
-
-#: Seconds without a sign of life after which a holder on another machine is taken for dead.
+#: Seconds without a heartbeat after which a holder on another machine counts as dead.
 LOCK_TIMEOUT = 120.0
-#: Seconds after which a lock that does not say who holds it is left over.
+#: Seconds after which a lock file without a holder is an error.
 UNSIGNED_TIMEOUT = 10.0
 
 
 def digest(content: str | bytes) -> str:
-    """Return the SHA-256 of bytes, or of a text's UTF-8, as 64 hexadecimal digits."""
+    """Return the SHA-256 of bytes or of a text (as UTF-8) as 64 hexadecimal digits."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def digest_parts(parts: Iterable[bytes]) -> str:
-    """Return the SHA-256 of bytes that come in parts, as 64 hexadecimal digits."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 of the concatenation of byte strings as 64 hexadecimal digits."""
+    sha256 = hashlib.sha256()
     for part in parts:
-        whole.update(part)
-    return whole.hexdigest()
+        sha256.update(part)
+    return sha256.hexdigest()
 
 
 def json_digest(value: Any) -> str:
-    """Return 32 hexadecimal digits of the SHA-256 of a JSON value, keys in order."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of a JSON value with sorted keys."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return digest(text)[:32]
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text, with a byte-order mark or without.
+    """Decode a JSON text with or without a byte-order mark.
 
     Raises
     ------
     ValueError
-        If it is none, or its values lie too deep within others to be read.
+        If the text is not JSON or has too many levels of nested values.
     """
     try:
         return json.loads(text.removeprefix("\ufeff") if isinstance(text, str) else text)
     except RecursionError:
-        raise ValueError("its values lie too deep within others") from None
+        raise ValueError("it has too many levels of nested values") from None
 
 
 def file_digest(path: Path) -> str:
@@ -74,47 +73,51 @@ def file_digest(path: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be had again: ``$CONTSTIM_CACHE``, or the user's cache.
+    """Return the folder for converted models and downloaded data sets.
 
-    Converted models and data sets are there.
+    This is ``$CONTSTIM_CACHE``, or by default the user's cache folder.
     """
-    if place := os.environ.get("CONTSTIM_CACHE"):
-        return Path(place)
-    import platformdirs  # the lean server of an experiment lacks it
+    if folder := os.environ.get("CONTSTIM_CACHE"):
+        return Path(folder)
+    import platformdirs  # not installed on the minimal server of an experiment
 
     return platformdirs.user_cache_path("contstim", appauthor=False)
 
 
 @contextmanager
 def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
-    """Yield a place for a file or folder that takes the name `path` when the block ends.
+    """Yield a temporary path whose content replaces a file or folder when the block ends.
 
-    What the block writes to that place, beside `path`, is synchronised and renamed; then the
-    folder around it is synchronised. That holds on local disks and on the network file systems of
-    clusters: readers see what was there before or the new thing, and what was seen survives a
-    power cut. If the block fails, nothing of it stays. A symbolic link stays one: what it points to
-    is replaced. What is there and not a file, such as a pipe or ``/dev/null``, is written to as it
-    is.
+    The temporary file or folder is synchronised to disk and renamed, and the folder around it is
+    synchronised. Other processes see either the old or the new content, also on network file
+    systems, and the new content survives a power failure. If the block fails, the temporary file is
+    removed. The target of a symbolic link is replaced, not the link. A pipe or a device, e.g.
+    ``/dev/null``, is written directly.
 
     Parameters
     ----------
     path
-        The file or folder; a file may be there already, a folder only if it is empty.
+        Path of the file or folder. A file may exist; a folder may exist if it is empty.
     hint
-        What to do where `path` cannot be written, for the message.
+        Instruction for the error message if `path` cannot be written.
+
+    Yields
+    ------
+    Path
+        Temporary path, in the same folder as `path`.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the path cannot be written.
     """
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_symlink():
-        raise OutputError(f"cannot write {path}: its links lead round in a circle; remove it")
+        raise OutputError(f"cannot write {path}: its links form a circle; remove it")
     if is_stream(path):
         temporary = target
     else:
-        # Another process, on another machine too, may write the same file at the same time.
+        # The name is random because several processes may write the same file at the same time.
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
@@ -135,15 +138,15 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a place for a folder that takes that of one that may be there already.
+    """Yield a temporary path whose content replaces a folder, which may exist, with all its files.
 
-    Like `replace_atomically`, except that a crash may leave the complete new folder
-    beside the place of the old one.
+    After a crash between the removal of the old folder and the renaming of the new one, the new
+    folder remains under the name ``.NAME.new``.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to, or as `check_replaceable`.
+        If the folder cannot be written, or contains the working folder.
     """
     check_replaceable(folder)
     new = folder.with_name(f".{folder.name}.new")
@@ -155,62 +158,67 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse a folder that cannot be replaced, for the working folder is it or below it.
+    """Refuse to replace the working folder or a folder above it.
 
     Raises
     ------
     OutputError
-        Naming it.
+        If the folder is or contains the working folder.
     """
-    here = Path.cwd()
-    if Path(os.path.realpath(folder)) in (here, *here.parents):
+    working_folder = Path.cwd()
+    if Path(os.path.realpath(folder)) in (working_folder, *working_folder.parents):
         raise OutputError(
-            f"cannot replace {folder}, in which you work; go to another folder, or give another"
+            f"cannot replace {folder}, which contains the working folder; change to another "
+            "folder, or choose another output"
         )
 
 
 def check_new_folder(path: Path) -> None:
-    """Refuse a place that is taken or cannot be written to, before any work.
+    """Refuse a path that exists or in which no folder can be created.
 
     Raises
     ------
     OutputError
-        Naming the place.
+        If the path exists or the folder above it cannot be written.
     """
     if path.exists():
         raise OutputError(f"{path} exists; choose another folder, or remove it")
-    # The nearest folder that is there must take a new one.
-    above = next((p for p in path.absolute().parents if p.exists()), Path("/"))
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise OutputError(f"cannot write {path}: {above} takes no new folder")
+    existing = next((p for p in path.absolute().parents if p.exists()), Path("/"))
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        raise OutputError(f"cannot write {path}: no folder can be created in {existing}")
 
 
 def check_empty_folder(folder: Path) -> None:
-    """Refuse a place where something is, but for an empty folder.
+    """Refuse a path that exists, unless it is an empty folder.
 
     Raises
     ------
     InputError
-        If something is there.
+        If the path exists and is not an empty folder.
     OutputError
-        If it cannot be looked at.
+        If the path cannot be accessed.
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} is there already and not empty; choose another folder")
+            raise InputError(f"{folder} exists and is not empty; choose another folder")
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Put `content`, bytes or text (UTF-8), at `path` in one step, on the disk before returning.
+    """Write a file in one step, see `replace_atomically`; missing folders are created.
 
-    Folders that are not there are made.
+    Parameters
+    ----------
+    path
+        Path of the file.
+    content
+        Bytes, or text that is encoded as UTF-8.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the file cannot be written.
     """
     with replace_atomically(path) as temporary:
         _make_folder(path.parent)
@@ -218,42 +226,42 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a folder of files, whole if it is not there yet.
+    """Write the files of a folder.
 
-    An empty one that is there may be somebody's working folder, which cannot be replaced: its files
-    come into it one by one, in their order.
+    A new folder appears with all its files in one step. In an existing, empty folder, which may be
+    the working folder, the files are written one by one.
 
     Parameters
     ----------
     folder
-        The folder; those above it are made.
+        Path of the folder.
     contents
-        What is in the files, by their paths below it.
+        Contents of the files by their relative paths.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the folder cannot be written.
     """
     if folder.exists():
         for name, content in contents.items():
             write_atomically(folder / name, content)
         return
-    with replace_atomically(folder) as place:
+    with replace_atomically(folder) as temporary:
         for name, content in contents.items():
-            path = place / name
+            path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether something is at `path` that is neither file nor folder, such as a pipe."""
-    # os.path answers False where pathlib raises: for names that are too long.
+    """Return whether a path exists and is neither a file nor a folder, e.g. a pipe."""
+    # For names that are too long, os.path returns False, whereas pathlib raises an error.
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; it need not be there.
+    """Remove a file, or a folder with all its files, if it exists.
 
     Raises
     ------
@@ -267,6 +275,7 @@ def remove(path: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
+    """Create a folder and those above it, synchronised to disk."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -274,16 +283,17 @@ def _make_folder(folder: Path) -> None:
 
 
 def _synchronise_all(path: Path) -> None:
-    """Have a file, or a folder and all that is in it, on the disk."""
+    """Write a file, or a folder with all its files, from the cache to the disk."""
     if path.is_dir():
-        for part in path.iterdir():
-            _synchronise_all(part)
+        for entry in path.iterdir():
+            _synchronise_all(entry)
     _synchronise(path)
 
 
 def _synchronise(path: Path) -> None:
+    """Write a file or the entries of a folder from the cache to the disk."""
     if os.name != "posix":
-        return  # Windows synchronises no file opened for reading; its renames are journalled.
+        return  # Windows cannot synchronise a file opened for reading; its renames are journalled.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -292,11 +302,11 @@ def _synchronise(path: Path) -> None:
 
 
 class LockedError(InputError):
-    """Another process works on what was to be worked on."""
+    """File or folder that another process has locked."""
 
 
 class LockHolder(NamedTuple):
-    """Who holds a lock: a process, its machine, and the local time since when."""
+    """Holder of a lock: process, machine, and local time of the acquisition."""
 
     pid: int
     host: str
@@ -307,54 +317,54 @@ class LockHolder(NamedTuple):
 
 
 def find_lock_holder(path: Path) -> LockHolder | None:
-    """Return the holder of a lock, or None if it has no living one.
+    """Return the living holder of a lock, or None.
 
-    On this machine the dead are known; a holder on another one counts as living.
+    A dead process is recognised on this machine; a process on another machine counts as living.
     """
     if not path.is_file():
         return None
     try:
-        with _lease(path).acquire(timeout=0):
+        with _create_lease(path).acquire(timeout=0):
             return None
-    except (Timeout, PermissionError):  # held, or in a folder that may only be looked at
+    except (Timeout, PermissionError):  # locked, or in a folder that is read-only
         return _read_holder(path)
 
 
 @contextmanager
-def lock(path: Path, what: str, *, wait: bool = False) -> Iterator[Callable[[], None]]:
-    """Hold a lock for the duration of a block.
+def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[[], None]]:
+    """Hold a lock file for the duration of a block.
 
-    The lock is a small file, so that it works between the machines of a cluster, and says who
-    holds it. A dead holder cannot keep it: on the holder's own machine it is recognised at once;
-    a holder on another machine is dead when it gives no sign of life for `LOCK_TIMEOUT` seconds,
-    which are waited for.
+    The lock also works between machines with a shared file system. If its holder is dead, it is
+    taken over: on the same machine at once, on another machine after `LOCK_TIMEOUT` seconds without
+    a heartbeat.
 
     Parameters
     ----------
     path
-        The file that is the lock; its folder is made if need be.
-    what
-        What it protects, for messages.
+        Path of the lock file. Missing folders are created.
+    resource
+        Name of the locked resource, for error messages.
     wait
-        Whether to wait until the lock is free.
+        Whether to wait until a living holder releases the lock.
 
     Yields
     ------
     callable
-        Raises a `LockedError` if the lock was lost, as happens to a process that was suspended.
+        Function that raises a `LockedError` if another process has taken over the lock, e.g. while
+        this process was suspended.
 
     Raises
     ------
     LockedError
-        If a living process holds the lock; the message says which, where, and since when. Or if
-        the process that made it was killed before it could say so.
+        If a living process holds the lock; the message names it. Also if the lock file has no
+        holder, because a process was killed while creating it.
     OutputError
-        If the lock cannot be written.
+        If the lock file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lease = _lease(path)
-        _acquire(lease, path, what, wait=wait)
+        lease = _create_lease(path)
+        _acquire(lease, path, resource, wait=wait)
         with path.open("a", encoding="utf-8") as file:
             file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\n")
     except OSError as error:
@@ -370,66 +380,64 @@ def lock(path: Path, what: str, *, wait: bool = False) -> Iterator[Callable[[], 
         lease.release()
 
 
-def _lease(path: Path) -> SoftFileLease:
+def _create_lease(path: Path) -> SoftFileLease:
     return SoftFileLease(
         path, lease_duration=LOCK_TIMEOUT, heartbeat_interval=HEARTBEAT_INTERVAL, thread_local=False
     )
 
 
-def _acquire(lease: SoftFileLease, path: Path, what: str, *, wait: bool) -> None:
-    """Acquire a lease, waiting for one of another machine as long as it may be dead."""
-    first = unsigned = _last_sign(path)
-    reported, seen = False, time.monotonic()
+def _acquire(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> None:
+    """Acquire a lease, waiting for a holder on another machine as long as it may be dead."""
+    first_heartbeat = unsigned_heartbeat = _last_heartbeat(path)
+    is_reported, unsigned_since = False, time.monotonic()
     while True:
         try:
-            # Long enough to outlast one who only looks at it.
+            # Longer than `find_lock_holder` holds the lock.
             lease.acquire(timeout=0.5)
         except Timeout:
             holder = _read_holder(path)
-            if holder is None and unsigned == _last_sign(path) != 0:
-                if time.monotonic() - seen > UNSIGNED_TIMEOUT:
-                    raise LockedError(
-                        f"the lock {path} does not say who holds {what}: the process that "
-                        "made it was killed at that moment; remove it if nothing runs there"
-                    ) from None
-            else:
-                unsigned, seen = _last_sign(path), time.monotonic()
-            if wait or holder is None:
-                continue
-            first = first or _last_sign(path)
-            if holder.host == _this_host(path) or _last_sign(path) != first:
-                raise LockedError(
-                    f"{what} is held by {holder}; wait for it, or end it first"
-                ) from None
-            if not reported:
-                print(
-                    f"waiting for a sign of life of {holder}, which holds {path}", file=sys.stderr
-                )
-                reported = True
         else:
             return
+        heartbeat = _last_heartbeat(path)
+        if holder is None and unsigned_heartbeat == heartbeat != 0:
+            if time.monotonic() - unsigned_since > UNSIGNED_TIMEOUT:
+                raise LockedError(
+                    f"the lock {path} has no holder, because the process that locked {resource} "
+                    "was killed at that moment; remove the lock if no such process runs"
+                )
+        else:
+            unsigned_heartbeat, unsigned_since = heartbeat, time.monotonic()
+        if wait or holder is None:
+            continue
+        first_heartbeat = first_heartbeat or heartbeat
+        if holder.host == _host_name(path) or _last_heartbeat(path) != first_heartbeat:
+            raise LockedError(f"{resource} is held by {holder}; wait for it, or end it first")
+        if not is_reported:
+            print(f"waiting for a heartbeat of {holder}, which holds {path}", file=sys.stderr)
+            is_reported = True
 
 
 def _read_holder(path: Path) -> LockHolder | None:
-    owner = _lease(path).owner
+    """Read the holder of a lock from the lock file."""
+    owner = _create_lease(path).owner
     if owner is None:
         return None
     try:
-        text = path.read_text("utf-8")
+        lines = path.read_text("utf-8").splitlines()
     except OSError:
         return None
-    since = next((x[6:] for x in text.splitlines() if x.startswith("since=")), "just now")
-    return LockHolder(owner.pid, owner.hostname, since)
+    times = [line.removeprefix("since=") for line in lines if line.startswith("since=")]
+    return LockHolder(owner.pid, owner.hostname, times[0] if times else "just now")
 
 
-def _this_host(beside: Path) -> str | None:
-    """Return the name by which locks in a folder know this machine."""
-    probe = _lease(beside.with_name(f".{secrets.token_hex(8)}.tmp"))
-    with probe:
-        return probe.owner and probe.owner.hostname
+def _host_name(path: Path) -> str | None:
+    """Return the name of this machine in lock files beside `path`."""
+    with _create_lease(path.with_name(f".{secrets.token_hex(8)}.tmp")) as lease:
+        return lease.owner and lease.owner.hostname
 
 
-def _last_sign(path: Path) -> int:
+def _last_heartbeat(path: Path) -> int:
+    """Return the modification time of a lock file in nanoseconds; 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
@@ -437,17 +445,24 @@ def _last_sign(path: Path) -> int:
 
 
 def metadata_path(table: Path) -> Path:
-    """Return the path of the file that records how a table was made: seed and options."""
+    """Return the path of the metadata of a table, ``TABLE.meta.json``."""
     return table.with_name(f"{table.name}.meta.json")
 
 
 def write_metadata(table: Path, options: Mapping[str, Any]) -> None:
-    """Write beside a table how it was made: version, options and seed, and its digest.
+    """Write the metadata of a table: version of contstim, options and seed, and digest.
+
+    Parameters
+    ----------
+    table
+        Path of the table.
+    options
+        Options that the table was made with.
 
     Raises
     ------
     OutputError
-        If the place cannot be written to.
+        If the file cannot be written.
     """
-    made = {"contstim": version("contstim"), "options": options, "sha256": file_digest(table)}
-    write_atomically(metadata_path(table), json.dumps(made, indent=2) + "\n")
+    metadata = {"contstim": version("contstim"), "options": options, "sha256": file_digest(table)}
+    write_atomically(metadata_path(table), json.dumps(metadata, indent=2) + "\n")

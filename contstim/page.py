@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 
 def format_value(value: object) -> str:
-    """Write a table cell: numbers with three decimals, or two significant digits if very small."""
+    """Format a table cell: numbers with three decimals, or two significant digits if very small."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
@@ -24,12 +24,12 @@ def format_value(value: object) -> str:
 
 
 def format_estimate(value: float, low: float, high: float) -> str:
-    """Write an estimate with its interval, if there is one."""
+    """Format an estimate with its confidence interval, which is omitted if it is NaN."""
     text = format_value(float(value))
     return text if math.isnan(low) else f"{text} [{low:.3f}, {high:.3f}]"
 
 
-#: Loads the templates of the package.
+#: Environment of the package's templates.
 TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("contstim"),
     autoescape=True,
@@ -41,15 +41,15 @@ TEMPLATES.filters["cell"] = format_value
 
 
 def inline_svg(svg: str, number: int, label: str) -> Markup:
-    """Return a drawing for a page, with ids that differ between figures and a text alternative."""
-    for start in ('id="', 'href="#', "url(#"):
-        svg = svg.replace(start, f"{start}f{number}-")
-    words = Markup('<svg role="img" aria-label="{}" ').format(label)
-    return Markup(svg.replace("<svg ", words, 1))  # noqa: S704 - drawn here, its text escaped
+    """Return a figure as HTML, with ids unique to its number and a text alternative."""
+    for prefix in ('id="', 'href="#', "url(#"):
+        svg = svg.replace(prefix, f"{prefix}f{number}-")
+    opening = Markup('<svg role="img" aria-label="{}" ').format(label)
+    return Markup(svg.replace("<svg ", opening, 1))  # noqa: S704 - drawn here, its text escaped
 
 
 class Page:
-    """A page that is filled from top to bottom; `str` returns its HTML.
+    """HTML page to which elements are added from top to bottom; `str` returns its HTML.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Page:
     def __init__(self, title: str) -> None:
         self._title = title
         self._parts: list[dict[str, object]] = []
-        self._figures = 0
+        self._n_figures = 0
 
     def heading(self, text: str) -> None:
         """Add a heading."""
@@ -88,10 +88,10 @@ class Page:
         self._parts.append({"kind": "table", "head": head, "rows": rows, "caption": caption})
 
     def figure(self, svg: str, caption: str) -> None:
-        """Add a drawing with a caption."""
-        self._figures += 1
-        drawing = inline_svg(svg, self._figures, caption)
-        self._parts.append({"kind": "figure", "svg": drawing, "caption": caption})
+        """Add a figure, as SVG, with a caption."""
+        self._n_figures += 1
+        figure = inline_svg(svg, self._n_figures, caption)
+        self._parts.append({"kind": "figure", "svg": figure, "caption": caption})
 
     def __str__(self) -> str:
         template = TEMPLATES.get_template("page.html")

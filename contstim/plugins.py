@@ -1,8 +1,8 @@
-"""Things by name: contstim's own, what a script adds, and what installed packages bring.
+"""Registries of named objects: bundled ones, those added by scripts and by installed packages.
 
-A package brings a strategy, a measure, a metric ... by an entry point in its metadata, of the group
-that the kind of thing has. Every process of the same Python finds it: commands, study plans,
-workers.
+A package provides an object, e.g. a strategy or a measure, by an entry point in its metadata; each
+kind of object has its own group of entry points. All processes of one Python installation find
+these objects, including commands, study plans and workers.
 """
 
 from __future__ import annotations
@@ -15,124 +15,130 @@ from typing import Any, Generic, TypeVar, cast
 
 from contstim.errors import InputError, UnknownNameError
 
-_Thing = TypeVar("_Thing")
+_Object = TypeVar("_Object")
 
 
-class Registry(Collection[str], Generic[_Thing]):
-    """The things of one kind by name; as a collection, the names.
+class Registry(Collection[str], Generic[_Object]):
+    """Objects of one kind by name; as a collection, their names.
 
-    A name of contstim's own is never another package's. What a script adds with ``registry[name] =
-    thing`` holds in its process alone.
+    Bundled names take precedence over those of installed packages. ``registry[name] = object`` adds
+    an object in the current process.
 
     Parameters
     ----------
     kind
-        What messages call such a thing: ``"strategy"``.
+        Noun for error messages, e.g. ``"strategy"``.
     group
-        The group of entry points by which packages bring more: ``"contstim.strategies"``.
-    things
-        Contstim's own. A text is the address of one, ``module:name``, which is imported on first
+        Group of entry points of installed packages, e.g. ``"contstim.strategies"``.
+    bundled
+        Bundled objects by name. A text is an address, ``module:name``, which is imported on first
         use.
-    form
-        The class that what a package brings must be an instance or, itself a class, a subclass of.
+    base_class
+        Class that an object of an installed package must be an instance or a subclass of.
     """
 
     def __init__(
         self,
         kind: str,
         group: str,
-        things: Mapping[str, _Thing | str],
-        form: type | None = None,
+        bundled: Mapping[str, _Object | str],
+        base_class: type | None = None,
     ) -> None:
         self.kind = kind
         self.group = group
-        self.form = form
-        self._things: dict[str, _Thing | str] = dict(things)
+        self.base_class = base_class
+        self._objects: dict[str, _Object | str] = dict(bundled)
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._things
-        yield from (name for name in sorted(self._entries()) if name not in self._things)
+        yield from self._objects
+        yield from (name for name in sorted(self._entry_points()) if name not in self._objects)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things or name in self._entries()
+        return name in self._objects or name in self._entry_points()
 
-    def __getitem__(self, name: str) -> _Thing:
-        """Return the thing called `name`, imported if need be.
+    def __getitem__(self, name: str) -> _Object:
+        """Return an object by its name, importing it if necessary.
 
         Raises
         ------
         UnknownNameError
-            If there is none; near matches are named.
+            If the name is unknown; the message suggests similar names.
         InputError
-            If the package that brings it cannot be imported, or brings something else.
+            If the package of the object cannot be imported, or the object has the wrong class.
         """
-        thing = self._things.get(name)
-        if thing is None:
-            entry = self._entries().get(name)
-            if entry is None:
-                raise UnknownNameError.with_suggestions(self.kind, name, self)
-            return self._brought(entry)
-        return cast(_Thing, import_object(thing) if isinstance(thing, str) else thing)
+        if name in self._objects:
+            registered = self._objects[name]
+            if isinstance(registered, str):
+                return cast(_Object, import_object(registered))
+            return registered
+        entry_point = self._entry_points().get(name)
+        if entry_point is None:
+            raise UnknownNameError.with_suggestions(self.kind, name, self)
+        description = f"the {self.kind} {name!r}"
+        package = distribution_name(entry_point)
+        provided = import_object(entry_point.value, description, package)
+        is_valid = issubclass if isinstance(provided, type) else isinstance
+        if self.base_class is not None and not is_valid(provided, self.base_class):
+            raise InputError(
+                f"the package {package} provides {provided!r} as {description}; it must be a "
+                f"{self.base_class.__name__}"
+            )
+        return cast(_Object, provided)
 
-    def __setitem__(self, name: str, thing: _Thing) -> None:
-        self._things[name] = thing
+    def __setitem__(self, name: str, value: _Object) -> None:
+        self._objects[name] = value
 
     def __delitem__(self, name: str) -> None:
-        del self._things[name]
+        del self._objects[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the thing called `name`, or `default`."""
+        """Return an object by its name, or `default` if the name is unknown."""
         if name not in self:
             return default
         return self[name]
 
-    def items(self) -> list[tuple[str, _Thing]]:
-        """Return names and things; every package that brings one is imported."""
+    def items(self) -> list[tuple[str, _Object]]:
+        """Return names and objects, importing the packages that provide them."""
         return [(name, self[name]) for name in self]
 
     def package(self, name: str) -> str:
-        """Return the package that brings the thing called `name`, and its version; or nothing."""
-        entry = None if name in self._things else self._entries().get(name)
-        if entry is None or entry.dist is None:
+        """Return the package that provides an object and its version; empty if it is bundled."""
+        entry_point = None if name in self._objects else self._entry_points().get(name)
+        if entry_point is None or entry_point.dist is None:
             return ""
-        return f"{entry.dist.name} {entry.dist.version}"
+        return f"{entry_point.dist.name} {entry_point.dist.version}"
 
     def packages(self, name: str) -> tuple[str, ...]:
-        """Return the name of the package that brings the thing called `name`, if one does."""
+        """Return the name of the package that provides an object; empty if it is bundled."""
         return tuple(self.package(name).split(" ")[:1]) if self.package(name) else ()
 
-    def _entries(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=self.group)}
-
-    def _brought(self, entry: EntryPoint) -> _Thing:
-        what = f"the {self.kind} {entry.name!r}"
-        thing = import_object(entry.value, what, distribution_name(entry))
-        fits = issubclass if isinstance(thing, type) else isinstance
-        if self.form is not None and not fits(thing, self.form):
-            raise InputError(
-                f"the package {distribution_name(entry)} provides {thing!r} as {what}; it must be "
-                f"a {self.form.__name__}"
-            )
-        return cast(_Thing, thing)
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        return {entry_point.name: entry_point for entry_point in entry_points(group=self.group)}
 
 
-def distribution_name(entry: EntryPoint) -> str:
-    """Return the name of the package whose metadata has an entry point."""
-    return "without a name" if entry.dist is None else entry.dist.name
+def distribution_name(entry_point: EntryPoint) -> str:
+    """Return the name of the installed package that declares an entry point."""
+    return "without a name" if entry_point.dist is None else entry_point.dist.name
 
 
-def import_object(address: str, what: str = "", package: str = "") -> Any:
-    """Return what an address, ``module:name``, stands for.
+def import_object(address: str, description: str = "", package: str = "") -> Any:
+    """Import an object by its address.
 
     Parameters
     ----------
     address
-        Where it is.
-    what, package
-        What it is and which package brings it, for the message; contstim's own fails as it is.
+        Address of the object, ``module:name``.
+    description, package
+        Description of the object and name of the package that provides it, for error messages; by
+        default errors of the import are not converted.
+
+    Returns
+    -------
+    object
+        The object.
 
     Raises
     ------
@@ -142,11 +148,11 @@ def import_object(address: str, what: str = "", package: str = "") -> Any:
     module, _, name = address.partition(":")
     try:
         return attrgetter(name)(import_module(module))
-    except Exception as error:  # another's module may raise anything
+    except Exception as error:  # a module of another package may raise any exception
         if not package:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
-            f"the package {package}, which provides {what}, cannot be imported ({reason}); "
+            f"the package {package}, which provides {description}, cannot be imported ({reason}); "
             "repair or uninstall it"
         ) from error

@@ -1,4 +1,4 @@
-"""Progress of long work by tqdm: a bar on a terminal, plain lines elsewhere."""
+"""Progress of long tasks, by tqdm: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_TICKS = 1.0
-# Work that takes less is not reported, seconds.
+# Minimum duration of a task that is reported, in seconds.
 _SILENT = 2.0
-# Labels of the work that is being reported; work within it is not.
-_OPEN: list[str] = []
+# Labels of the tasks that are being reported; tasks inside these are not.
+_ACTIVE: list[str] = []
 
 
-class _Lines:
-    """Standard error as a stream on which every state of a bar is a line of its own."""
+class _LineStream:
+    """Stream that writes each state of a progress bar as one line on standard error."""
 
     def write(self, text: str) -> None:
         if line := text.strip("\r\n "):
@@ -34,120 +34,134 @@ class _Lines:
         sys.stderr.flush()
 
 
-def _bar(label: str, terminal: str, elsewhere: str, **options: Any) -> tqdm[Any]:
-    """Return a bar with one of two formats, which disappears from a terminal when it is closed."""
-    shown: dict[str, Any]
+def _create_bar(label: str, terminal_format: str, line_format: str, **options: Any) -> tqdm[Any]:
+    """Create a progress bar, which disappears from a terminal when it is closed."""
     if sys.stderr.isatty():
-        shown = {"file": sys.stderr, "bar_format": terminal, "leave": False}
+        options |= {"file": sys.stderr, "bar_format": terminal_format, "leave": False}
     else:
-        shown = {"file": _Lines(), "bar_format": elsewhere, "leave": True}
-        shown["mininterval"] = _SECONDS_BETWEEN_LINES
-    # The time left is estimated from all work that was done, so that it does not jump.
-    return tqdm(desc=label, smoothing=0, miniters=1, **shown, **options)
+        options |= {"file": _LineStream(), "bar_format": line_format, "leave": True}
+        options["mininterval"] = _SECONDS_BETWEEN_LINES
+    # Without smoothing, the remaining time is estimated from all completed items.
+    return tqdm(desc=label, smoothing=0, miniters=1, **options)
 
 
 def track(
     items: Iterable[_Item],
     total: int,
     label: str,
-    done: int = 0,
+    n_done: int = 0,
     weights: Sequence[float] | None = None,
 ) -> Iterator[_Item]:
-    """Yield `items`, reporting progress on standard error if they take more than two seconds.
+    """Yield items, reporting progress on standard error if this takes more than two seconds.
 
     Parameters
     ----------
     items
-        Items that are left.
+        Remaining items.
     total
-        Number of all items, `done` included, as far as is known: more may come.
+        Expected number of all items, including the completed ones.
     label
-        Name of the work, a few words.
-    done
-        Number of items that an earlier run has done.
+        Name of the task, a few words.
+    n_done
+        Number of items completed by an earlier run.
     weights
-        Relative durations of the items that are left; by default all are equal.
+        Relative durations of the remaining items; equal by default.
+
+    Yields
+    ------
+    object
+        The items, in order.
     """
-    if _OPEN or _is_silent():
+    if _ACTIVE or _is_silent():
         yield from items
         return
-    rest = [1.0] * (total - done) if weights is None else weights
-    _OPEN.append(label)
+    weights = [1.0] * (total - n_done) if weights is None else weights
+    _ACTIVE.append(label)
     try:
-        with _bar(
+        with _create_bar(
             label,
             "{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
             "{desc}: {percentage:.0f}%, {elapsed}, about {remaining} left",
-            total=done + sum(rest),
-            initial=done,
+            total=n_done + sum(weights),
+            initial=n_done,
             delay=_SILENT,
         ) as bar:
             for number, item in enumerate(items):
                 yield item
-                if number >= len(rest):
+                if number >= len(weights):  # more items than expected
                     bar.total = bar.n + 1
-                bar.update(rest[number] if number < len(rest) else 1)
+                bar.update(weights[number] if number < len(weights) else 1)
     finally:
-        _OPEN.remove(label)
+        _ACTIVE.remove(label)
 
 
 @contextmanager
-def show_elapsed_time(label: str, most: float | None = None) -> Iterator[None]:
-    """Report on standard error how long one step has lasted, from two seconds on.
+def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[None]:
+    """Report on standard error how long a block has been running, after two seconds.
 
     Parameters
     ----------
     label
-        Name of the step, a few words.
-    most
-        Time limit of the step, seconds.
+        Name of the task, a few words.
+    time_limit
+        Time limit of the task in seconds, which is shown, too.
     """
-    if _OPEN or _is_silent():
+    if _ACTIVE or _is_silent():
         yield
         return
-    limit = "" if most is None else f" of at most {most:.0f} s"
-    started, is_over, is_terminal = time.time(), threading.Event(), sys.stderr.isatty()
+    limit = "" if time_limit is None else f" of at most {time_limit:.0f} s"
+    start_time, is_over, is_terminal = time.time(), threading.Event(), sys.stderr.isatty()
 
     def report() -> None:
         if is_over.wait(_SILENT if is_terminal else _SECONDS_BETWEEN_LINES):
             return
-        with _bar(label, "{desc}: {elapsed}" + limit, "{desc}: {elapsed}" + limit) as bar:
-            bar.start_t = started
-            while not is_over.wait(
-                _SECONDS_BETWEEN_TICKS if is_terminal else _SECONDS_BETWEEN_LINES
-            ):
+        interval = _SECONDS_BETWEEN_TICKS if is_terminal else _SECONDS_BETWEEN_LINES
+        bar_format = "{desc}: {elapsed}" + limit
+        with _create_bar(label, bar_format, bar_format) as bar:
+            bar.start_t = start_time
+            while not is_over.wait(interval):
                 bar.refresh()
 
     thread = threading.Thread(target=report, daemon=True)
-    _OPEN.append(label)
+    _ACTIVE.append(label)
     thread.start()
     try:
         yield
     finally:
         is_over.set()
         thread.join()
-        _OPEN.remove(label)
+        _ACTIVE.remove(label)
 
 
 def _is_silent() -> bool:
-    """Return whether to report nothing: in a worker process, or as the environment says."""
-    is_on = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
-    return not is_on or multiprocessing.parent_process() is not None
+    """Return whether progress is disabled: in worker processes, or with CONTSTIM_PROGRESS=off."""
+    is_enabled = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
+    return not is_enabled or multiprocessing.parent_process() is not None
 
 
 def print_line(text: str) -> None:
-    """Print to standard output, above a bar of `track` if there is one."""
+    """Print a text on standard output, above the progress bar if there is one."""
     tqdm.write(text, file=sys.stdout)
 
 
 class TrainingProgress:
-    """Progress bar of a training run, with log lines."""
+    """Progress bar and messages of a training, as a context manager.
 
-    def __init__(self, total: int, done: int, shown: bool) -> None:
-        self._shown = shown
-        is_bar = shown and sys.stderr.isatty()
+    Parameters
+    ----------
+    n_steps
+        Total number of training steps.
+    n_done
+        Number of steps completed by an earlier run.
+    is_visible
+        Whether to show the bar and the messages.
+    """
+
+    def __init__(self, n_steps: int, n_done: int, is_visible: bool) -> None:
+        self._is_visible = is_visible
+        has_bar = is_visible and sys.stderr.isatty()
         self._bar: tqdm[Any] = tqdm(
-            total=total, initial=done, unit="step", desc="training", disable=not is_bar
+            total=n_steps, initial=n_done, unit="step", desc="training", disable=not has_bar
         )
 
     def __enter__(self) -> TrainingProgress:
@@ -157,11 +171,11 @@ class TrainingProgress:
         self._bar.close()
 
     def step(self, loss: float) -> None:
-        """Count one step."""
+        """Count one training step, and show its loss."""
         self._bar.update()
         self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
 
-    def log(self, line: str) -> None:
-        """Report an evaluation or the like."""
-        if self._shown:
-            tqdm.write(line, file=sys.stderr)
+    def log(self, message: str) -> None:
+        """Print a message above the bar."""
+        if self._is_visible:
+            tqdm.write(message, file=sys.stderr)

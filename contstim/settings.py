@@ -1,8 +1,8 @@
-"""Settings that are checked as they are made: options, tables of TOML files, messages in JSON.
+"""Validated settings: frozen dataclasses for options, TOML tables and JSON messages.
 
-`settings` makes a frozen dataclass of which pydantic checks the types and ranges, strictly: no
-text is taken for a number, no number for a truth value. What is wrong is said in one line that
-names the key by its path, what it holds and what to do.
+`settings` turns a class into a frozen dataclass. On construction, pydantic checks the types and
+ranges of the fields strictly, without conversions between text, numbers and truth values. An
+invalid value is reported in one line that names the key, the value and the expected value.
 """
 
 from __future__ import annotations
@@ -26,32 +26,29 @@ from typing import (
 )
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic.dataclasses import dataclass as validated_dataclass
 
 from contstim.errors import ContstimError, InputError, UnknownNameError, suggest_names, truncate
 
-_Kind = TypeVar("_Kind")
+_Settings = TypeVar("_Settings")
 _Item = TypeVar("_Item")
 
-#: Any number of items, which a list may give, in the order given.
+#: Tuple of any length, which may be given as a list.
 TupleFromList = Annotated[tuple[_Item, ...], Strict(False)]
 
-#: A whole number of at least 1.
 PositiveInt = Annotated[int, Field(ge=1)]
-
-#: A whole number of at least 0.
 NonNegativeInt = Annotated[int, Field(ge=0)]
-
-#: What everything left to chance hangs on.
+#: Seed of a random number generator.
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
-_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+_TYPE_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
-_WANTED = {
-    "string_type": _NAMES[str],
-    "int_type": _NAMES[int],
-    "float_type": _NAMES[float],
-    "bool_type": _NAMES[bool],
+# Expected values, by the type of a pydantic error.
+_EXPECTED = {
+    "string_type": _TYPE_NAMES[str],
+    "int_type": _TYPE_NAMES[int],
+    "float_type": _TYPE_NAMES[float],
+    "bool_type": _TYPE_NAMES[bool],
     "tuple_type": "a list",
     "dict_type": "a table",
     "dataclass_exact_type": "an instance of {class_name}",
@@ -65,54 +62,69 @@ _WANTED = {
 
 
 class _UnknownValueError(ValueError):
-    """A value that is none of those offered."""
+    """Value that is not among the choices; the message suggests choices."""
 
 
 @dataclass(frozen=True)
-class _OneOf(AfterValidator):
+class _ChoiceValidator(AfterValidator):
+    """Validator of a text with fixed choices, which `field_bounds` can list."""
+
     known: Collection[str] = field(compare=False)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts, as they are now: installed packages may bring some."""
+        """Current choices, including those of installed packages."""
         return tuple(self.known)
 
 
 def option(default: Any, text: str, metavar: str | None = None) -> Any:
-    """Declare a field of settings that is an option of commands as well, ``--its-name METAVAR``.
+    """Declare a field of settings that is an option of a command or strategy.
 
     Parameters
     ----------
     default
-        Its default.
+        Default value.
     text, metavar
-        What the command's help says of it; a truth value and a choice have no `metavar`.
+        Description of the option, and the placeholder of its value, if it takes one.
     """
     return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
-def validate_choice(names: Collection[str], kind: str | None = None) -> AfterValidator:
-    """Return a mark for ``Annotated``: one of the texts `names`.
+def validate_choice(choices: Collection[str], kind: str | None = None) -> AfterValidator:
+    """Create a validator of a text with fixed choices, for use in ``Annotated``.
 
-    `kind` says in messages what is chosen, ``unknown KIND 'value'``, in place of the key's path.
+    Parameters
+    ----------
+    choices
+        Allowed texts, e.g. a registry.
+    kind
+        Noun for the error message ``unknown KIND 'value'``; by default the message names the key.
     """
 
     def check(value: str) -> str:
-        if value not in names:
-            if kind is not None:
-                raise UnknownNameError.with_suggestions(kind, value, names)
-            raise _UnknownValueError(suggest_names(value, names))
-        return value
+        if value in choices:
+            return value
+        if kind is not None:
+            raise UnknownNameError.with_suggestions(kind, value, choices)
+        raise _UnknownValueError(suggest_names(value, choices))
 
-    return _OneOf(check, names)
+    return _ChoiceValidator(check, choices)
 
 
 def validate_pattern(pattern: str, advice: str) -> AfterValidator:
-    """Return a mark for ``Annotated``: a text that matches `pattern` wholly, else say `advice`."""
-    wanted = re.compile(pattern)
+    """Create a validator of a text that matches a regular expression, for use in ``Annotated``.
+
+    Parameters
+    ----------
+    pattern
+        Regular expression for the complete text.
+    advice
+        Instruction for the error message.
+    """
+    expression = re.compile(pattern)
 
     def check(value: str) -> str:
-        if not wanted.fullmatch(value):
+        if not expression.fullmatch(value):
             raise ValueError(advice)
         return value
 
@@ -120,54 +132,70 @@ def validate_pattern(pattern: str, advice: str) -> AfterValidator:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def settings(kind: type[_Kind]) -> type[_Kind]:
-    """Make a class a frozen dataclass whose fields are checked, strictly, whenever it is made.
+def settings(cls: type[_Settings]) -> type[_Settings]:
+    """Convert a class into a frozen dataclass with strict validation of its fields.
 
-    A value that does not fit its field is an `InputError`. Rules for several fields stand in
-    ``__post_init__``, which raises one.
-    """
-    config = ConfigDict(strict=True, arbitrary_types_allowed=True, extra="forbid")
-    made: Any = checked_dataclass(frozen=True, config=config)(kind)
-    make = made.__init__
-
-    @wraps(make)
-    def init(self: _Kind, *args: Any, **values: Any) -> None:
-        try:
-            make(self, *args, **values)
-        except ValidationError as error:
-            raise _input_error(error, made) from None
-
-    made.__init__ = init
-    return cast("type[_Kind]", made)
-
-
-def parse_settings(kind: type[_Kind], table: object, where: str = "") -> _Kind:
-    """Make settings from a table of a TOML file or an object of JSON.
+    An invalid value raises an `InputError`. The ``__post_init__`` of the class may check
+    combinations of fields and raise an `InputError`, too.
 
     Parameters
     ----------
-    kind
-        A class made by `settings`. A field of such a class is a table, and a tuple of them a list
-        of tables.
+    cls
+        Class with annotated fields.
+
+    Returns
+    -------
+    type
+        The dataclass.
+    """
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True, extra="forbid")
+    validated: Any = validated_dataclass(frozen=True, config=config)(cls)
+    original_init = validated.__init__
+
+    @wraps(original_init)
+    def init(self: _Settings, *args: Any, **values: Any) -> None:
+        try:
+            original_init(self, *args, **values)
+        except ValidationError as error:
+            raise _to_input_error(error, validated) from None
+
+    validated.__init__ = init
+    return cast("type[_Settings]", validated)
+
+
+def parse_settings(cls: type[_Settings], table: object, key: str = "") -> _Settings:
+    """Create settings from a table of a TOML file or an object of JSON.
+
+    Parameters
+    ----------
+    cls
+        Class made by `settings`. A field of such a class is a nested table, and a tuple of such
+        classes is a list of tables.
     table
-        Content of the file.
-    where
-        Name of the table, for messages; empty for a whole file.
+        Content of the table.
+    key
+        Key of the table, for error messages; empty for a complete file.
+
+    Returns
+    -------
+    object
+        Instance of `cls`.
 
     Raises
     ------
     InputError
-        Naming the key by its path, its value and what it should be.
+        If a key is unknown or missing, or its value is invalid.
     """
     try:
-        # As JSON lists are tuples and tables are settings, and all else is strict.
-        return TypeAdapter(kind).validate_json(json.dumps(table, default=str))
+        # Validation of JSON accepts lists for tuples and tables for settings, and is strict
+        # otherwise.
+        return TypeAdapter(cls).validate_json(json.dumps(table, default=str))
     except ValidationError as error:
-        raise _input_error(error, kind, where) from None
+        raise _to_input_error(error, cls, key) from None
 
 
-def _input_error(error: ValidationError, kind: type, where: str = "") -> ContstimError:
-    """Return the first fault of settings of a kind as an error of one line."""
+def _to_input_error(error: ValidationError, cls: type, key: str = "") -> ContstimError:
+    """Convert the first fault of a validation into an error of one line."""
     faults = error.errors(include_url=False)
     unknown = [fault for fault in faults if fault["type"] == "unexpected_keyword_argument"]
     fault = (unknown or faults)[0]
@@ -175,56 +203,72 @@ def _input_error(error: ValidationError, kind: type, where: str = "") -> Contsti
     cause = context.get("error")
     if isinstance(cause, ContstimError):
         return cause
-    path, hint = where, kind
+    # Follow the location of the fault through nested settings to the type of its field.
+    path, hint = key, cls
     for part in fault["loc"]:
         owner = next((x for x in (hint, *get_args(hint)) if is_dataclass(x)), None)
-        if isinstance(part, int) and path == where and owner is kind:
-            part = fields(kind)[part].name  # a positional argument
+        if isinstance(part, int) and path == key and owner is cls:
+            part = fields(cls)[part].name  # a positional argument
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
         if isinstance(part, str) and owner is not None:
-            keys = [item.name for item in fields(owner)]
-            if unknown and part not in keys:
-                return InputError(f"unknown key {path}; {suggest_names(part, keys)}")
+            names = [item.name for item in fields(owner)]
+            if unknown and part not in names:
+                return InputError(f"unknown key {path}; {suggest_names(part, names)}")
             hint = get_type_hints(owner).get(part, object)
-    if fault["type"] == "missing" and is_dataclass(hint):
-        return InputError(f"the table [{path}] is missing")
     if fault["type"] == "missing":
-        wanted = "a list" if get_origin(hint) is tuple else _NAMES[hint]
-        return InputError(f"{path} is missing; give {wanted}")
+        if is_dataclass(hint):
+            return InputError(f"the table [{path}] is missing")
+        expected = "a list" if get_origin(hint) is tuple else _TYPE_NAMES[hint]
+        return InputError(f"{path} is missing; give {expected}")
     value = truncate(repr(fault["input"]), 80)
     if isinstance(cause, _UnknownValueError):
         return UnknownNameError(f"{path} is {value}; {cause}")
+    if cause is not None:
+        return InputError(f"{path} is {value}; {cause}")
     if fault["type"] == "tuple_type" and isinstance(fault["input"], dict):
         return InputError(f"{path} is one table; write [[{path}]] above each")
-    wanted = _WANTED.get(fault["type"], fault["msg"]).format(**context)
     if fault["type"] == "dataclass_type":
         return InputError(f"{path} is {value}; make it a table, [{path}]")
-    return InputError(f"{path} is {value}; {f'give {wanted}' if cause is None else cause}")
+    expected = _EXPECTED.get(fault["type"], fault["msg"]).format(**context)
+    return InputError(f"{path} is {value}; give {expected}")
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of fields, with their marks, which take a millisecond to work out."""
-    return get_type_hints(kind, include_extras=True)
+def _annotations(cls: type) -> dict[str, Any]:
+    """Return the types of fields with their metadata, cached because this takes a millisecond."""
+    return get_type_hints(cls, include_extras=True)
 
 
-def field_bounds(kind: type, name: str) -> tuple[type, dict[str, Any]]:
-    """Return what a field of settings takes: ``int``, ``float``, ``str`` or ``bool``; and of these.
+def field_bounds(cls: type, name: str) -> tuple[type, dict[str, Any]]:
+    """Return the scalar type of a field of settings, and its bounds.
 
-    The bounds are ``ge``, ``gt``, ``le`` and ``lt``, where it has them, and ``choices`` of texts.
-    What may be None, or is several of a kind, is as one of them.
+    Parameters
+    ----------
+    cls
+        Class made by `settings`.
+    name
+        Name of the field. If the field is optional or a tuple, its items are described.
+
+    Returns
+    -------
+    scalar_type : type
+        ``int``, ``float``, ``str`` or ``bool``.
+    bounds : dict
+        Bounds ``ge``, ``gt``, ``le`` and ``lt`` of numbers, and ``choices`` of texts.
     """
-    names = ("ge", "gt", "le", "lt", "choices")
-    parts = [_hints(kind)[name]]
+    bound_names = ("ge", "gt", "le", "lt", "choices")
+    types = [_annotations(cls)[name]]
     bounds: dict[str, Any] = {}
-    for part in parts:  # the parts of each follow as they are met
-        parts += get_args(part)
-        for mark in getattr(part, "__metadata__", ()):
-            for holder in (mark, *getattr(mark, "metadata", ())):
+    for annotation in types:  # grows while it is iterated
+        types += get_args(annotation)
+        for item in getattr(annotation, "__metadata__", ()):
+            for constraint in (item, *getattr(item, "metadata", ())):
                 bounds |= {
-                    bound: getattr(holder, bound) for bound in names if hasattr(holder, bound)
+                    bound: getattr(constraint, bound)
+                    for bound in bound_names
+                    if hasattr(constraint, bound)
                 }
-    return next(part for part in parts if part in (int, float, str, bool)), bounds
+    return next(item for item in types if item in (int, float, str, bool)), bounds
 
 
 def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
@@ -233,9 +277,14 @@ def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
     Parameters
     ----------
     path
-        The file.
+        Path of the file.
     hint
-        What to do if it is not there, for the message.
+        Instruction for the error message if the file does not exist.
+
+    Returns
+    -------
+    dict
+        Content of the file.
 
     Raises
     ------
@@ -251,13 +300,14 @@ def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"cannot read {path} as TOML: {error}") from None
     except RecursionError:
-        raise InputError(f"{path} holds values that lie too deep within others") from None
-    if _has_nul(table):  # no file can be called so, and no text is meant so
-        raise InputError(f"{path} has a NUL character, \\u0000, in a text; take it out")
+        raise InputError(f"{path} has too many levels of nested values; remove some") from None
+    if _has_nul(table):
+        raise InputError(f"{path} has a NUL character, \\u0000, in a text; remove it")
     return table
 
 
 def _has_nul(value: object) -> bool:
+    """Return whether a text in a nested value contains a NUL character."""
     if isinstance(value, dict):
         return any(map(_has_nul, (*value, *value.values())))
     return any(map(_has_nul, value)) if isinstance(value, list) else "\0" in str(value)

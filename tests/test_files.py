@@ -56,7 +56,10 @@ def test_a_folder_takes_the_place_of_another_but_not_of_that_in_which_one_works(
         (tmp_path / name / "file").write_text("old")
     monkeypatch.chdir(tmp_path / "below" / "here")
     for folder in (Path(), Path(".."), tmp_path / "below"):
-        with pytest.raises(OutputError, match="in which you work"), replace_folder(folder):
+        with (
+            pytest.raises(OutputError, match="contains the working folder"),
+            replace_folder(folder),
+        ):
             raise AssertionError("nothing is made")
         assert Path("file").read_text() == "old"
     with replace_folder(Path("../../old")) as place:
@@ -167,7 +170,7 @@ def test_a_symbolic_link_stays_one_and_what_it_points_to_is_written(
 def test_a_link_that_leads_nowhere_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "gone").symlink_to(Path("no") / "such" / "file")
-    for name, reason in (("loop", "its links lead round"), ("gone", "No such file")):
+    for name, reason in (("loop", "its links form a circle"), ("gone", "No such file")):
         with pytest.raises(OutputError, match=f"cannot write {tmp_path / name}: {reason}"):
             write_atomically(tmp_path / name, "new")
     assert sorted(os.listdir(tmp_path)) == ["gone", "loop"]
@@ -250,7 +253,7 @@ def test_another_machine_is_believed_while_it_gives_signs_of_life(
     begun = time.monotonic()
     with lock(path, "it"):
         assert time.monotonic() - begun > 2.5
-    assert "waiting for a sign of life of process" in capsys.readouterr().err
+    assert "waiting for a heartbeat of process" in capsys.readouterr().err
 
 
 def test_signs_of_life_and_a_lock_that_was_taken_over(
@@ -324,8 +327,8 @@ def test_a_lock_that_nobody_signed(
     with pytest.raises(LockedError) as error, lock(path, "the run", wait=wait):
         raise AssertionError
     assert str(error.value) == (
-        f"the lock {path} does not say who holds the run: the process that made it was killed at "
-        "that moment; remove it if nothing runs there"
+        f"the lock {path} has no holder, because the process that locked the run was killed at "
+        "that moment; remove the lock if no such process runs"
     )
     path.unlink()
     with lock(path, "the run", wait=wait):

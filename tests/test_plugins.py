@@ -55,7 +55,7 @@ def test_what_cannot_be_imported_names_the_package(fruits: Registry[float]) -> N
 
 
 def test_what_is_no_such_thing_is_refused(fruits: Registry[float]) -> None:
-    fruits.form = str
+    fruits.base_class = str
     with pytest.raises(InputError) as error:
         fruits["kiwi"]
     assert str(error.value) == (

@@ -16,12 +16,12 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quick_work_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(track("abc", 5, "work", done=2)) == ["a", "b", "c"]
+    assert list(track("abc", 5, "work", n_done=2)) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
 
 
 def test_lines_without_a_terminal(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(track("abc", 5, "work", done=2)) == ["a", "b", "c"]
+    assert list(track("abc", 5, "work", n_done=2)) == ["a", "b", "c"]
     captured = capsys.readouterr()
     assert captured.out == ""
     assert [line.partition("%")[0] for line in captured.err.splitlines()] == [
@@ -81,7 +81,7 @@ def test_a_step_of_unknown_length_says_how_long_it_has_gone_on(
         pass
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.05)
-    with show_elapsed_time("choosing", most=60):
+    with show_elapsed_time("choosing", time_limit=60):
         _until_said(capsys, r"choosing: [\d:]+ of at most 60 s\n")
     # A step within a step, and a step within what is shown as a whole, are not reported.
     with show_elapsed_time("outer"), show_elapsed_time("inner"):

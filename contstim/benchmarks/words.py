@@ -21,7 +21,7 @@ from contstim.errors import InputError
 def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
     """Return the word log-probabilities, each (W,), by model and sentence.
 
-    `scores` has the columns of ``contstim score --by word``.
+    `scores` has the columns of ``contstim score --per word``.
     """
     ordered = scores.sort_values("position", kind="stable")
     return {

@@ -1,8 +1,8 @@
-"""The command line: ``contstim COMMAND``; each command is a thin module with a function.
+"""The command line: ``contstim COMMAND``.
 
-The function's signature declares the arguments and options, its numpydoc docstring describes them,
-and `cyclopts` parses them. The docstring of the module is the help text: purpose, details and
-examples. A command in full::
+Each command is a module with one function. The signature of the function declares the arguments
+and options, and its numpydoc docstring describes them; `cyclopts` parses both. The docstring of
+the module is the help text: purpose, details and examples. A complete command::
 
     '''Count the words of sentences.
 
@@ -10,7 +10,7 @@ examples. A command in full::
       contstim count sentences.txt --longest 8
     '''
 
-    app = application("count", __doc__)
+    app = create_application("count", __doc__)
     LIMITS = Group.create_ordered("limits")
 
     @app.default
@@ -35,19 +35,21 @@ examples. A command in full::
         out
             output table [standard output]
         '''
-        ...  # imports of torch, pandas and the like stand here: ``--help`` does without them
+        ...  # import pandas, torch and the like here: ``--help`` does not need them
 
-A description is a noun phrase with its unit. The default is added in brackets, unless the
-description ends with brackets of its own. `contstim.cli.parameters` has the types of parameters:
-`PositiveInteger`, `File`, `Spec`. Options that several commands share are a frozen dataclass with
-``@Parameter(name="*")``, documented under "Attributes". A command with kinds, such as ``contstim
-select natural``, adds one application per kind: ``app.command(application("natural", HELP,
-function))``. A `ContstimError` anywhere becomes one line on standard error and exit status 2;
-another exit status is returned, or None for 0.
+The description of an option is a noun phrase with its unit. The help appends the default value in
+brackets, unless the description ends with brackets. `contstim.cli.parameters` provides parameter
+types, e.g. `PositiveInteger`, `File` and `Spec`. Options that several commands share are the fields
+of a frozen dataclass with ``@Parameter(name="*")`` and are documented under "Attributes". A command
+with subcommands, e.g. ``contstim select natural``, registers one application for each:
+``app.command(create_application("natural", HELP, function))``.
 
-The commands of the surrounding packages, such as `contstim.experiment`, are in those packages.
-Installed packages add commands by entry points of the group ``contstim.commands``; the value is the
-address of an application, ``package.module:app``.
+A command returns its exit status; None means 0. A `ContstimError` becomes one line on standard
+error and exit status 2.
+
+The commands of the surrounding packages, e.g. `contstim.experiment`, are in those packages.
+Installed packages add commands by entry points of the group ``contstim.commands``, with the address
+of an application as value: ``package.module:app``.
 """
 
 from __future__ import annotations
@@ -72,52 +74,52 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-#: What contstim's own commands do, and where they are, in the order of the help.
-_OWN = {
-    "demo": ("cli.demo", "see what contstim does, on the bundled models"),
+# Modules and summaries of the bundled commands, in the order of a study.
+_BUNDLED = {
+    "demo": ("cli.demo", "demonstrate contstim on bundled models, in a minute"),
     "models": ("cli.models", "list, describe, check and train models"),
     "score": ("cli.score", "score sentences under models"),
-    "sentences": ("cli.sentences", "sample natural sentences from a text"),
-    "vocabulary": ("cli.vocabulary", "make the list of words to write with, in any language"),
+    "sentences": ("cli.sentences", "sample natural sentences from texts"),
+    "vocabulary": ("cli.vocabulary", "make a list of words for synthesis, in any language"),
     "synthesize": ("cli.synthesize", "write sentences on which two models disagree"),
     "review": (
         "experiment.commands.review",
-        "have people approve or edit sentences, or judge them blind",
+        "let people approve, edit or blindly judge sentences",
     ),
-    "select": ("cli.select", "select natural pairs or triplets, with a proven bound"),
-    "design": ("cli.design", "lay out trials for participants; plan"),
+    "select": ("cli.select", "select controversial pairs or triplets, with a proven bound"),
+    "design": ("cli.design", "lay out trials, simulate choices, compute power"),
     "experiment": (
         "experiment.commands.experiment",
-        "run the experiment with people in a browser, and collect their choices",
+        "run the experiment in a browser and collect choices",
     ),
     "preregister": (
         "experiment.commands.preregister",
-        "write a study's plan, with when it stops, in whole sentences",
+        "write the preregistration of a study, with its stopping rule",
     ),
     "watch": (
         "experiment.commands.watch",
-        "say which model is best by now, and whether a study may stop",
+        "analyse a running study: the best model so far, and whether to stop",
     ),
     "run": ("cli.run", "run a study plan, from models to trials"),
     "benchmark": (
         "benchmarks.commands.benchmark",
-        "list published human data, and judge models by them",
+        "list published human data sets and evaluate models on them",
     ),
-    "evaluate": ("cli.evaluate", "find out from people's choices which model was right"),
+    "evaluate": ("cli.evaluate", "find out which model predicts people's choices"),
     "publish": (
         "benchmarks.commands.publish",
         "write a finished study as a folder that others can use",
     ),
 }
 
-#: Commands by name; each is imported when it is called. Packages add more by the entry-point group
-#: ``contstim.commands``. The packages that surround the core need not be installed.
+#: Commands by name, imported when they are called. Installed packages add commands by the
+#: entry-point group ``contstim.commands``. Commands of missing surrounding packages are left out.
 COMMANDS: Registry[App] = Registry(
     "command",
     "contstim.commands",
     {
         name: f"contstim.{module}:app"
-        for name, (module, _) in _OWN.items()
+        for name, (module, _) in _BUNDLED.items()
         if find_spec(f"contstim.{module.partition('.')[0]}") is not None
     },
 )
@@ -126,44 +128,93 @@ COMMANDS: Registry[App] = Registry(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line.
 
+    Parameters
+    ----------
+    argv
+        Arguments after ``contstim``; by default those of the process.
+
     Returns
     -------
     int
-        Exit status: 0 done, 2 bad input (one line on standard error says what and what to do),
-        130 interrupted.
+        Exit status: 0 success, 1 incomplete result, 2 bad input (with one line on standard error
+        that names the value and the remedy), 130 interrupted.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    _open_streams()
+    if sys.stderr is None:
+        # Python prints messages for a closed standard error to standard output.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    if sys.stdout is None:
+        print("contstim: standard output is closed; send it to a file", file=sys.stderr)
+        raise SystemExit(2)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # tables are UTF-8 in every locale
     try:
-        _refuse_empty(arguments)
-        with _ended_by_signal():
-            status = _run(arguments)
+        refuse_empty_arguments(arguments)
+        with interrupt_on_sigterm():
+            status = run_command(arguments)
         sys.stdout.flush()
     except ContstimError as error:
         message = " ".join(str(error).split())
         print(f"contstim: {message}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader (head, less) has enough; nothing is wrong. Python would complain at exit.
-        _silence()
+        # The reader, e.g. head or less, has closed the pipe. This is no error.
+        _discard_output()
         return 0
     except OSError as error:
         if error.filename is not None:
-            # A place that no command expected to fail: a name too long, a folder taken away.
             print(f"contstim: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
             return 2
-        # A stream, not a file of ours: standard output on a full disk, for example.
-        _silence()
+        # The error concerns a stream, e.g. standard output on a full disk.
+        _discard_output()
         print(f"contstim: cannot write standard output: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interruption:
-        # Commands whose work goes on say so.
+        # A resumable command adds an explanation to the exception.
         print("; ".join(["contstim: interrupted", *interruption.args]), file=sys.stderr)
         return 130
     return status
 
 
-def _run(arguments: list[str]) -> int:
+def refuse_empty_arguments(arguments: Sequence[str]) -> None:
+    """Refuse an empty argument, often an unset shell variable, and ``--option=--``.
+
+    Raises
+    ------
+    InputError
+        If an argument is empty; the message names the option before it.
+    """
+    for previous, argument in itertools.pairwise(["", *arguments]):
+        is_option = argument.startswith("--")
+        if is_option and argument.endswith("=--"):
+            raise InputError(f"{argument} has no value; write one after the =")
+        if argument == "" or (is_option and argument.endswith("=")):
+            option = argument.removesuffix("=") if is_option else previous
+            position = f" after {option}" if option.startswith("-") else ""
+            raise InputError(f"there is an empty argument{position}; fill it or leave it out")
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Handle SIGTERM, which clusters send before a time limit, like Ctrl-C within the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set signal handlers
+        return
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run the command that the first argument names; return its exit status.
+
+    Raises
+    ------
+    InputError
+        If the command is missing or unknown, or an argument cannot be used.
+    """
     if not arguments:
         raise InputError(
             "give a command: `contstim demo` shows in a minute what it does, `contstim evaluate` "
@@ -171,7 +222,7 @@ def _run(arguments: list[str]) -> int:
         )
     name = arguments[0]
     if name in ("--help", "-h"):
-        print(_overview())
+        print(format_overview())
         return 0
     if name == "--version":
         print(f"contstim {__version__}")
@@ -183,8 +234,8 @@ def _run(arguments: list[str]) -> int:
     return run_application(COMMANDS[name], arguments[1:])
 
 
-def _overview() -> str:
-    """Return the help of ``contstim`` itself: its commands."""
+def format_overview() -> str:
+    """Return the text of ``contstim --help``: all commands with their summaries."""
     lines = [
         "usage: contstim COMMAND [options]\n",
         "Controversial stimuli: sentence pairs on which language models disagree.\n",
@@ -192,51 +243,16 @@ def _overview() -> str:
     ]
     for name in COMMANDS:
         package = COMMANDS.package(name)
-        lines.append(f"  {name:<14} {f'from {package}' if package else _OWN[name][1]}")
+        summary = f"from {package}" if package else _BUNDLED[name][1]
+        lines.append(f"  {name:<14} {summary}")
     lines += [
         "\noptions:",
-        "  --help         this help; contstim COMMAND --help shows that of a command",
+        "  --help         this help; after a command, the help of the command",
+        "  --version      version of contstim",
     ]
-    lines += ["  --version      version of contstim"]
     return "\n".join(lines)
 
 
-@contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """Let what a system or cluster sends before the time is up end the work as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the caller's business
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _open_streams() -> None:
-    """Make the standard streams what the commands rely on, whatever the caller left of them."""
-    if sys.stderr is None:
-        # Python prints to standard output what is meant for a closed standard error.
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open to the end
-    if sys.stdout is None:
-        print("contstim: standard output is closed; send it to a file", file=sys.stderr)
-        raise SystemExit(2)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # tables are UTF-8 in every locale
-
-
-def _refuse_empty(arguments: Sequence[str]) -> None:
-    """Refuse an empty argument, mostly a shell variable that is not set, and ``--option=--``."""
-    for before, argument in itertools.pairwise(["", *arguments]):
-        option = argument.removesuffix("=") if argument.endswith("=") else before
-        if argument.startswith("--") and argument.endswith("=--"):
-            raise InputError(f"{argument} gives no value; write one after the =")
-        if argument == "" or (argument.startswith("--") and argument.endswith("=")):
-            place = f" after {option}" if option.startswith("-") else ""
-            raise InputError(f"there is an empty argument{place}; fill it or leave it out")
-
-
-def _silence() -> None:
-    """Send what is left of standard output nowhere; Python would complain about it at exit."""
+def _discard_output() -> None:
+    """Redirect standard output to the null device, since Python flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

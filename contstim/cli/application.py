@@ -1,9 +1,8 @@
-"""Commands as cyclopts applications: their construction, plain help, and one-line errors."""
+"""Construction of commands as cyclopts applications, with plain-text help and one-line errors."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
 import shutil
 import textwrap
@@ -22,33 +21,38 @@ from cyclopts.exceptions import (
 )
 
 from contstim.cli.parameters import Output
-from contstim.errors import InputError, OutputError, UnknownNameError, suggest_names, truncate
+from contstim.errors import InputError, OutputError, suggest_names, truncate
 from contstim.files import is_stream
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-# Columns of the help: where the descriptions begin, and the widest line.
-_DESCRIPTIONS, _WIDEST = 25, 100
+# Column at which the descriptions start in the help, and the maximum width of a line.
+_DESCRIPTION_COLUMN, _MAX_WIDTH = 25, 100
 
 
 def create_application(
     name: str, text: str | None, command: Callable[..., int | None] | None = None, **settings: Any
 ) -> App:
-    """Return the application of a command, or of one kind of a command.
+    """Create the application of a command or a subcommand.
 
     Parameters
     ----------
     name
-        Name of the command after ``contstim``, such as ``select``.
+        Name of the command after ``contstim``, or of the subcommand, e.g. ``natural``.
     text
-        Help text, printed as it is: purpose, details, and examples. The docstring of the module, or
-        of the function.
+        Help text with purpose, details and examples, printed unchanged.
     command
-        Function of a kind, as in ``select natural``; a command is decorated with ``@app.default``.
+        Function of a subcommand. The function of a command is decorated with ``@app.default``
+        instead.
     **settings
-        Settings of `cyclopts.App`, such as `usage`.
+        Further arguments of `cyclopts.App`, e.g. `usage`.
+
+    Returns
+    -------
+    App
+        The application.
     """
     return App(
         name=name if command else f"contstim {name}",
@@ -60,134 +64,151 @@ def create_application(
         version_flags=(),
         group_arguments=Group.create_default_arguments("arguments"),
         group_parameters="options",
-        group_commands="kinds",
-        # No --no-x for a flag, no --empty-x for a list.
+        group_commands="subcommands",
+        # Flags have no --no-x, lists no --empty-x.
         default_parameter=Parameter(negative=(), show_choices=False),
         **settings,
     )
 
 
 def run_application(app: App, arguments: Sequence[str]) -> int:
-    """Parse the arguments of a command and run it; return its exit status.
+    """Parse the arguments of a command, run it, and return its exit status.
+
+    Parameters
+    ----------
+    app
+        Application of the command.
+    arguments
+        Arguments after the name of the command.
+
+    Returns
+    -------
+    int
+        Exit status, 0 for success.
 
     Raises
     ------
     InputError
-        If the arguments cannot be used; the message names the value and what to do.
+        If an argument cannot be used; the message names the value and the remedy.
+    OutputError
+        If two options would write to the same file, or both to standard output.
     """
     if not arguments and app.default_command is None:
-        kinds = ", ".join(kind for kind in app if not kind.startswith("-"))
-        raise InputError(f"write one of {kinds} after {app.name[0]}; see {app.name[0]} --help")
+        subcommands = ", ".join(name for name in app if not name.startswith("-"))
+        raise InputError(
+            f"write one of {subcommands} after {app.name[0]}; see {app.name[0]} --help"
+        )
     try:
         command, bound, _ = app.parse_args(
             arguments, exit_on_error=False, print_error=False, verbose=False
         )
     except CycloptsError as error:
         name = " ".join([app.name[0], *(error.command_chain or ())])
-        raise InputError(f"{_describe(error)}; see {name} --help") from error
+        raise InputError(f"{describe_parse_error(error)}; see {name} --help") from error
     bound.apply_defaults()
-    _refuse_one_output_for_two(bound)
+    options_by_path: dict[str, str] = {}
+    for option, value in bound.arguments.items():
+        # Only regular files and standard output cannot be shared.
+        if isinstance(value, Output) and (value == "-" or not is_stream(Path(value))):
+            path = value if value == "-" else os.path.realpath(value)
+            first_option = options_by_path.setdefault(path, option)
+            if first_option != option:
+                raise OutputError(
+                    f"--{first_option} and --{option} are one file, {value}; give each its own"
+                )
     return command(*bound.args, **bound.kwargs) or 0
 
 
-def _describe(error: CycloptsError) -> str:
-    """Return what is wrong with the arguments, and what to do, in one line."""
+def describe_parse_error(error: CycloptsError) -> str:
+    """Return one line that names the argument that cannot be used and the remedy."""
     argument = error.argument
     token = getattr(error, "token", None)
     option = "" if token is None else (token.keyword or token.value).partition("=")[0]
     is_option = token is not None and token.keyword is None and option.startswith("--")
     if isinstance(error, UnknownOptionError) or is_option:
         assert error.app is not None
-        names = [name for known in error.app.assemble_argument_collection() for name in known.names]
-        near = difflib.get_close_matches(option, names, 1, 0.75)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        options = [name for arg in error.app.assemble_argument_collection() for name in arg.names]
+        matches = difflib.get_close_matches(option, options, 1, 0.75)
+        hint = f"; did you mean {matches[0]!r}?" if matches else ""
         return f"there is no option {truncate(option, 40)!r} here{hint}"
     if isinstance(error, UnknownCommandError):
         assert error.unused_tokens is not None
         assert error.app is not None
-        kinds = [name for name in error.app if not name.startswith("-")]
-        return str(UnknownNameError.with_suggestions("kind", error.unused_tokens[0], kinds))
+        names = [name for name in error.app if not name.startswith("-")]
+        return f"unknown subcommand {error.unused_tokens[0]!r}; " + suggest_names(
+            error.unused_tokens[0], names
+        )
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         return f"{truncate(error.unused_tokens[0], 40)!r} is an argument too many"
     if isinstance(error, MissingArgumentError):
         assert argument is not None
-        values = argument.parameter.metavar or ""
+        metavar = argument.parameter.metavar or ""
         if error.keyword is not None or argument.tokens:
-            return f"{argument.name} needs {values or 'a value'}"
-        value = values if argument.name.startswith("-") else ""
+            return f"{argument.name} needs {metavar or 'a value'}"
+        value = metavar if argument.name.startswith("-") else ""
         return f"{f'{argument.name} {value}'.strip()} is missing; give it"
     if isinstance(error, RepeatArgumentError):
         return f"{option} is given twice; give it once"
     if isinstance(error, CoercionError):
-        where = f"{token.keyword}: " if token is not None and token.keyword else ""
+        prefix = f"{token.keyword}: " if token is not None and token.keyword else ""
         if error.msg is not None:
-            return f"{where}{error.msg}"
+            return f"{prefix}{error.msg}"
         if get_origin(error.target_type) is Literal and token is not None:
-            choices = suggest_names(token.value, get_args(error.target_type))
-            return f"{where}unknown value {token.value!r}; {choices}"
+            suggestion = suggest_names(token.value, get_args(error.target_type))
+            return f"{prefix}unknown value {token.value!r}; {suggestion}"
     return str(error)
 
 
-def _refuse_one_output_for_two(bound: inspect.BoundArguments) -> None:
-    """Refuse two options that would both be written to one file, or to standard output."""
-    taken: dict[str, str] = {}
-    for name, value in bound.arguments.items():
-        if isinstance(value, Output) and not (value != "-" and is_stream(Path(value))):
-            path = value if value == "-" else os.path.realpath(value)
-            other = taken.setdefault(path, name)
-            if other != name:
-                raise OutputError(
-                    f"--{other} and --{name} are one file, {value}; give each its own"
-                )
-
-
 class PlainTextHelp:
-    """Formats the help of a command as plain text: one entry per option, grouped, without boxes.
+    """Plain-text help of a command: one entry per option, in groups, without boxes.
 
-    The value that an option takes follows its name; its default follows the description in
-    brackets, unless the description says there what happens otherwise.
+    Each entry consists of the option, the placeholder of its value, and its description with the
+    default value in brackets. The methods are the interface of cyclopts for help formatters.
     """
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
-        """Print the line of usage."""
+        """Print the usage line."""
         line = str(usage).strip().replace("[OPTIONS]", "[options]").removeprefix("Usage: ")
         print(f"usage: {line}", file=console.file)
 
     def render_description(self, console: Console, options: ConsoleOptions, text: Any) -> None:
-        """Print the help text as it was written."""
-        print(f"\n{_plain(text)}", file=console.file)
+        """Print the help text unchanged."""
+        print(f"\n{_to_text(text)}", file=console.file)
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        """Print one group of options, or the kinds of a command."""
+        """Print one group of options, or the subcommands."""
         entries = [(label_entry(entry), describe_entry(entry)) for entry in panel.entries]
         entries = [entry for entry in entries if not entry[0].startswith("--help")]
         if entries:
             print(f"\n{panel.title}:", file=console.file)
-        width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+        width = min(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MAX_WIDTH)
+        indent = " " * _DESCRIPTION_COLUMN
         for label, description in entries:
-            lines = textwrap.wrap(description, max(20, width - _DESCRIPTIONS)) or [""]
-            first = f"  {label}".ljust(_DESCRIPTIONS - 1)
-            if len(first) >= _DESCRIPTIONS:
-                print(first, file=console.file)
-                first = " " * (_DESCRIPTIONS - 1)
-            for line in lines:
-                print(f"{first} {line}".rstrip(), file=console.file)
-                first = " " * (_DESCRIPTIONS - 1)
+            lines = textwrap.wrap(
+                description, max(20, width - _DESCRIPTION_COLUMN), break_on_hyphens=False
+            )
+            first_line = f"  {label}".ljust(_DESCRIPTION_COLUMN - 1)
+            if len(first_line) >= _DESCRIPTION_COLUMN:
+                # The label is too long for a description on the same line.
+                print(first_line, file=console.file)
+                first_line = indent[1:]
+            text = f"\n{indent}".join(lines)
+            print(f"{first_line} {text}".rstrip(), file=console.file)
 
 
 def label_entry(entry: HelpEntry) -> str:
-    """Return what a user writes: ``--option VALUE``, or the name of an argument."""
+    """Return the label of a help entry: ``--option VALUE``, or the name of an argument."""
     if entry.positional_label:
         return entry.positional_label
-    value = entry.metavar or ""
-    if not value.endswith(" ..."):  # cyclopts marks any list with dots
-        value = value.removesuffix("...")
-    return f"{', '.join(entry.all_options)} {value}".strip()
+    metavar = entry.metavar or ""
+    if not metavar.endswith(" ..."):  # cyclopts appends dots to the placeholder of every list
+        metavar = metavar.removesuffix("...")
+    return f"{', '.join(entry.all_options)} {metavar}".strip()
 
 
 def describe_entry(entry: HelpEntry) -> str:
-    """Return the description of an entry, with whether it is repeatable and its default."""
-    text = " ".join(_plain(entry.description).split())
+    """Return the description of a help entry, with "(repeatable)" and the default value."""
+    text = " ".join(_to_text(entry.description).split())
     is_list = get_origin(entry.type) in (list, tuple) and not entry.positional_label
     if is_list and "repeatable" not in text and not (entry.metavar or "").endswith(" ..."):
         text += " (repeatable)"
@@ -196,6 +217,6 @@ def describe_entry(entry: HelpEntry) -> str:
     return text
 
 
-def _plain(text: Any) -> str:
-    """Return the text of what cyclopts parsed from a docstring."""
-    return str(getattr(text, "primary_renderable", text) or "").strip()
+def _to_text(parsed: Any) -> str:
+    """Return the plain text of a description that cyclopts parsed."""
+    return str(getattr(parsed, "primary_renderable", parsed) or "").strip()

@@ -1,10 +1,11 @@
-"""See what contstim does, in a minute, on the bundled models.
+"""Demonstrate contstim on the bundled models, in a minute.
 
 Shows readable sentences on which two models disagree, written beforehand by a language model;
-searches for more, one word at a time, for two pairs of models; evaluates bundled choices of
-simulated people; and writes all of it to one page, index.html, in the output folder. With
---experiment it serves a small experiment instead, to be played in a browser of this machine; the
-same command continues with its data.
+searches for further sentences by replacing words; and evaluates two models on bundled choices of
+simulated participants. The page index.html in the output folder shows all results.
+
+The option --experiment serves a small experiment in a browser on this machine instead. Repeat the
+command to continue with its data.
 
 examples:
   contstim demo --out demo-output
@@ -39,16 +40,17 @@ def demo(
     out
         output folder
     experiment
-        serve a small experiment instead
+        serve a small experiment in a browser instead
     port
-        port of the experiment's server
+        port of the experiment server
     seed
         random seed
     """
     if experiment:
         if find_spec("contstim.experiment") is None:
             raise InputError(
-                "--experiment needs contstim.experiment, which is missing; leave it out"
+                "--experiment needs the package contstim.experiment, which is missing; leave the "
+                "option out"
             )
         serve_example = import_object("contstim.experiment.commands.experiment:serve_example")
         serve_example(Path(out) / "study", port)

@@ -1,9 +1,9 @@
-"""The page of the demonstration."""
+"""Web page of the demonstration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -14,6 +14,7 @@ from contstim.drawing import create_axes, render_svg
 from contstim.page import TEMPLATES, inline_svg
 from contstim.selection.figure import TRIPLET_COLOURS, triplet_figure
 from contstim.selection.triplet_objectives import controversiality
+from contstim.synthesis.results import Triplet
 from contstim.text import highlight_changes
 
 _ROLES = {
@@ -29,16 +30,17 @@ class OrderedPair:
 
     Attributes
     ----------
-    model_1, model_2
-        Specs.
-    sentence_1, sentence_2
-        What model 1 prefers, and what model 2 prefers.
-    nats_1, nats_2
-        By how many nats each model prefers its own.
-    made
-        How the two came about, in a phrase.
-    natural
-        The sentence that both were made from, if they were.
+    model_1, model_2 : str
+        Specs of the models.
+    sentence_1, sentence_2 : str
+        Sentence that model 1 prefers, and sentence that model 2 prefers.
+    nats_1, nats_2 : float
+        Difference in log-probability between the preferred and the other sentence under each
+        model, in nats.
+    origin : str
+        Short description of the origin of the sentences.
+    natural : str
+        Natural sentence from which both were derived, if any.
     """
 
     model_1: str
@@ -47,101 +49,131 @@ class OrderedPair:
     sentence_2: str
     nats_1: float
     nats_2: float
-    made: str
+    origin: str
     natural: str = ""
 
-    @property
-    def marked(self) -> tuple[Markup, Markup]:
-        """Both sentences as HTML, what was changed in bold."""
-        one, two = self.sentence_1, self.sentence_2
-        return _marked(self.natural or one, one), _marked(self.natural or two, two)
+    @classmethod
+    def from_triplet(cls, triplet: Triplet, origin: str, natural: str = "") -> OrderedPair:
+        """Create a pair from the synthetic sentences of a triplet."""
+        return cls(
+            triplet.model_1,
+            triplet.model_2,
+            triplet.synthetic_1,
+            triplet.synthetic_2,
+            triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
+            triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
+            origin,
+            natural,
+        )
 
     @property
-    def times(self) -> tuple[str, str]:
-        """How many times as probable each model finds its own, such as ``3,000`` or ``10^9``."""
-        return _power(self.nats_1), _power(self.nats_2)
+    def highlighted(self) -> tuple[Markup, Markup]:
+        """Both sentences as HTML, with the changed words in bold."""
+        first = _highlight(self.natural or self.sentence_1, self.sentence_1)
+        second = _highlight(self.natural or self.sentence_1, self.sentence_2)
+        return first, second
+
+    @property
+    def ratios(self) -> tuple[str, str]:
+        """Probability ratio of the two sentences under each model, e.g. ``3,000`` or ``10^9``."""
+        return _format_ratio(self.nats_1), _format_ratio(self.nats_2)
+
+    def __str__(self) -> str:
+        ratio_1, ratio_2 = self.ratios
+        lines = [self.origin]
+        if self.natural:
+            lines.append(f"     {self.natural}")
+        lines += [
+            f"  1  {self.sentence_1}",
+            f"     {self.model_1} finds 1 {ratio_1} times as probable as 2",
+            f"  2  {self.sentence_2}",
+            f"     {self.model_2} finds 2 {ratio_2} times as probable as 1\n",
+        ]
+        return "\n".join(lines)
 
 
-def _marked(before: str, after: str) -> Markup:
-    return Markup(highlight_changes(before, after))  # noqa: S704 - its words are escaped
+def _highlight(original: str, changed: str) -> Markup:
+    """Return a sentence as HTML, with the words that differ from the original in bold."""
+    return Markup(highlight_changes(original, changed))  # noqa: S704 - its words are escaped
 
 
-def _power(nats: float) -> str:
-    """Write e to the power of `nats` with one digit that counts, or as a power of ten."""
-    digits = nats / math.log(10)
-    if digits >= 4:
-        return f"10^{digits:.0f}"
+def _format_ratio(nats: float) -> str:
+    """Format exp(nats) with one significant digit, or as a power of ten."""
+    exponent = nats / math.log(10)
+    if exponent >= 4:
+        return f"10^{exponent:.0f}"
     return f"{float(f'{math.exp(nats):.1g}'):,.0f}"
 
 
-def demonstration_page(
+def render_demonstration(
     pairs: Sequence[OrderedPair],
     triplets: pd.DataFrame,
     reference: Mapping[str, Sequence[float]],
-    verdict: Sequence[str],
+    conclusion: Sequence[str],
     figure: Axes | None,
-    further: Mapping[str, Sequence[str]],
+    next_steps: Mapping[str, Sequence[str]],
 ) -> str:
-    """Return the page of the demonstration: pairs, verdict, triplets with their scatter, commands.
+    """Render the page of the demonstration as HTML.
 
     Parameters
     ----------
-    pairs
-        What it begins with.
-    triplets
-        A `triplets` table.
-    reference
-        Scores of natural sentences under each model; percentiles are among them.
-    verdict, figure
-        What people's choices say, in sentences and drawn.
-    further
-        By what a reader may want next, the commands.
+    pairs : sequence of OrderedPair
+        Pairs at the top of the page.
+    triplets : DataFrame
+        Table of triplets, shown with one figure per pair of models.
+    reference : mapping
+        Scores of natural sentences by model, from which percentiles are computed.
+    conclusion : sequence of str
+        Sentences about the evaluation of the simulated choices.
+    figure : Axes, optional
+        Figure of the evaluation.
+    next_steps : mapping
+        Further commands by heading.
+
+    Returns
+    -------
+    str
+        HTML of the page.
     """
-    drawn = _sections(triplets, reference)
-    return TEMPLATES.get_template("demo.html").render(
-        title="Sentences on which language models disagree",
-        pairs=pairs,
-        sections=drawn,
-        verdict=verdict,
-        figure=figure and inline_svg(render_svg(figure), len(drawn) + 1, " ".join(verdict)),
-        further=further,
-    )
-
-
-def _sections(
-    triplets: pd.DataFrame, reference: Mapping[str, Sequence[float]]
-) -> list[dict[str, object]]:
-    """Return what the page shows of each pair of models, the most controversial triplet first."""
     sections: list[dict[str, object]] = []
-    for key, group in triplets.groupby(["model_1", "model_2"], sort=False):
-        first, second = (str(model) for model in key)
-        order = controversiality(group).sort_values(ascending=False, kind="stable").index
-        svg = render_svg(
-            triplet_figure(group, reference[first], reference[second], create_axes()[0])
-        )
-        for kind in TRIPLET_COLOURS:  # the sentence of each dot is its tooltip
+    for models, group in triplets.groupby(["model_1", "model_2"], sort=False):
+        model_1, model_2 = (str(model) for model in models)
+        axes = create_axes()[0]
+        svg = render_svg(triplet_figure(group, reference[model_1], reference[model_2], axes))
+        # Show the sentence of each dot as its tooltip.
+        for kind in TRIPLET_COLOURS:
             for number, text in enumerate(group[kind]):
                 dot = f'<g id="{kind}-{number}">'
                 svg = svg.replace(dot, f"{dot}<title>{escape(str(text))}</title>")
-        label = f"Percentiles of sentences under {first} and {second}"
+        label = f"Percentiles of sentences under {model_1} and {model_2}"
+        ranking = controversiality(group).sort_values(ascending=False, kind="stable").index
         sections.append(
             {
-                "heading": f"{first} and {second}",
+                "heading": f"{model_1} and {model_2}",
                 "svg": inline_svg(svg, len(sections) + 1, label),
                 "head": [f"log p, model {number} (nats)" for number in (1, 2)],
-                "triplets": [_lines(record) for record in group.loc[order].to_dict("records")],
+                "triplets": [
+                    [
+                        {
+                            "colour": colour,
+                            "role": _ROLES[kind],
+                            "sentence": _highlight(str(record["natural"]), str(record[kind])),
+                            "scores": [record[f"{kind}_lp_1"], record[f"{kind}_lp_2"]],
+                        }
+                        for kind, colour in TRIPLET_COLOURS.items()
+                    ]
+                    for record in group.loc[ranking].to_dict("records")
+                ],
             }
         )
-    return sections
-
-
-def _lines(record: Mapping[Hashable, object]) -> list[dict[str, object]]:
-    return [
-        {
-            "colour": colour,
-            "role": _ROLES[kind],
-            "sentence": _marked(str(record["natural"]), str(record[kind])),
-            "scores": [record[f"{kind}_lp_1"], record[f"{kind}_lp_2"]],
-        }
-        for kind, colour in TRIPLET_COLOURS.items()
-    ]
+    figure_html = None
+    if figure is not None:
+        figure_html = inline_svg(render_svg(figure), len(sections) + 1, " ".join(conclusion))
+    return TEMPLATES.get_template("demo.html").render(
+        title="Sentences on which language models disagree",
+        pairs=pairs,
+        sections=sections,
+        conclusion=conclusion,
+        figure=figure_html,
+        next_steps=next_steps,
+    )

@@ -2,7 +2,8 @@
 
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
-  contstim design power --difference 0.3 --trials-each 40 80 --figure power.svg
+  contstim design simulate trials.csv --follow contstim:trigram --out choices.csv
+  contstim design power --difference 0.2 --trials-each 40 80 --figure power.svg
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from contstim.cli.application import create_application
-from contstim.cli.common import describe_low_coverage, print_message, write_table
+from contstim.cli.common import print_message, write_table
 from contstim.cli.design_studies import POWER, SIMULATE, power, simulate
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
@@ -25,16 +26,16 @@ from contstim.cli.parameters import (
     Text,
     integer_parameter,
 )
+from contstim.cli.vocabularies import describe_low_coverage
 from contstim.errors import InputError, format_count
 from contstim.files import is_stream, write_metadata
-from contstim.tables import read_table
 from contstim.text import pool, read_sentences
 
 TRIALS = """Lay out the trials of every participant.
 
-Allocates selected pairs and triplets to groups of participants: every group sees every condition of
-every pair of models equally often, and nobody sees a sentence twice. With --pairs, lays out pairs
-of your own in a Latin square. Order and sides are random for each participant.
+Allocates selected pairs and triplets to groups of participants: every group sees each condition of
+each pair of models equally often, and no participant sees a sentence twice. With --pairs, assigns
+custom sentence pairs in a Latin square instead. Order and sides are random for each participant.
 
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
@@ -46,13 +47,13 @@ LAYOUT = Group.create_ordered("layout")
 OUTPUT = Group.create_ordered("running and output")
 
 Material = Annotated[File | None, Parameter(group=MATERIAL)]
-Count = Annotated[int | None, integer_parameter(1), Parameter(group=LAYOUT)]
-CountOrNone = Annotated[int | None, integer_parameter(0), Parameter(group=LAYOUT)]
+PositiveCount = Annotated[int | None, integer_parameter(1), Parameter(group=LAYOUT)]
+Count = Annotated[int | None, integer_parameter(0), Parameter(group=LAYOUT)]
 
 app = create_application("design", __doc__)
 
 
-def trials(
+def lay_out_trials(
     *,
     natural: Material = None,
     triplets: Material = None,
@@ -63,10 +64,10 @@ def trials(
     ] = (),
     sentences: Material = None,
     layout: Annotated[Name | None, Parameter(group=LAYOUT)] = None,
-    groups: Count = None,
-    participants: Count = None,
-    random_natural: CountOrNone = None,
-    catch: CountOrNone = None,
+    groups: PositiveCount = None,
+    participants: PositiveCount = None,
+    random_natural: PositiveCount = None,
+    catch: PositiveCount = None,
     seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
     out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
 ) -> None:
@@ -79,18 +80,18 @@ def trials(
     triplets
         triplets, output of `contstim select triplets`
     pairs
-        pairs of your own, with the columns sentence_1, sentence_2, item, and condition or those of
-        --factors; each participant sees each item in one condition
+        pairs of your study, with the columns sentence_1, sentence_2, item, and condition or the
+        columns of --factors; each participant sees each item in one condition
     factors
-        columns of --pairs that together are the condition
+        columns of --pairs that define the condition
     sentences
         natural sentences for random pairs and catch trials [bundled pool]
     layout
-        published layout: golan2023 [the four numbers below]
+        published layout: golan2023 [the four options below]
     groups
         number of groups of participants [10]
     participants
-        number of participants per group [10; with --pairs, 24 in all]
+        number of participants per group [10; with --pairs, 24 in total]
     random_natural
         number of random pairs per participant [0]
     catch
@@ -100,83 +101,72 @@ def trials(
     out
         output table [standard output]
     """
-    from contstim.design import LAYOUTS, Layout, design_trials
+    from contstim.design import latin, trials
     from contstim.selection.scores import read_triplets
+    from contstim.tables import read_table
 
-    given = {
+    layout_options = {
         "groups": groups,
         "participants": participants,
         "random_natural": random_natural,
         "catch": catch,
     }
-    numbers: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    numbers: dict[str, Any] = {name: n for name, n in layout_options.items() if n is not None}
+    is_file = out != "-" and not is_stream(Path(out))
     if pairs is not None:
-        others = {
-            "natural": natural,
-            "triplets": triplets,
-            "sentences": sentences,
-            "layout": layout,
-        }
-        unused = [name for name, value in others.items() if value]
+        materials = {"natural": natural, "triplets": triplets, "sentences": sentences}
+        unused = [name for name, value in (materials | {"layout": layout}).items() if value]
         unused += [name for name in numbers if name != "participants"]
         if unused:
             raise InputError(
-                f"--{unused[0].replace('_', '-')} has no effect with --pairs, which holds all "
+                f"--{unused[0].replace('_', '-')} has no effect with --pairs, which contains all "
                 "trials; leave it out"
             )
-        _lay_out_pairs(pairs, numbers, factors, seed, out)
+        items = read_table(pairs, cells="text")
+        table = latin.latin_square(items, **numbers, factors=factors, seed=seed)
+        write_table(table, out, [pairs])
+        notes = table.attrs["notes"]
+        if is_file:
+            metadata = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}
+            write_metadata(Path(out), metadata)
+        n_trials = int((table["participant"] == table["participant"].iloc[0]).sum())
+        print_message(
+            f"{format_count(n_trials, 'trial')} per participant, "
+            f"{format_count(table.attrs['lists'], 'list')}"
+        )
+        for note in notes:
+            print_message(note)
         return
     if factors:
         raise InputError("--factors belongs to --pairs; leave it out")
     if layout is not None and numbers:
         first = next(iter(numbers)).replace("_", "-")
         raise InputError(f"give --layout {layout} or --{first}, not both")
-    chosen_layout = layout if layout is not None else Layout(**numbers)
-    table = design_trials(
+    table = trials.design_trials(
         None if natural is None else read_table(natural, cells="text"),
         None if triplets is None else read_triplets(triplets),
         read_sentences(sentences) if sentences else pool(),
-        chosen_layout,
+        layout or trials.Layout(**numbers),
         seed=seed,
     )
     write_table(table, out, [natural, triplets, sentences])
-    resolved = LAYOUTS[layout] if layout is not None else Layout(**numbers)
-    if out != "-" and not is_stream(Path(out)):
-        write_metadata(Path(out), {"layout": asdict(resolved), "seed": seed})
+    used_layout = trials.LAYOUTS[layout] if layout is not None else trials.Layout(**numbers)
+    if is_file:
+        write_metadata(Path(out), {"layout": asdict(used_layout), "seed": seed})
     print_message(f"{format_count(table.attrs['trials'], 'trial')} per participant")
-    compared = table[table["model_1"].notna()]
-    shown_sentences = {*compared[["sentence_1", "sentence_2"]].to_numpy().flat}
-    from_pool = resolved.catch + resolved.random_natural
-    if from_pool and not sentences and (share := describe_low_coverage(shown_sentences)):
-        print_message(
-            "catch trials and random pairs are made of the bundled English sentences, and the "
-            f"bundled words have {share} different words of your pairs and triplets; if those are "
-            "in another language, give natural sentences of it as --sentences"
-        )
+    # Warn if English fillers are mixed with sentences in another language.
+    if (used_layout.catch or used_layout.random_natural) and not sentences:
+        compared = table[table["model_1"].notna()]
+        coverage = describe_low_coverage({*compared[["sentence_1", "sentence_2"]].to_numpy().flat})
+        if coverage:
+            print_message(
+                "catch trials and random pairs are made of the bundled English sentences, and the "
+                f"bundled vocabulary has {coverage} words of your pairs and triplets; if these are "
+                "in another language, give natural sentences in it as --sentences"
+            )
 
 
-def _lay_out_pairs(
-    pairs: str, numbers: dict[str, Any], factors: tuple[str, ...], seed: int, out: str
-) -> None:
-    """Lay out pairs of the researcher's own in a Latin square."""
-    from contstim.design.latin import latin_square
-
-    table = latin_square(read_table(pairs, cells="text"), **numbers, factors=factors, seed=seed)
-    write_table(table, out, [pairs])
-    notes = table.attrs["notes"]
-    if out != "-" and not is_stream(Path(out)):
-        record = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}
-        write_metadata(Path(out), record)
-    of_one = table[table["participant"] == table["participant"].iloc[0]]
-    n_lists = table.attrs["lists"]
-    print_message(
-        f"{format_count(len(of_one), 'trial')} per participant, {format_count(n_lists, 'list')}"
-    )
-    for note in notes:
-        print_message(note)
-
-
-app.command(create_application("trials", TRIALS, trials))
+app.command(create_application("trials", TRIALS, lay_out_trials))
 app.command(create_application("simulate", SIMULATE, simulate))
 app.command(
     create_application("power", POWER, power, usage="contstim design power [options] [TRIALS]")

@@ -13,10 +13,12 @@ from importlib.util import find_spec
 
 from contstim.cli.application import create_application
 from contstim.cli.parameters import File, Spec
+from contstim.models.check import check_model
+from contstim.models.registry import available_families, bundled_models, load_model, model_card
 from contstim.plugins import import_object
 from contstim.text import read_sentences
 
-CHECK = """Check that a model follows the contract of sentence models.
+CHECK = """Check that a model satisfies the requirements of a sentence model.
 
 examples:
   contstim models check contstim:lstm
@@ -28,8 +30,6 @@ app = create_application("models", __doc__)
 
 def list_models() -> None:
     """List bundled models and model families."""
-    from contstim.models.registry import available_families, bundled_models
-
     for name, entry in bundled_models().items():
         print(f"{'contstim:' + name:<30} {entry.summary}")
     for family in available_families().values():
@@ -38,15 +38,13 @@ def list_models() -> None:
 
 
 def info(spec: Spec, /) -> None:
-    """Describe a model and what it scores.
+    """Describe a model and its event.
 
     Parameters
     ----------
     spec
         model, e.g. contstim:trigram
     """
-    from contstim.models.registry import load_model, model_card
-
     model = load_model(spec)
     print(f"spec     {model.spec}")
     print(f"event    {model.event}")
@@ -64,20 +62,17 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
     spec
         model to check
     sentences
-        natural sentences of several lengths to check it on [the bundled English pool]
+        natural sentences of several lengths [bundled English pool]
     """
-    from contstim.models.check import check_model
-    from contstim.models.registry import load_model
-
     model = load_model(spec)
     for line in check_model(model, None if sentences is None else read_sentences(sentences)):
         print(f"ok  {line}")
 
 
 app.command(create_application("list", "List bundled models and model families.", list_models))
-app.command(create_application("info", "Describe a model and what it scores.", info))
+app.command(create_application("info", "Describe a model and its event.", info))
 app.command(create_application("check", CHECK, check))
-# Surrounding packages need not be installed.
+# The training package may be missing.
 if find_spec("contstim.training") is not None:
-    for kind in import_object("contstim.training.commands:KINDS"):
-        app.command(kind, name=kind.name[0].removeprefix("contstim "))
+    for subcommand in import_object("contstim.training.commands:KINDS"):
+        app.command(subcommand, name=subcommand.name[0].removeprefix("contstim "))

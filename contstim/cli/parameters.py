@@ -1,4 +1,4 @@
-"""Types of command parameters: each checks the text that was given and names its value in the help.
+"""Types of command parameters, which validate values and name their placeholders in the help.
 
 Combine them with a group and a default in the signature of a command; see `contstim.cli`.
 """
@@ -18,107 +18,140 @@ from contstim.files import is_stream
 
 
 class Output(str):
-    """The path of a file that a command writes, or ``-``; no two options may share one."""
+    """Path of an output file, or ``-``; two options of a command cannot share one."""
 
 
-#: Where a command writes unless ``--out`` is given.
+#: Default of ``--out``.
 STANDARD_OUTPUT = Output("-")
 
 
-def parsed_by(read: Callable[[str], Any], metavar: str) -> Parameter:
-    """Return the parameter that reads one text with `read` and is called `metavar` in the help.
+def parsed_by(parse: Callable[[str], Any], metavar: str) -> Parameter:
+    """Create a parameter whose value is parsed by a function.
 
-    `read` raises an `InputError` that names the value and says what to write.
+    Parameters
+    ----------
+    parse
+        Function that converts the text of the value. A `ContstimError` that it raises becomes the
+        error message of the command.
+    metavar
+        Placeholder of the value in the help, e.g. ``FILE``.
+
+    Returns
+    -------
+    Parameter
+        Annotation of a parameter type.
     """
 
     def convert(_: Any, tokens: tuple[Token, ...]) -> Any:
         text = tokens[0].value
         if text.startswith("--"):
-            # Where an argument is expected it is an unknown option.
             raise CoercionError(msg=f"needs a value, and {text} is an option", token=tokens[0])
         try:
-            return read(text)
+            return parse(text)
         except ContstimError as error:
             raise CoercionError(msg=str(error), token=tokens[0]) from error
 
     return Parameter(converter=convert, metavar=metavar, allow_leading_hyphen=True)
 
 
-def integer_parameter(least: int, most: int = 10**9, metavar: str = "N") -> Parameter:
-    """Return the parameter of a whole number from `least` to `most`."""
+def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") -> Parameter:
+    """Create a parameter for an integer from `minimum` to `maximum`."""
 
-    def read(text: str) -> int:
+    def parse(text: str) -> int:
         # int() would also accept 1_000 and the digits of other scripts.
-        digits = text.isascii() and text.isdigit()
-        if digits and len(text) <= 99 and least <= int(text) <= most:
+        is_number = text.isascii() and text.isdigit()
+        if is_number and len(text) <= 99 and minimum <= int(text) <= maximum:
             return int(text)
-        if digits and int(text[-99:]) >= least:
-            raise InputError(f"{_quoted(text)} is too large, the most is {most}")
-        raise InputError(f"{_quoted(text)} is not a whole number from {least} up")
+        quoted = repr(truncate(text, 40))
+        if is_number and int(text[-99:]) >= minimum:
+            raise InputError(f"{quoted} is too large, the maximum is {maximum}")
+        raise InputError(f"{quoted} is not a whole number from {minimum} up")
 
-    return parsed_by(read, metavar)
+    return parsed_by(parse, metavar)
 
 
 def float_parameter(
-    least: float = -math.inf,
-    most: float = math.inf,
+    minimum: float = -math.inf,
+    maximum: float = math.inf,
     metavar: str = "NUMBER",
     *,
     above: float | None = None,
     below: float | None = None,
 ) -> Parameter:
-    """Return the parameter of a finite number; `above` and `below` are exclusive bounds."""
-    low = f"above {above:g}" if above is not None else f"from {least:g}"
-    high = f"below {below:g}" if below is not None else f"to {most:g}"
-    bounds = [bound for bound in (low, high) if not bound.endswith("inf")]
+    """Create a parameter for a finite number; `above` and `below` are exclusive bounds."""
+    lower = f"above {above:g}" if above is not None else f"from {minimum:g}"
+    upper = f"below {below:g}" if below is not None else f"to {maximum:g}"
+    bounds = [bound for bound in (lower, upper) if not bound.endswith("inf")]
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float:
         try:
             value = float(text) if text.isascii() and "_" not in text else math.nan
         except ValueError:
             value = math.nan
-        within = math.isfinite(value) and least <= value <= most
-        within &= (above is None or value > above) and (below is None or value < below)
-        if not within:
-            raise InputError(f"{_quoted(text)} is not {' '.join(['a finite number', *bounds])}")
+        is_valid = math.isfinite(value) and minimum <= value <= maximum
+        is_valid &= (above is None or value > above) and (below is None or value < below)
+        if not is_valid:
+            expected = " ".join(["a finite number", *bounds])
+            raise InputError(f"{truncate(text, 40)!r} is not {expected}")
         return value
 
-    return parsed_by(read, metavar)
+    return parsed_by(parse, metavar)
 
 
-def read_output(text: str) -> Output:
-    """Return a path that a file can be written to, or ``-``.
+def check_output_file(text: str) -> Output:
+    """Return a path to which a file can be written, or ``-``.
 
     Raises
     ------
     OutputError
-        If the path is a folder, leads nowhere, or has a name that is not UTF-8.
+        If the path is a folder, cannot be accessed, or is not valid UTF-8.
     """
     if text != "-":
-        _check_place(text)
+        _check_accessible(text)
         if os.path.isdir(text):
             raise OutputError(f"cannot write {text}: it is a folder; give a file name")
     return Output(text)
 
 
-def read_new_file(text: str) -> Output:
-    """Return the path of a file that is put in place in one step, so no device or pipe."""
-    path = read_output(text)
+def check_new_file(text: str) -> Output:
+    """Return a path to which a regular file can be written, not a device or a pipe.
+
+    Raises
+    ------
+    OutputError
+        If the path is a device or a pipe, or for the reasons of `check_output_file`.
+    """
+    path = check_output_file(text)
     if is_stream(Path(path)):
         raise OutputError(f"cannot write {text}: it is not a file; give a file name")
     return path
 
 
-def read_output_folder(text: str) -> str:
-    """Return the path of a folder that can be written into; it need not exist.
+def check_figure_file(text: str) -> Output:
+    """Return a path to which a figure can be written.
+
+    Raises
+    ------
+    InputError
+        If the path has another suffix than ``.svg``, ``.pdf`` or ``.png``.
+    OutputError
+        For the reasons of `check_new_file`.
+    """
+    if Path(text).suffix not in (".svg", ".pdf", ".png"):
+        raise InputError(f"{text} does not end in .svg, .pdf or .png; choose one of these")
+    return check_new_file(text)
+
+
+def check_output_folder(text: str) -> str:
+    """Return the path of a folder for output, which need not exist.
 
     Raises
     ------
     OutputError
-        If the path is a file or the root of the file system, leads nowhere, or has a name that is
-        not UTF-8.
+        If the path is a file or the root of the file system, cannot be accessed, or is not valid
+        UTF-8.
     """
-    _check_place(text)
+    _check_accessible(text)
     if os.path.lexists(text) and not os.path.isdir(text):
         raise OutputError(f"cannot write into {text}: it is not a folder; give another")
     if os.path.isdir(text) and os.path.samefile(text, os.sep):
@@ -128,7 +161,8 @@ def read_output_folder(text: str) -> str:
     return text
 
 
-def _check_place(text: str) -> None:
+def _check_accessible(text: str) -> None:
+    """Refuse a path that is not valid UTF-8 or cannot be accessed."""
     try:
         text.encode()
         os.stat(text)
@@ -143,19 +177,16 @@ def _check_place(text: str) -> None:
         raise OutputError(f"cannot write {text}: {reason}; choose another output") from None
 
 
-def _quoted(text: str) -> str:
-    return repr(truncate(text, 40))
-
-
-#: Text that stands for itself; `File` may be ``-``, standard input.
 Text = Annotated[str, parsed_by(str, "TEXT")]
 Name = Annotated[str, parsed_by(str, "NAME")]
 ExecutorName = Annotated[str, parsed_by(str, "WHERE")]
 Spec = Annotated[str, parsed_by(str, "SPEC")]
+#: Path of an input file, or ``-`` for standard input.
 File = Annotated[str, parsed_by(str, "FILE")]
-OutputFile = Annotated[str, parsed_by(read_output, "FILE")]
-NewFile = Annotated[str, parsed_by(read_new_file, "FILE")]
-OutputFolder = Annotated[str, parsed_by(read_output_folder, "FOLDER")]
+OutputFile = Annotated[str, parsed_by(check_output_file, "FILE")]
+NewFile = Annotated[str, parsed_by(check_new_file, "FILE")]
+FigureFile = Annotated[str, parsed_by(check_figure_file, "FILE")]
+OutputFolder = Annotated[str, parsed_by(check_output_folder, "FOLDER")]
 PositiveInteger = Annotated[int, integer_parameter(1)]
 RandomSeed = Annotated[int, integer_parameter(0, 2**63 - 1)]
 Port = Annotated[int, integer_parameter(0, 65_535)]

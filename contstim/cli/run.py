@@ -1,16 +1,15 @@
 """Run a study plan, from models and sentences to trials.
 
-The stages are score, natural, synthesis, pool, triplets, set and design. Each stage writes one
-table (CSV) to the folder of the run. Results of tasks are written as soon as they are finished, and
-the same command continues an interrupted run. Failed tasks are listed, and the next run repeats
-them.
+The stages are score, natural, synthesis, pool, triplets, set and design. Each stage writes a table
+(CSV) into the output folder. Finished tasks are saved, so the same command continues an interrupted
+run and repeats failed tasks.
 
-Exit status: 0 done, 1 tasks failed, 2 bad input.
+Exit status: 0 success, 1 failed tasks, 2 bad input.
 
 examples:
-  contstim run experiments/golan2023/bundled.toml --executor local:2
+  contstim run study.toml --executor local:2
   contstim run study.toml --status
-  First job of a job array of 3 jobs:
+  Job 1 of 3 of a job array:
     contstim run study.toml --shard 1/3
 """
 
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -32,13 +31,11 @@ from contstim.cli.common import (
 from contstim.cli.parameters import ExecutorName, File, Name, OutputFolder, parsed_by
 from contstim.errors import InputError
 
-if TYPE_CHECKING:
-    from contstim.pipeline.plan import StudyPlan
-
 app = create_application("run", __doc__)
 
 
-def _read_shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
+    """Parse ``I/N``, the number of a shard and the number of shards."""
     number, slash, total = text.partition("/")
     try:
         shard = int(number), int(total)
@@ -49,7 +46,7 @@ def _read_shard(text: str) -> tuple[int, int]:
     return shard
 
 
-Shard = Annotated[tuple[int, int], parsed_by(_read_shard, "I/N"), Parameter(n_tokens=1)]
+Shard = Annotated[tuple[int, int], parsed_by(parse_shard, "I/N"), Parameter(n_tokens=1)]
 
 
 @app.default
@@ -71,35 +68,50 @@ def run(
     plan
         study plan (TOML)
     executor
-        executor of the tasks: local:N (N worker processes on this machine, each with one thread
-        and one GPU), slurm:N (N SLURM jobs) or dask:ADDRESS (Dask cluster); workers must have
-        access to the same files as this machine [this process]
+        executor of the tasks: local:N (N processes of this machine, which share its GPUs), slurm:N
+        (N SLURM jobs) or dask:ADDRESS (Dask cluster); all need the same files [this process]
     shard
-        execute only the I-th of N parts of the tasks, and write no tables
+        part I of N of the tasks, without the tables [all tasks]
     stage
-        last stage to run; other stages are run only if it requires them [all stages]
+        last stage to run, with the stages that it needs [all stages]
     out
-        folder of the run [the folder named in the plan]
+        output folder [named in the plan]
     cache
-        folder of scores to share between runs [in the folder of the run]
+        folder of scores that several runs share [inside the output folder]
     status
-        print the progress of the run without running it
+        print the progress of the run, and stop
     """
-    from contstim.pipeline.study import read_study_plan, run_study
+    from contstim.pipeline import study as study_runs
 
-    study = read_study_plan(plan)
+    study = study_runs.read_study_plan(plan)
     if status:
-        _print_status(study, out, cache)
+        stages, holders = study_runs.run_status(study, out=out, cache=cache)
+        for stage_status in stages:
+            line = f"{stage_status.stage}: table {stage_status.table}"
+            if stage_status.n_tasks:
+                line += f"; {stage_status.n_done} of {stage_status.n_tasks} tasks done"
+                line += f", {len(stage_status.errors)} failed"
+            if stage_status.remaining_seconds:
+                line += f", about {stage_status.remaining_seconds:.0f} s left with one worker"
+            print(line)
+            for error in stage_status.errors:
+                print(f"  {error}")
+        for holder in holders:
+            print(f"locked: {holder}")
         return 0
     start_time = time.monotonic()
     with explain_interruption(), create_executor(executor) as workers:
-        report = run_study(study, workers, out=out, cache=cache, stage=stage, shard=shard)
-    states = [(path, "up to date") for path in report.current_tables]
-    states += [(path, "written") for path in report.written_tables]
-    for path, state in states:
-        folder = Path.cwd()
-        shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-        print_message(f"{shown}: {state}")
+        report = study_runs.run_study(
+            study, workers, out=out, cache=cache, stage=stage, shard=shard
+        )
+    folder = Path.cwd()
+    for paths, change in (
+        (report.current_tables, "up to date"),
+        (report.written_tables, "written"),
+    ):
+        for path in paths:
+            shown_path = path.relative_to(folder) if path.is_relative_to(folder) else path
+            print_message(f"{shown_path}: {change}")
     if report.blocked is not None:
         print_message(f"stopped at {report.blocked}")
     if not report.is_complete:
@@ -107,21 +119,3 @@ def run(
         return 1
     print_message(f"done in {time.monotonic() - start_time:.0f} s")
     return 0
-
-
-def _print_status(study: StudyPlan, out: str | None, cache: str | None) -> None:
-    """Print the progress of each stage, and the processes that hold the locks of the run."""
-    from contstim.pipeline.study import run_status
-
-    stages, holders = run_status(study, out=out, cache=cache)
-    for stage in stages:
-        line = f"{stage.stage}: table {stage.table}"
-        if stage.n_tasks:
-            line += f"; {stage.n_done} of {stage.n_tasks} tasks done, {len(stage.errors)} failed"
-        if stage.remaining_seconds:
-            line += f", about {stage.remaining_seconds:.0f} s left with one worker"
-        print(line)
-        for error in stage.errors:
-            print(f"  {error}")
-    for holder in holders:
-        print(f"locked: {holder}")

@@ -1,15 +1,17 @@
 """Score sentences under one or several models.
 
-Writes the table `scores` as CSV: sentence, model, log_prob (in nats, which are units of natural
-logarithms, unless unit says otherwise; higher is better), n_tokens, n_words, stderr, unit, and
-perplexity, exp(-log_prob / n_tokens), where log_prob is a log-probability (for a masked model the
-pseudo-perplexity). A model without a start token cannot predict the first word; a column not_scored
-says so, and the option prefix of the spec sets a start token. With --by word the table has the
-surprisal of each word. What each model gives a probability, with or without full stop and end, is
-its event; it is stated on standard error.
+Writes a CSV table with the columns sentence, model, log_prob (in nats, which are units of natural
+logarithms, unless the column unit names another unit; higher is better), n_tokens, n_words, stderr,
+unit, and perplexity, exp(-log_prob / n_tokens), for log-probabilities (the pseudo-perplexity of a
+masked model). The option --per word writes the surprisal of each word instead.
+
+Standard error states the event of each model: its event is what the model gives a probability, with
+or without full stop and end. A model without a start token cannot predict the first word, as the
+column not_scored states; prefix in the model's spec sets a start token.
 
 examples:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv
+  contstim score --model hf:gpt2 --per word sentences.txt --out words.csv
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import IO, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 
@@ -26,18 +28,18 @@ from contstim.cli.application import create_application
 from contstim.cli.common import print_message, report_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
 from contstim.errors import InputError
-from contstim.tables import SCORES, SPEC, UNIT
+from contstim.models import registry
+from contstim.models.base import SentenceModel
+from contstim.models.training_overlap import training_overlap_notes
 from contstim.text import read_sentences
 
-if TYPE_CHECKING:
-    from contstim.models.base import SentenceModel
-
+# Number of sentences scored and written at once.
 _CHUNK = 2048
 
-_Result = TypeVar("_Result")
+_Scores = TypeVar("_Scores")
 
 
-app = create_application("score", __doc__)
+app = create_application("score", __doc__, usage="contstim score --model SPEC [options] SENTENCES")
 
 
 @app.default
@@ -46,7 +48,7 @@ def score(
     /,
     *,
     model: Annotated[tuple[Spec, ...], Parameter(metavar="[NAME=]SPEC")],
-    by: Annotated[Literal["sentence", "word"], Parameter(metavar="ROW")] = "sentence",
+    per: Annotated[Literal["sentence", "word"], Parameter(metavar="UNIT")] = "sentence",
     out: OutputFile = STANDARD_OUTPUT,
 ) -> None:
     """Score sentences.
@@ -55,103 +57,105 @@ def score(
     ----------
     sentences
         sentences, one per line, or a CSV with a column 'sentence' or with pairs, sentence_1 and
-        sentence_2; - reads standard input
+        sentence_2; - is standard input
     model
-        model, which tables call NAME if it has one
-    by
-        one row per sentence or per word
+        model, with the name to use in tables if it is not the spec
+    per
+        unit of each row: sentence or word
     out
         output table [standard output]
     """
-    from contstim.models.registry import load_models
-    from contstim.models.training_overlap import training_overlap_notes
-
     texts = read_sentences(sentences, pairs=True)
-    models = load_models(model)
-    for loaded in models:
-        report_model(loaded)
-    for note in training_overlap_notes([loaded.spec for loaded in models], texts):
+    models = registry.load_models(model)
+    for loaded_model in models:
+        report_model(loaded_model)
+    for note in training_overlap_notes([loaded_model.spec for loaded_model in models], texts):
         print_message(note)
-    write = _write_words if by == "word" else _write_sentences
+    write = write_word_scores if per == "word" else write_sentence_scores
     with write_output(out, [sentences]) as file:
         write(file, texts, models)
 
 
-def _chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield chunks of sentences, each with the number of its first sentence, from 1."""
+def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield chunks of sentences, each with the number (from 1) of its first sentence."""
     for start in range(0, len(sentences), _CHUNK):
         yield start + 1, list(sentences[start : start + _CHUNK])
 
 
-def _write_sentences(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
-    writer = csv.writer(out, lineterminator="\n")
-    # Where a model is called otherwise, the table says what it is.
+def _score_numbered(
+    score: Callable[[Sequence[str]], _Scores],
+    sentences: Sequence[str],
+    first_number: int,
+    chunk: Sequence[str],
+) -> _Scores:
+    """Score sentences of a chunk; an error message gives the number of the sentence in the file."""
+    try:
+        return score(sentences)
+    except InputError:
+        for number, sentence in enumerate(chunk, start=first_number):
+            try:
+                score([sentence])
+            except InputError as error:
+                raise InputError(f"sentence {number}: {error}") from None
+        raise
+
+
+def write_sentence_scores(
+    file: IO[str], sentences: Sequence[str], models: list[SentenceModel]
+) -> None:
+    """Write the table of sentence scores, with one row per sentence and model."""
+    from contstim.tables import SCORES, SPEC, UNIT
+
+    writer = csv.writer(file, lineterminator="\n")
+    # Optional columns: the specs of renamed models, and the words that have no probability.
     has_specs = any(model.name != model.spec for model in models)
-    # Where a model has no start token, the table says what it leaves out.
-    has_missing = any(model.event.skips_first_word for model in models)
-    columns = [*[SPEC] * has_specs, *["not_scored"] * has_missing]
-    writer.writerow((*SCORES, UNIT, "perplexity", *columns))
-    # In another batch a score may have other last digits, and a sentence has one score.
+    has_unscored = any(model.event.skips_first_word for model in models)
+    optional_columns = [*[SPEC] * has_specs, *["not_scored"] * has_unscored]
+    writer.writerow((*SCORES, UNIT, "perplexity", *optional_columns))
+    # The last digits of a score depend on the batch, so repeated sentences are scored only once.
     repeated = {sentence for sentence, n in Counter(sentences).items() if n > 1}
-    figures_before: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
-    for first, chunk in _chunks(sentences):
-        for model, before in zip(models, figures_before, strict=True):
-            new = list(dict.fromkeys(sentence for sentence in chunk if sentence not in before))
-            figures = dict(before)
+    scores_of_repeated: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
+    for first_number, chunk in iterate_chunks(sentences):
+        for model, known_scores in zip(models, scores_of_repeated, strict=True):
+            new = [sentence for sentence in dict.fromkeys(chunk) if sentence not in known_scores]
+            scores = dict(known_scores)
             if new:
-                totals = _numbered(model.score_with_counts, new, first, chunk)
-                arrays = (totals.score, totals.n_tokens, totals.n_words, totals.stderr)
-                rows = zip(*(array.tolist() for array in arrays), strict=True)
-                figures.update(zip(new, rows, strict=True))
-                before.update((s, figures[s]) for s in repeated.intersection(new))
+                result = _score_numbered(model.score_with_counts, new, first_number, chunk)
+                columns = (result.score, result.n_tokens, result.n_words, result.stderr)
+                rows = zip(*(column.tolist() for column in columns), strict=True)
+                scores.update(zip(new, rows, strict=True))
+                known_scores.update((s, scores[s]) for s in repeated.intersection(new))
             unit = model.kind.unit
-            missing = "first word" if model.event.skips_first_word else ""
-            stated = [*[model.spec] * has_specs, *[missing] * has_missing]
-            plain = model.event.reduction == "sum" and unit == "nats"
-            perplexities = (
-                _perplexity(*figures[s][:2]) if plain and figures[s][1] else "" for s in chunk
-            )
-            writer.writerows(
-                (s, model.name, *figures[s], unit, perplexity, *stated)
-                for s, perplexity in zip(chunk, perplexities, strict=True)
-            )
-        out.flush()
+            is_log_prob = model.event.reduction == "sum" and unit == "nats"
+            unscored = "first word" if model.event.skips_first_word else ""
+            optional_cells = [*[model.spec] * has_specs, *[unscored] * has_unscored]
+            for sentence in chunk:
+                log_prob, n_tokens, *_ = scores[sentence]
+                has_perplexity = is_log_prob and n_tokens
+                perplexity = compute_perplexity(log_prob, n_tokens) if has_perplexity else ""
+                cells = (*scores[sentence], unit, perplexity, *optional_cells)
+                writer.writerow((sentence, model.name, *cells))
+        file.flush()
 
 
-def _perplexity(log_prob: float, n_tokens: float) -> float:
+def compute_perplexity(log_prob: float, n_tokens: float) -> float:
+    """Return the perplexity per token of a sentence; infinite if it exceeds float64."""
     try:
         return math.exp(-log_prob / n_tokens)
     except OverflowError:
         return math.inf
 
 
-def _write_words(out: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
-    writer = csv.writer(out, lineterminator="\n")
+def write_word_scores(file: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
+    """Write the table of word scores, with one row per word and model."""
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("sentence", "model", "position", "word", "log_prob", "surprisal"))
-    for first, chunk in _chunks(sentences):
+    for first_number, chunk in iterate_chunks(sentences):
         for model in models:
-            for sentence, values in zip(
-                chunk, _numbered(model.score_words, chunk, first, chunk), strict=True
-            ):
+            scores = _score_numbered(model.score_words, chunk, first_number, chunk)
+            for sentence, word_scores in zip(chunk, scores, strict=True):
                 words = model.language.split(sentence)
-                for position, (word, value) in enumerate(zip(words, values.tolist(), strict=True)):
-                    # 0.0 - value: no negative zero.
-                    writer.writerow((sentence, model.name, position, word, value, 0.0 - value))
-
-
-def _numbered(
-    score: Callable[[Sequence[str]], _Result],
-    sentences: Sequence[str],
-    first: int,
-    chunk: Sequence[str],
-) -> _Result:
-    """Score sentences of a chunk; an error says which sentence of the file it is about."""
-    try:
-        return score(sentences)
-    except InputError:
-        for number, sentence in enumerate(chunk, start=first):
-            try:
-                score([sentence])
-            except InputError as single:
-                raise InputError(f"sentence {number}: {single}") from None
-        raise
+                for position, word in enumerate(words):
+                    log_prob = float(word_scores[position])
+                    surprisal = 0.0 - log_prob  # 0.0 instead of a negative zero
+                    writer.writerow((sentence, model.name, position, word, log_prob, surprisal))

@@ -1,11 +1,11 @@
 """Select the most controversial pairs, triplets or sets of pairs, with a proven bound.
 
-The objective, its bound and what was left out are reported on standard error.
+Standard error reports the objective of the selection, its bound, and the excluded candidates.
 
 examples:
+  contstim select triplets triplets.csv --per-pair 10 --out chosen.csv
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
   contstim select set scores.csv --n 360 --out pairs.csv
-  contstim select triplets triplets.csv --per-pair 10 --objective worst-rank --out chosen.csv
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from contstim.cli.parameters import (
     integer_parameter,
 )
 from contstim.errors import InputError, format_count
+from contstim.models.training_overlap import training_overlap_notes
 from contstim.text import read_words
+from contstim.text.diversity import format_diversity
 from contstim.text.languages import ENGLISH
 
 if TYPE_CHECKING:
@@ -39,15 +41,15 @@ if TYPE_CHECKING:
 
 NATURAL = """Select pairs of natural sentences that two models order most differently.
 
-For every two models, selects pairs of which model 1 accepts sentence 1 and rejects sentence 2, and
-model 2 the reverse (Golan et al. 2023, section 6.2). A sentence is used once.
+For every two models, model 1 accepts sentence 1 of a selected pair and rejects sentence 2, and
+model 2 the reverse (Golan et al. 2023, section 6.2). Each sentence is used at most once.
 
 examples:
   contstim select natural scores.csv --per-pair 10 --out pairs.csv
   contstim select natural scores.csv --constraint balance:words:0.5 --out pairs.csv
 """
 
-TRIPLETS = """Select triplets for every two models, equally many from each stratum.
+TRIPLETS = """Select the same number of triplets from each stratum, for every two models.
 
 A stratum is a range of a model's log-probabilities of the natural sentences (Golan et al. 2023,
 section 4.8).
@@ -56,7 +58,7 @@ examples:
   contstim select triplets triplets.csv --per-pair 10 --strata 5 --out chosen.csv
 """
 
-SET = """Select pairs each of which separates many models, so that few trials compare all of them.
+SET = """Select pairs that each separate many models, to compare all models in few trials.
 
 examples:
   contstim select set scores.csv --n 360 --out pairs.csv
@@ -78,7 +80,7 @@ TokenCounts = Annotated[bool, Parameter(group=OUTPUT)]
 @Parameter(name="*", group=CANDIDATES)
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences that may be selected, and constraints on the selection.
+    """Candidate sentences and constraints on the selection.
 
     Attributes
     ----------
@@ -87,10 +89,10 @@ class Sentences:
     repeatable
         words that may occur twice [English determiners and prepositions]
     constraint
-        constraint on the selection: balance, equal, linear ... of a column (see docs/selection.md);
-        columns are sentence, words, characters, zipf, tokens and those of --features
+        constraint on the selection: balance, equal, linear ... of a column (see docs/selection.md):
+        sentence, words, characters, zipf, tokens or a column of --features
     features
-        further columns for constraints; the first column holds the sentence
+        further columns for constraints; the first column contains the sentence
     """
 
     distinct: bool = False
@@ -98,30 +100,116 @@ class Sentences:
     constraint: Annotated[tuple[Text, ...], Parameter(metavar="KIND:COLUMN:VALUE")] = ()
     features: File | None = None
 
-    def read(self, scores: str) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
-        """Return scores of sentences, which of them may be selected, and the constraints."""
-        from contstim.selection.constraint_text import check_constraints, parse_constraints
-        from contstim.selection.scores import read_features, read_scores, read_token_counts
-        from contstim.text.features import has_distinct_words
+    def read(self, path: str) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
+        """Read the candidates and the constraints.
+
+        Parameters
+        ----------
+        path
+            Path of the scores.
+
+        Returns
+        -------
+        log_probs : (S, M) DataFrame
+            Log-probabilities in nats.
+        eligible : (S,) Series or None
+            Whether each sentence may be selected; None for all.
+        constraints : list
+            Constraints on the selection.
+        """
+        from contstim.selection import constraint_text, has_distinct_words, scores
 
         if self.repeatable and not self.distinct:
             raise InputError("--repeatable has no effect without --distinct; add it")
-        check_constraints(self.constraint)
-        table = read_scores(scores)
-        features = read_features(self.features) if self.features else None
+        constraint_text.check_constraints(self.constraint)
+        log_probs = scores.read_scores(path)
+        features = scores.read_features(self.features) if self.features else None
         eligible = None
         if self.distinct:
             words = read_words(self.repeatable) if self.repeatable else ENGLISH.repeatable
-            labels = [str(label) for label in table.index]
-            eligible = has_distinct_words(labels, words).set_axis(table.index)
-        needs_tokens = any(":tokens" in text for text in self.constraint) and scores != "-"
-        counts = read_token_counts(scores) if needs_tokens else None
-        return table, eligible, parse_constraints(self.constraint, table.index, features, counts)
+            sentences = [str(label) for label in log_probs.index]
+            eligible = has_distinct_words(sentences, words).set_axis(log_probs.index)
+        needs_tokens = any(":tokens" in text for text in self.constraint) and path != "-"
+        n_tokens = scores.read_token_counts(path) if needs_tokens else None
+        constraints = constraint_text.parse_constraints(
+            self.constraint, log_probs.index, features, n_tokens
+        )
+        return log_probs, eligible, constraints
 
 
 ALL_SENTENCES = Sentences()
 
 app = create_application("select", __doc__)
+
+
+def write_selection(
+    selected: pd.DataFrame, out: str, inputs: list[str | None], tokens: bool = False
+) -> None:
+    """Write a selection, and report it on standard error.
+
+    Parameters
+    ----------
+    selected
+        Selected rows, with the report of the selection in `attrs`.
+    out
+        Path of the output table.
+    inputs
+        Inputs of the command, which must not be overwritten.
+    tokens
+        Whether to add the number of tokens of each sentence under each model.
+    """
+    attrs: dict[Any, Any] = selected.attrs
+    if tokens:
+        from contstim.selection.tokens import add_token_counts
+
+        selected = add_token_counts(selected)
+    write_table(selected, out, inputs)
+    if "synthetic_1" in selected:
+        synthetic = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
+        print_message(format_diversity(synthetic, selected["natural"].astype(str)))
+    models = [str(model) for name in ("model_1", "model_2") for model in selected.get(name, ())]
+    columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
+    natural_sentences = map(str, selected[columns].to_numpy().ravel())
+    for note in training_overlap_notes(models, list(dict.fromkeys(natural_sentences))):
+        print_message(note)
+    for name in ("ranked", "candidates", "strata"):
+        if name in attrs:
+            print_message(f"{name}: {attrs[name]}")
+    if "excluded" in attrs:
+        reasons = [f"{n} ({reason})" for reason, n in attrs["excluded"].items() if n]
+        print_message(f"excluded: {', '.join(reasons) or 'none'}")
+    for pair in attrs.get("pairs", ()):
+        excluded = [f"{pair[key]} {key}" for key in ("not finite", "repeated natural") if pair[key]]
+        unfilled = [
+            f"{stratum['model']} {stratum['stratum'] + 1} "
+            f"({stratum['selected']} of {stratum['wanted']})"
+            for stratum in pair["unfilled"]
+        ]
+        if unfilled or excluded:
+            print_message(
+                f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
+                f"{pair['considered']} selected; excluded: {', '.join(excluded) or 'none'}; "
+                f"unfilled strata, from the lowest: {', '.join(unfilled) or 'none'}"
+            )
+    if "separations" in attrs:
+        weakest = min(attrs["separations"], key=lambda pair: pair["separated"])
+        print_message(
+            f"separated least: {weakest['model_1']} and {weakest['model_2']}, by "
+            f"{weakest['separated'] / len(selected):.1%} of the pairs; a pair separates "
+            f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average"
+        )
+        if "log_bayes_factor" in selected:
+            weakest = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
+            print_message(
+                f"hardest to tell apart: {weakest['model_1']} and {weakest['model_2']}, by "
+                f"{weakest['log_bayes_factor'] / len(selected):.4f} nats per answer; "
+                f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs"
+            )
+    print_message(
+        f"{format_count(len(selected), 'row')}, {attrs['status']}: objective "
+        f"{attrs['objective']:.10g}, bound {attrs['bound']:.10g}, gap {attrs['gap']:.3g} "
+        f"({attrs['solver']})"
+    )
 
 
 def natural(
@@ -145,16 +233,16 @@ def natural(
     per_pair
         number of pairs per pair of models
     criterion
-        criterion: rank, the fractional ranks of the sentences under the models that reject them
-        (minimised), or a criterion of an installed package
+        criterion to minimise: rank (fractional ranks of the sentences under the models that reject
+        them), or a criterion of an installed package
     accept_from
-        fractional rank from which a model accepts a sentence
+        minimum fractional rank at which a model accepts a sentence
     tokens
         add the number of tokens of each sentence under each model
     out
         output table [standard output]
     """
-    from contstim.selection.natural import select_natural_pairs
+    from contstim.selection import select_natural_pairs
 
     table, eligible, constraints = among.read(scores)
     selected = select_natural_pairs(
@@ -165,7 +253,7 @@ def natural(
         eligible=eligible,
         constraints=constraints,
     )
-    _write(selected, out, [scores, among.repeatable, among.features], tokens)
+    write_selection(selected, out, [scores, among.repeatable, among.features], tokens)
 
 
 def triplets(
@@ -200,27 +288,26 @@ def triplets(
         maximum share of the selected synthetic sentences of a pair of models that may contain the
         same content word
     distinct_items
-        select no two triplets that share a sentence
+        exclude triplets that share a sentence with another selected triplet
     reference
-        log-probabilities of a corpus that define the strata [those of the triplets]
+        log-probabilities of a corpus that define the strata [natural sentences of the triplets]
     tokens
         add the number of tokens of each sentence under each model
     out
         output table [standard output]
     """
-    from contstim.selection.scores import read_scores, read_triplets
-    from contstim.selection.triplets import select_triplets
+    from contstim import selection
 
-    selected = select_triplets(
-        read_triplets(triplets),
+    selected = selection.select_triplets(
+        selection.read_triplets(triplets),
         per_pair,
         objective,
         strata=strata,
-        reference=read_scores(reference) if reference else None,
+        reference=selection.read_scores(reference) if reference else None,
         max_word_share=max_word_share,
         distinct_items=distinct_items,
     )
-    _write(selected, out, [triplets, reference], tokens)
+    write_selection(selected, out, [triplets, reference], tokens)
 
 
 def set_of_pairs(
@@ -232,7 +319,7 @@ def set_of_pairs(
     rank_margin: Annotated[
         float, float_parameter(0, metavar="RANK", below=1), Parameter(group=SELECTION)
     ] = 0,
-    uses: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 1,
+    max_uses: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 1,
     triplets: Table = None,
     candidates: Annotated[
         Literal["natural", "synthetic", "both"] | None,
@@ -255,28 +342,25 @@ def set_of_pairs(
     n
         number of pairs
     criterion
-        criterion for the two models where it is smallest: separation, the number of pairs that
-        separate them, or log-bf, the expected log Bayes factor of people's answers (maximised)
+        criterion to maximise for the two models that are separated least: separation (number of
+        pairs that separate them) or log-bf (expected log Bayes factor of people's answers)
     rank_margin
         minimum difference between the fractional ranks of the two sentences
-    uses
+    max_uses
         maximum number of pairs that contain the same sentence
     triplets
         triplets, output of `contstim synthesize`, as further candidates
     candidates
-        candidates with --triplets: pairs of natural sentences (natural), the synthetic sentences of
-        a triplet (synthetic), or both [both]
+        candidates with --triplets: pairs of natural sentences (natural), synthetic sentences of a
+        triplet (synthetic), or both [both]
     time_limit
-        time limit of the integer programme
+        time limit of the integer programme, seconds
     seed
         random seed
     out
         output table [standard output]
     """
-    import pandas as pd
-
-    from contstim.selection.scores import read_triplets
-    from contstim.selection.sets import select_set, triplet_pairs
+    from contstim.selection import read_triplets, select_set, triplet_pairs
 
     if candidates and not triplets:
         raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
@@ -284,10 +368,10 @@ def set_of_pairs(
     pairs = None
     if triplets:
         rows = read_triplets(triplets)
-        is_synthetic = table.index.isin(rows[["synthetic_1", "synthetic_2"]].to_numpy().ravel())
-        formed = pd.Series(candidates != "synthetic", index=table.index)
-        formed[is_synthetic] = False
-        eligible = formed if eligible is None else eligible & formed
+        synthetic = rows[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
+        # Pairs of natural sentences contain no synthetic ones.
+        is_natural = ~table.index.to_series().isin(synthetic) & (candidates != "synthetic")
+        eligible = is_natural if eligible is None else eligible & is_natural
         pairs = None if candidates == "natural" else triplet_pairs(rows)
     selected = select_set(
         table,
@@ -297,84 +381,13 @@ def set_of_pairs(
         eligible=eligible,
         pairs=pairs,
         constraints=constraints,
-        uses=uses,
+        uses=max_uses,
         time_limit=time_limit,
         seed=seed,
     )
-    _write(selected, out, [scores, triplets, among.repeatable, among.features])
+    write_selection(selected, out, [scores, triplets, among.repeatable, among.features])
 
 
 app.command(create_application("natural", NATURAL, natural))
 app.command(create_application("triplets", TRIPLETS, triplets))
 app.command(create_application("set", SET, set_of_pairs))
-
-
-def _write(
-    selected: pd.DataFrame, out: str, reading: list[str | None], tokens: bool = False
-) -> None:
-    """Write a selection, and report it on standard error."""
-    from contstim.text.diversity import format_diversity
-
-    attrs: dict[Any, Any] = selected.attrs
-    if tokens:
-        from contstim.selection.tokens import add_token_counts  # which loads the models
-
-        selected = add_token_counts(selected)
-    write_table(selected, out, reading)
-    if "synthetic_1" in selected:
-        written = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
-        print_message(format_diversity(written, selected["natural"].astype(str)))
-    for note in _training_notes(selected):
-        print_message(note)
-    for name in ("ranked", "candidates", "strata"):
-        if name in attrs:
-            print_message(f"{name}: {attrs[name]}")
-    if "excluded" in attrs:
-        reasons = [f"{n} ({reason})" for reason, n in attrs["excluded"].items() if n]
-        print_message(f"excluded: {', '.join(reasons) or 'none'}")
-    for pair in attrs.get("pairs", ()):
-        left_out = [
-            f"{pair[name]} {name}" for name in ("not finite", "repeated natural") if pair[name]
-        ]
-        short = [
-            f"{stratum['model']} {stratum['stratum'] + 1} ({stratum['selected']} of "
-            f"{stratum['wanted']})"
-            for stratum in pair["unfilled"]
-        ]
-        if short or left_out:
-            print_message(
-                f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
-                f"{pair['considered']} selected; left out: {', '.join(left_out) or 'none'}; "
-                f"strata not filled, from the lowest: {', '.join(short) or 'none'}",
-            )
-    if "separations" in attrs:
-        least = min(attrs["separations"], key=lambda pair: pair["separated"])
-        print_message(
-            f"separated least: {least['model_1']} and {least['model_2']}, by "
-            f"{least['separated'] / len(selected):.1%} of the pairs; a pair separates "
-            f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average",
-        )
-        if "log_bayes_factor" in selected:
-            least = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
-            print_message(
-                f"hardest to tell apart: {least['model_1']} and {least['model_2']}, by "
-                f"{least['log_bayes_factor'] / len(selected):.4f} nats per answer; "
-                f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs",
-            )
-    print_message(
-        f"{format_count(len(selected), 'row')}, {attrs['status']}: objective "
-        f"{attrs['objective']:.10g}, bound {attrs['bound']:.10g}, gap {attrs['gap']:.3g} "
-        f"({attrs['solver']})",
-    )
-
-
-def _training_notes(selected: pd.DataFrame) -> list[str]:
-    """Say for which models the natural sentences of a selection are training text."""
-    import pandas as pd
-
-    from contstim.models.training_overlap import training_overlap_notes
-
-    columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
-    models = selected[[name for name in ("model_1", "model_2") if name in selected]]
-    sentences = [str(sentence) for sentence in pd.unique(selected[columns].to_numpy().ravel())]
-    return training_overlap_notes(models.to_numpy().ravel().astype(str).tolist(), sentences)

@@ -1,7 +1,7 @@
-"""Sample natural sentences from a text, or print the bundled pool.
+"""Sample natural sentences from texts, or print the bundled sentences.
 
 examples:
-  contstim sentences sample book.txt --length 8 --n 500 --seed 1 --out sentences.txt
+  contstim sentences sample book.txt --length 8 --n 500 --out sentences.txt
   contstim sentences pool
 """
 
@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from contstim.cli.application import create_application
-from contstim.cli.common import print_message, resolve_language, write_output
+from contstim.cli.common import print_message, write_output
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -24,28 +24,34 @@ from contstim.cli.parameters import (
     RandomSeed,
     Text,
 )
+from contstim.cli.vocabularies import resolve_language
+from contstim.text import parse_length_range
+from contstim.text import pool as bundled_pool
+from contstim.text.corpora import SentenceRules, corpus_sentences, sample_sentences
+from contstim.text.normalise import alphanumeric_key
+from contstim.text.vocabulary import Vocabulary
 
 SAMPLE = """Sample natural sentences from texts.
 
-Reads files of text (UTF-8, .gz allowed) or NLTK corpora that you have (nltk:brown), keeps the
-sentences that fit, and prints on standard error how many were dropped and why.
+Reads text files (UTF-8, .gz allowed) or corpora that NLTK has downloaded, e.g. nltk:brown. Standard
+error reports how many sentences were excluded, and why.
 
 examples:
-  contstim sentences sample book.txt --length 8 --n 500 --seed 1 --out sentences.txt
+  contstim sentences sample book.txt --length 8 --n 500 --out sentences.txt
   contstim sentences sample nltk:brown --length 6-12 --distinct --out sentences.txt
-  contstim sentences sample text.txt --n 500 --out natural.txt --rest training.txt
+  Sentences for the study, and all others for training a model:
+    contstim sentences sample text.txt --n 500 --out natural.txt --unsampled training.txt
 """
 
 SENTENCES = Group.create_ordered("which sentences")
+TEXTS = Group.create_ordered("how to read the texts")
 OUTPUT = Group.create_ordered("running and output")
 
 app = create_application("sentences", __doc__)
 
 
 def pool() -> None:
-    """Print the bundled sentences (CC0)."""
-    from contstim.text import pool as bundled_pool
-
+    """Print the bundled natural sentences (CC0)."""
     sys.stdout.writelines(sentence + "\n" for sentence in bundled_pool())
 
 
@@ -59,9 +65,9 @@ def sample(
     distinct: Annotated[bool, Parameter(group=SENTENCES)] = False,
     sentence_punctuation: Annotated[Name, Parameter(group=SENTENCES)] = "final-only",
     marks: Annotated[Text, Parameter(group=SENTENCES, metavar="MARKS")] = ".?!。？！",
-    split: Annotated[Name, Parameter(group=SENTENCES)] = "lines",
-    language: Annotated[Text | None, Parameter(group=SENTENCES, metavar="CODE")] = None,
-    rest: Annotated[OutputFile | None, Parameter(group=OUTPUT)] = None,
+    split: Annotated[Name, Parameter(group=TEXTS)] = "lines",
+    language: Annotated[Text | None, Parameter(group=TEXTS, metavar="CODE")] = None,
+    unsampled: Annotated[OutputFile | None, Parameter(group=OUTPUT)] = None,
     seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
     out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
 ) -> None:
@@ -72,11 +78,11 @@ def sample(
     text
         text files, or nltk:NAME for an NLTK corpus
     length
-        number of words of a sentence
+        number of words of a sentence, or its range
     n
-        number of sentences [all that fit]
+        number of sentences [all that match]
     vocabulary
-        words, e.g. from `contstim vocabulary`; sentences with other words are dropped
+        words that sentences may contain, e.g. from `contstim vocabulary` [any]
     distinct
         exclude sentences in which a word occurs twice
     sentence_punctuation
@@ -87,43 +93,44 @@ def sample(
         division of the text into sentences: lines (one per line), rule, punkt (NLTK) or auto
     language
         language of the text [recognised]
-    rest
-        file for all other sentences of the text, e.g. to train a model on
+    unsampled
+        output file for all other sentences of the texts, e.g. to train a model on
     seed
         random seed
     out
         output file [standard output]
     """
-    from contstim.text import parse_length_range
-    from contstim.text.corpora import SentenceRules, corpus_sentences, sample_sentences
-    from contstim.text.normalise import alphanumeric_key
-    from contstim.text.vocabulary import Vocabulary
-
-    shortest, longest = parse_length_range(length)
-    spoken = resolve_language(language, text)
-    words = Vocabulary.read(vocabulary, language=spoken.code) if vocabulary else None
+    min_words, max_words = parse_length_range(length)
+    text_language = resolve_language(language, text)
     rules = SentenceRules(
-        min_words=shortest,
-        max_words=longest,
-        vocabulary=words,
+        min_words=min_words,
+        max_words=max_words,
+        vocabulary=(
+            Vocabulary.read(vocabulary, language=text_language.code) if vocabulary else None
+        ),
         distinct=distinct,
         punctuation=sentence_punctuation,
         final_marks=marks,
-        repeatable=spoken.repeatable,
-        language=spoken,
+        repeatable=text_language.repeatable,
+        language=text_language,
     )
-    sentences = chain.from_iterable(corpus_sentences(name, split, spoken) for name in text)
-    every = list(sentences) if rest else []
-    sampled, report = sample_sentences(every or sentences, n=n, seed=seed, rules=rules)
+    sentences = chain.from_iterable(corpus_sentences(name, split, text_language) for name in text)
+    all_sentences = list(sentences) if unsampled else []
+    sampled, report = sample_sentences(all_sentences or sentences, n=n, seed=seed, rules=rules)
     with write_output(out, [*text, vocabulary]) as file:
         file.writelines(sentence + "\n" for sentence in sampled)
-        if rest:
-            taken = {alphanumeric_key(sentence) for sentence in sampled}
-            with write_output(rest, [*text, vocabulary]) as others:
-                left = (s for s in every if alphanumeric_key(s) not in taken)
-                others.writelines(spoken.normalise_spacing(s) + "\n" for s in left)
+        if unsampled:
+            sampled_keys = {alphanumeric_key(sentence) for sentence in sampled}
+            with write_output(unsampled, [*text, vocabulary]) as unsampled_file:
+                for sentence in all_sentences:
+                    if alphanumeric_key(sentence) not in sampled_keys:
+                        unsampled_file.write(text_language.normalise_spacing(sentence) + "\n")
     print_message(report)
 
 
-app.command(create_application("pool", "Print the bundled sentences (CC0).", pool))
-app.command(create_application("sample", SAMPLE, sample))
+app.command(create_application("pool", "Print the bundled natural sentences (CC0).", pool))
+app.command(
+    create_application(
+        "sample", SAMPLE, sample, usage="contstim sentences sample [options] TEXT [TEXT ...]"
+    )
+)

@@ -1,8 +1,9 @@
-"""Make the list of words that synthetic sentences may be made of, in any language.
+"""Make a list of words for synthesis, in any language.
 
-Takes words from texts, from a word list, or without either from the frequency lists of wordfreq
-(some forty languages; not German, whose nouns are in lower case there). The CSV file goes to
-synthesize --vocabulary and can be edited; columns say where a word may stand, and the language.
+Takes words from texts, from a word list, or by default from the frequency lists of wordfreq (about
+forty languages; use a text for German, because wordfreq writes its nouns in lower case). Edit the
+CSV file if needed and pass it to `contstim synthesize --vocabulary`. Its columns give the
+positions that are allowed for each word, and the language.
 
 examples:
   contstim vocabulary --language es --size 5000 --out spanish.csv
@@ -19,7 +20,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from contstim.cli.application import create_application
-from contstim.cli.common import print_message, read_vocabulary, resolve_language, write_output
+from contstim.cli.common import print_message, write_output
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     File,
@@ -30,13 +31,21 @@ from contstim.cli.parameters import (
     float_parameter,
     integer_parameter,
 )
+from contstim.cli.vocabularies import read_vocabulary, resolve_language
 from contstim.errors import InputError
+from contstim.models.registry import load_model
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
+from contstim.text.word_options import WordOptions, offensive_source
+from contstim.text.word_rules import WordRules
 
 SOURCE = Group.create_ordered("where words come from")
-CHOICE = Group.create_ordered("which words")
+SELECTION = Group.create_ordered("which words")
 OUTPUT = Group.create_ordered("output")
 
-app = create_application("vocabulary", __doc__)
+Zipf = Annotated[float | None, float_parameter(0, 10, "ZIPF"), Parameter(group=SELECTION)]
+Level = Annotated[int | None, integer_parameter(0, 2, "LEVEL"), Parameter(group=SELECTION)]
+
+app = create_application("vocabulary", __doc__, usage="contstim vocabulary [options] [TEXT ...]")
 
 
 @app.default
@@ -47,22 +56,18 @@ def vocabulary(
     words: Annotated[File | None, Parameter(group=SOURCE)] = None,
     language: Annotated[Text | None, Parameter(group=SOURCE, metavar="CODE")] = None,
     size: Annotated[PositiveInteger, Parameter(group=SOURCE)] = 20_000,
-    min_zipf: Annotated[
-        float | None, float_parameter(0, 10, "ZIPF"), Parameter(group=CHOICE)
-    ] = None,
-    part_of_speech: Annotated[tuple[Text, ...], Parameter(group=CHOICE, metavar="CLASS")] = (),
+    min_zipf: Zipf = None,
+    part_of_speech: Annotated[tuple[Text, ...], Parameter(group=SELECTION, metavar="CLASS")] = (),
     names: Annotated[
-        Literal["listed", "inside", "none"], Parameter(group=CHOICE, metavar="WHERE")
+        Literal["listed", "inside", "none"], Parameter(group=SELECTION, metavar="WHERE")
     ] = "listed",
     casing: Annotated[
-        Literal["listed", "sentence", "lower"], Parameter(group=CHOICE, metavar="CASE")
+        Literal["listed", "sentence", "lower"], Parameter(group=SELECTION, metavar="CASE")
     ] = "listed",
-    allow: Annotated[tuple[File, ...], Parameter(group=CHOICE)] = (),
-    block: Annotated[tuple[File, ...], Parameter(group=CHOICE)] = (),
-    offensive: Annotated[
-        int | None, integer_parameter(0, 2, "LEVEL"), Parameter(group=CHOICE)
-    ] = None,
-    model: Annotated[tuple[Spec, ...], Parameter(group=CHOICE)] = (),
+    allow: Annotated[tuple[File, ...], Parameter(group=SELECTION)] = (),
+    block: Annotated[tuple[File, ...], Parameter(group=SELECTION)] = (),
+    offensive: Level = None,
+    model: Annotated[tuple[Spec, ...], Parameter(group=SELECTION)] = (),
     out: Annotated[OutputFile, Parameter(group=OUTPUT)] = STANDARD_OUTPUT,
 ) -> None:
     """Make a vocabulary.
@@ -70,76 +75,70 @@ def vocabulary(
     Parameters
     ----------
     text
-        text files (UTF-8, .gz allowed), preferably one sentence per line
+        text files (UTF-8, .gz allowed), preferably with one sentence per line
     words
         word list: one word per line, a CSV with a column 'word', or 'bundled'
     language
-        language of the words, as wordfreq names it [that of the text or list]
+        language of the words, as wordfreq names it [language of the text or list]
     size
-        number of words, the most frequent ones of texts or of wordfreq
+        number of words, the most frequent ones of the texts or of wordfreq
     min_zipf
         minimum Zipf frequency in wordfreq (3 is once per million words)
     part_of_speech
-        class (noun, verb ...) or Penn Treebank tag that a word can have
+        class (noun, verb ...) or Penn Treebank tag of the words
     names
-        words with a capital only: as listed, allowed inside sentences too, or none
+        words that always have a capital: as listed, also allowed inside sentences (inside), or none
     casing
-        words as listed; sentence: those inside sentences may also open one; lower: in lower case
+        case of the words: as listed; sentence: words inside sentences may also start one; lower
     allow
-        words to keep whatever the other options say, one per line
+        words to include regardless of the other options, one per line
     block
-        words to leave out, one per line, whatever their case
+        words to exclude in any case, one per line
     offensive
-        level from which offensive words are left out: 2 likely, 1 perhaps, 0 unlikely offensive
+        level from which offensive words are excluded: 2 likely, 1 perhaps, 0 unlikely offensive
     model
-        model that must know the words
+        model with the words in its vocabulary
     out
         output table [standard output]
     """
-    from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-    from contstim.text.word_options import WordOptions, offensive_source
-    from contstim.text.word_rules import WordRules
-
     if text and words is not None:
         raise InputError(f"--words {words} and the text {text[0]}: give one of the two")
     if words == "bundled":
-        made = bundled_vocabulary()
+        selected = bundled_vocabulary()
     elif words is not None:
-        made = read_vocabulary(words, WordOptions(language=language or "en"))
+        selected = read_vocabulary(words, WordOptions(language=language or "en"))
     else:
-        spoken = resolve_language(language, text)
-        rules = replace(WordRules.for_language(spoken.code), names=names == "inside")
+        source_language = resolve_language(language, text)
+        rules = replace(WordRules.for_language(source_language.code), names=names == "inside")
         if text:
-            made = Vocabulary.from_text(text, size=size, rules=rules)
+            selected = Vocabulary.from_text(text, size=size, rules=rules)
         else:
-            made = Vocabulary.from_wordfreq(language or "en", size=size, rules=rules)
-    # Where texts show which names stand inside sentences, no others are allowed there.
-    inside = True if names == "inside" and not text else None
-    chosen = WordOptions(
+            selected = Vocabulary.from_wordfreq(language or "en", size=size, rules=rules)
+    # Texts show which names occur inside sentences, so no other name is allowed there.
+    allow_names = True if names == "inside" and not text else None
+    options = WordOptions(
         min_zipf=min_zipf,
         language=language or "en",
         allow=allow,
         block=block,
         offensive=offensive,
-        names=False if names == "none" else inside,
+        names=False if names == "none" else allow_names,
         casing=casing,
         part_of_speech=part_of_speech,
     )
-    made = chosen.filter(made, Path())
-    unknown: dict[str, int] = {}
+    selected = options.filter(selected, Path())
+    n_unknown: dict[str, int] = {}
     if model:
-        from contstim.models.registry import load_model
-
-        made, unknown = made.restrict(map(load_model, model))
+        selected, n_unknown = selected.restrict(map(load_model, model))
     with write_output(out, [*text, words, *allow, *block]) as file:
-        file.write(made.to_csv())
-    spoken = made.language
-    if spoken.code != "en":
-        print_message(
-            f"offensive words of {spoken.name} are not left out: {offensive_source(spoken)}"
-        )
-    for spec, number in unknown.items():
-        print_message(f"{number:,} words left out that {spec} does not know")
+        file.write(selected.to_csv())
+    if selected.language.code != "en":
+        source = offensive_source(selected.language)
+        name = selected.language.name
+        print_message(f"offensive words of {name} are not excluded: {source}")
+    for spec, n_words in n_unknown.items():
+        print_message(f"{n_words:,} words excluded that are not in the vocabulary of {spec}")
+    n_first, n_elsewhere = len(selected.first), len(selected.elsewhere)
     print_message(
-        f"{len(made.first):,} words may open a sentence, {len(made.elsewhere):,} stand elsewhere"
+        f"{n_first:,} words allowed at the start of a sentence, {n_elsewhere:,} elsewhere"
     )

@@ -135,7 +135,7 @@ def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> li
         if 2 * n_matches > len(sentences):
             notes.append(
                 f"{spec} was trained on {n_matches} of the {len(sentences)} sentences, so their "
-                "scores are too high; set sentences apart with 'contstim sentences sample --rest "
-                "FILE' and train on FILE"
+                "scores are too high; set sentences apart with 'contstim sentences sample "
+                "--unsampled FILE' and train on FILE"
             )
     return notes

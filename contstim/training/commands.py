@@ -82,7 +82,7 @@ _TRAINING_DEFAULTS, _ADAPT_DEFAULTS = options.TrainingOptions(), options.AdaptOp
 
 Rate = Annotated[
     float,
-    float_parameter(above=0, most=1, metavar="RATE"),
+    float_parameter(above=0, maximum=1, metavar="RATE"),
     Parameter(group=TRAINING, help="maximum learning rate of AdamW"),
 ]
 Epochs = Annotated[float, float_parameter(0, 10_000, "N"), Parameter(group=TRAINING)]
@@ -217,7 +217,7 @@ def train_network(
     heldout: OptionalFile = None,
     weight: Annotated[
         tuple[float, ...],
-        float_parameter(above=0, most=10_000, metavar="W"),
+        float_parameter(above=0, maximum=10_000, metavar="W"),
         Parameter(group=MATERIAL),
     ] = (),
     embedding: Width = 256,
@@ -365,7 +365,9 @@ class FitParameters:
 
     epochs: Annotated[int | None, integer_parameter(1, 10_000)] = None
     batch: PositiveInteger = options.DISTILLATION_DEFAULTS.batch
-    learning_rate: Annotated[float | None, float_parameter(above=0, most=1, metavar="RATE")] = None
+    learning_rate: Annotated[float | None, float_parameter(above=0, maximum=1, metavar="RATE")] = (
+        None
+    )
     layers: PositiveInteger | None = None
     precision: Precision = "bfloat16"
     device: Device = "cpu"

@@ -45,7 +45,8 @@ def run(code: str, n: int) -> dict[str, object]:
     started = time.monotonic()
     text = Path("text.txt")
     text.write_text("\n".join(islice(sentences(code, 1), n)) + "\n", encoding="utf-8")
-    command("sentences", "sample", text, "--length", "4-9", "--n", 60, "--rest", "training.txt",
+    command("sentences", "sample", text, "--length", "4-9", "--n", 60,
+            "--unsampled", "training.txt",
             "--sentence-punctuation", "final-only", "--out", "natural.txt")  # fmt: skip
     command("vocabulary", "training.txt", "--out", "vocabulary.csv")
     for order in (2, 3):

@@ -81,13 +81,14 @@ def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
     os.chdir("sub")
     for folder in (".", "..", f"{place}"):
         assert fail("benchmark", "golan2023/exp2", "--out", folder) == (
-            f"cannot replace {folder}, in which you work; go to another folder, or give another"
+            f"cannot replace {folder}, which contains the working folder; change to another "
+            "folder, or choose another output"
         )
 
 
 def test_absurd_sizes_of_designs(fail) -> None:
     trials = ["design", "trials", "--groups", "1", "--catch", "2", "--out", "o.csv"]
-    assert "too large, the most is 1000000000" in fail(*trials, "--participants", HUGE)
+    assert "too large, the maximum is 1000000000" in fail(*trials, "--participants", HUGE)
     assert fail(*trials, "--participants", "900000000") == (
         "900000000 participants in each of 1 groups would see 1800000000 trials together, more "
         "than 10000000; ask for fewer"
@@ -175,7 +176,7 @@ def test_what_is_stopped_leaves_nothing(
         time.sleep(10)
 
     before = sorted(place.iterdir())
-    monkeypatch.setattr(score, "_write_sentences", stop)
+    monkeypatch.setattr(score, "write_sentence_scores", stop)
     # What runs in the background of a shell begins with SIGINT ignored.
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -194,7 +195,7 @@ def test_only_what_keeps_results_says_so(
 
     monkeypatch.setattr("contstim.pipeline.synthesis.write_synthesis", stop)
     pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"]
-    kept = "; finished results are kept, and the same command goes on with the rest"
+    kept = "; finished results are saved, and the same command continues the work"
     for argv, said in ((pair, ""), ([*pair, "--out", "o.csv"], kept)):
         assert main(argv) == 130
         assert capsys.readouterr().err.splitlines()[-1] == f"contstim: interrupted{said}"

@@ -16,7 +16,7 @@ import pytest
 
 from contstim import load_model, pool
 from contstim.cli import COMMANDS, main
-from contstim.cli.common import read_vocabulary
+from contstim.cli.vocabularies import read_vocabulary
 from contstim.models.base import SentenceScores
 from contstim.models.toy import RandomBigramModel
 from contstim.tables import SCORES, UNIT
@@ -58,7 +58,7 @@ def test_word_scores_stand_beside_the_words_of_the_models_language(
 ) -> None:
     path, spec = tmp_path / "fr.txt", "contstim:unigram?language=fr&unknown=unk"
     path.write_text("L'homme dort.\n", "utf-8")
-    assert main(["score", "--model", spec, str(path), "--by", "word"]) == 0
+    assert main(["score", "--model", spec, str(path), "--per", "word"]) == 0
     words = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert words["word"].tolist() == ["L'", "homme", "dort."]
     assert words["log_prob"].tolist() == load_model(spec).score_words(["L'homme dort."])[0].tolist()
@@ -192,8 +192,8 @@ def test_a_listed_word_is_used_or_reported(
     vocabulary = read_vocabulary(str(path))
     assert vocabulary.elsewhere.words == ("dog", "don't", "well-known", "y")
     assert capsys.readouterr().err == (
-        f"{path}: 2 words left out, which are no bare words or may stand nowhere: 'two words', "
-        "'dog.'\n"
+        f"{path}: 2 entries left out, which are not single words or are allowed at no position: "
+        "'two words', 'dog.'\n"
     )
 
 

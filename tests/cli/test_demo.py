@@ -1,4 +1,4 @@
-"""The demonstration, cut to two sentences of models of n-grams; and the tables it starts from.
+"""The demonstration with two sentences of n-gram models, and the bundled tables.
 
 Tests `contstim.cli.demonstration` and `contstim.cli.demo`.
 """
@@ -27,7 +27,9 @@ def shown(
     bound = MinScore("contstim:trigram", -1.0, natural=True)
     monkeypatch.setattr(demo, "PAIRS", demo.PAIRS[:1])
     monkeypatch.setattr(
-        demo, "_WANTED", ((demo.PAIRS[0], 1, None, 1.0), (demo.PAIRS[0], 1, bound, 1.0))
+        demo,
+        "_REQUESTS",
+        [demo.TripletRequest(demo.PAIRS[0], 1, limit, 1.0) for limit in (None, bound)],
     )
     monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("no terminal, no browser"))
     assert main(["demo", "--out", str(tmp_path)]) == 0

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from contstim.cli.demo_page import demonstration_page
+from contstim.cli.demo_page import render_demonstration
 from contstim.selection.figure import percentiles, triplet_figure
 
 REFERENCE = {"a:1": [-40.0, -30.0, -20.0, -10.0], "b:<2>": [-40.0, -30.0, -20.0, -10.0]}
@@ -27,7 +27,7 @@ def test_percentiles_count_ties_half() -> None:
 
 
 def test_the_page_holds_every_sentence_and_point() -> None:
-    page = demonstration_page([], _triplets(), REFERENCE, [], None, {})
+    page = render_demonstration([], _triplets(), REFERENCE, [], None, {})
     assert page.count("<svg") == 1
     titles = re.findall(r'<g id="f1-(\w+)-(\d)"><title>([^<]+)</title>', page)
     rows = _triplets()

@@ -1,6 +1,6 @@
-"""Writing in another language: who lacks a vocabulary is told, and a command makes it.
+"""Writing in another language: a missing vocabulary is reported, and a command makes one.
 
-Tests `contstim.cli.vocabulary`.
+Tests `contstim.cli.vocabulary` and `contstim.cli.vocabularies`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     said = capsys.readouterr().err
     assert (
         "the vocabulary has 1 of the 7 different words of the sentences; if they are in another "
-        "language, make one of it with 'contstim vocabulary' and give it as --vocabulary\n"
+        "language, make a vocabulary with 'contstim vocabulary' and give it as --vocabulary\n"
     ) in said
     assert "ngram:3.arpa and ngram:2.arpa know 0 of the 12,313 words that may replace" in said
 
@@ -52,9 +52,9 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     assert {"Hund", "sah", "die", "Katze", "zurück"} <= set(made.elsewhere)
     assert "Der" not in made.elsewhere  # seen first only
     assert capsys.readouterr().err == (
-        "offensive words of German are not left out: one list is LDNOOBW (npm "
+        "offensive words of German are not excluded: one list is LDNOOBW (npm "
         "naughty-words, CC BY 4.0)\n"
-        f"3 words may open a sentence, {len(made.elsewhere)} stand elsewhere\n"
+        f"3 words allowed at the start of a sentence, {len(made.elsewhere)} elsewhere\n"
     )
     out = ["--vocabulary", "words.csv", "--out", "triplets.csv"]
     assert main(["synthesize", *pair, START, *out]) in (0, 1)
@@ -72,7 +72,7 @@ def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
     words = [line.split(",")[0] for line in printed.splitlines()[1:]]
     assert "die" in words
     assert "en" not in words
-    assert "words left out that ngram:2.arpa does not know\n" in said
+    assert "words excluded that are not in the vocabulary of ngram:2.arpa\n" in said
     assert main(["vocabulary", "--language", "klingon"]) == 2
     assert "unknown wordfreq language 'klingon'" in capsys.readouterr().err
     assert main(["vocabulary", "--language", "de"]) == 2
@@ -112,8 +112,8 @@ def test_who_would_have_english_catch_trials_in_a_german_study_is_told(
     design = ["design", "trials", "--natural", "pairs.csv", "--groups", "1", "--catch", "1"]
     told = (
         "catch trials and random pairs are made of the bundled English sentences, and the bundled "
-        "words have 1 of the 12 different words of your pairs and triplets; if those are in "
-        "another language, give natural sentences of it as --sentences\n"
+        "vocabulary has 1 of the 12 words of your pairs and triplets; if these are in another "
+        "language, give natural sentences in it as --sentences\n"
     )
     assert main([*design, "--out", "trials.csv"]) == 0
     assert told in capsys.readouterr().err

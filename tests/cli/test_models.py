@@ -69,7 +69,7 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
     captured = capsys.readouterr()
     assert f"imitates {teacher}" in captured.err
     assert len(captured.out.splitlines()) == 4
-    message = _fails(capsys, "score", "--by", "word", "--model", f"student:{out}", held)
+    message = _fails(capsys, "score", "--per", "word", "--model", f"student:{out}", held)
     assert "has no scores per word" in message
     assert "exists; choose another folder, or remove it" in _fails(capsys, *command)
 

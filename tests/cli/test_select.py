@@ -1,6 +1,6 @@
 """From scores and triplets to trials, by the commands.
 
-Tests `contstim.cli.design` and `contstim.cli.design_studies`.
+Tests `contstim.cli.design`, `contstim.cli.design_studies` and `contstim.cli.study_simulation`.
 """
 
 import io
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
-from contstim.cli.design_studies import _describe_need
+from contstim.cli.study_simulation import describe_sample_size
 from contstim.models.registry import load_model
 from contstim.text import pool
 
@@ -89,7 +89,7 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pilot = ["design", "power", "--scores", str(scores), *small, "--pilot-choices"]
     assert main([*pilot, str(answers)]) == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith("pilot: contstim:bigram minus contstim:trigram, accuracy: ")
+    assert "\npilot: contstim:bigram minus contstim:trigram, accuracy: " in captured.err
     found = captured.out
     assert pd.read_csv(io.StringIO(found))["n_trials"].tolist() == [40, 40]
     # A pilot in a format of its own is read as `evaluate` reads it.
@@ -128,10 +128,13 @@ def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixt
         ),
         (
             ["--pilot-choices", "choices.csv"],
-            "give the models that are compared: either --compare or --scores",
+            "give the models to compare: either --compare or --scores",
         ),
         (["--compare", "contstim:bigram"], "give one of a table of trials, --difference and --pi"),
-        (["--difference", "0.2", "--figure", "x.gif"], "--figure x.gif does not end in .svg, .pdf"),
+        (
+            ["--difference", "0.2", "--figure", "x.gif"],
+            "--figure: x.gif does not end in .svg, .pdf",
+        ),
     ],
 )
 def test_options_of_another_power(
@@ -197,8 +200,10 @@ def test_a_target_within_monte_carlo_error_is_not_out_of_reach() -> None:
         [row | size | {"n_participants": n, "power": p} for n, p in ((64, 0.84), (128, 0.77))]
     )
     need = row | {"n_participants": np.nan}
-    assert _describe_need(need, 0.8, tried) == (
+    assert describe_sample_size(need, 0.8, tried) == (
         "a and b, accuracy, 22 trials each: power is about 80%, at most 84% with up to 128 "
         "participants; simulate more studies (--simulations) or use more pairs"
     )
-    assert "power is at most 84% with up to 128 participants" in _describe_need(need, 0.9, tried)
+    assert "power is at most 84% with up to 128 participants" in describe_sample_size(
+        need, 0.9, tried
+    )

@@ -68,7 +68,7 @@ SET: dict[str, Any] = {
     "--n": ["4", "9"],
     "--criterion": [None, "separation", "log-bf"],
     "--rank-margin": [None, "0.2"],
-    "--uses": [None, "2"],
+    "--max-uses": [None, "2"],
     "--triplets": [None, "scored_triplets.csv"],
     "--candidates": [None, "natural", "synthetic", "both"],
     "--distinct": [None, True],
@@ -385,7 +385,7 @@ def check_set(row: Row, outcome: Outcome) -> pd.DataFrame:
     pairs = [frozenset(pair) for pair in zip(table["sentence_1"], table["sentence_2"], strict=True)]
     assert len(set(pairs)) == len(pairs)
     uses = Counter(sentence for pair in pairs for sentence in pair)
-    assert max(uses.values()) <= int(row["--uses"] or 1)
+    assert max(uses.values()) <= int(row["--max-uses"] or 1)
     differences = ranks.loc[table["sentence_1"]].to_numpy() - ranks.loc[table["sentence_2"]]
     differences = differences[sorted(scores)].to_numpy()
     beyond = np.abs(differences) > float(row["--rank-margin"] or 0) + 1e-12
@@ -416,7 +416,7 @@ def check_set(row: Row, outcome: Outcome) -> pd.DataFrame:
     table.to_csv("next.csv", index=False)
     following = run("design trials", {"--natural": "next.csv", "--groups": "1"})
     assert following.status in (0, 2), following.err
-    assert following.status == 0 or row.get("--uses"), following.err
+    assert following.status == 0 or row.get("--max-uses"), following.err
     return table
 
 

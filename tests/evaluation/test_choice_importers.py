@@ -156,7 +156,7 @@ def test_jspsych_errors(tmp_path):
     [
         (b"null", "'{}' holds None where a trial should be"),
         (b'{"trials": 3}', "'{}' holds 3 where a trial should be"),
-        (b"[" * 100_000, "'{}' is not JSON: its values lie too deep within others"),
+        (b"[" * 100_000, "'{}' is not JSON: it has too many levels of nested values"),
         (
             b'[{"a": "\xe9"}]',
             "{}, line 1 is not UTF-8 text (invalid continuation byte); save the file as UTF-8",

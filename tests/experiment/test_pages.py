@@ -231,7 +231,7 @@ def test_existing_folder_is_not_overwritten(
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "thesis.txt").write_text("", "utf-8")
     assert main(["experiment", "static", str(study.folder), "--out", str(tmp_path / "site")]) == 2
-    assert "is there already and not empty" in capsys.readouterr().err
+    assert "exists and is not empty" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "site").iterdir()] == ["thesis.txt"]
 
 

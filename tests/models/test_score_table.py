@@ -178,7 +178,7 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     sentences, words = tmp_path / "two.txt", tmp_path / "words.csv"
     sentences.write_text("The dog slept.\nWe must go home.\n", "utf-8")
     asked = ["score", "--model", "contstim:bigram", str(sentences)]
-    assert main([*asked, "--by", "word", "--out", str(words)]) == 0
+    assert main([*asked, "--per", "word", "--out", str(words)]) == 0
     texts = sentences.read_text().splitlines()
     own = load_model(f"table:{words}?rows=words").score(texts)
     np.testing.assert_allclose(own, load_model("contstim:bigram").score(texts))

@@ -83,7 +83,7 @@ def test_commands_say_when_most_sentences_are_training_text(
     n_seen = seen.contains([*SEEN[:60], *OTHER[:40]]).sum()
     note = (
         f"{model} was trained on {{}} of the {{}} sentences, so their scores are too "
-        "high; set sentences apart with 'contstim sentences sample --rest FILE' and train on "
+        "high; set sentences apart with 'contstim sentences sample --unsampled FILE' and train on "
         "FILE\n"
     )
     scores = tmp_path / "scores.csv"
@@ -108,7 +108,7 @@ def test_a_text_is_split_without_a_sentence_on_both_sides(tmp_path: Path) -> Non
     text = write(tmp_path / "text.txt", [*lines, *(line.upper() for line in lines[:100])])
     natural, rest = tmp_path / "natural.txt", tmp_path / "rest.txt"
     argv = ["sample", str(text), "--length", "2-6", "--n", "40", "--out", str(natural)]
-    assert main(["sentences", *argv, "--rest", str(rest)]) == 0
+    assert main(["sentences", *argv, "--unsampled", str(rest)]) == 0
     sampled, others = (path.read_text("utf-8").splitlines() for path in (natural, rest))
     assert len(sampled) == 40
     folded = {line.casefold() for line in sampled}

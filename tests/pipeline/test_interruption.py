@@ -84,7 +84,9 @@ def test_a_second_process_learns_who_holds_the_lock(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGTERM)
     said = process.communicate()[1]
     assert process.returncode == 130
-    assert "contstim: interrupted; finished results are kept, and the same command goes on" in said
+    assert (
+        "contstim: interrupted; finished results are saved, and the same command continues" in said
+    )
     assert not lock.exists()
     assert not list((tmp_path / "runs").rglob("*.tmp"))
 

@@ -16,7 +16,7 @@ import pytest
 from small_study import RecordingExecutor, synthesis_plan
 
 from contstim import load_model, pool
-from contstim.cli.synthesize import _report_rows
+from contstim.cli.synthesis_study import report_rows
 from contstim.models.base import SentenceModel
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
@@ -111,7 +111,7 @@ def test_models_that_only_filter_are_reported(
         SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&n_samples=16"
     )
     report = write_synthesis(plan, tmp_path / "triplets.csv", SequentialExecutor())
-    _report_rows(report, triplets=True)
+    report_rows(report, is_triplets=True)
     assert f"{models[1]} does not score prefixes" in capsys.readouterr().err
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["filter_only"] == report.filter_only == [models[1]]

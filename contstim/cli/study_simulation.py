@@ -1,0 +1,283 @@
+"""Simulated studies of `contstim design`, imported only when a command runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from contstim.cli.common import print_message
+from contstim.cli.evaluate import ChoiceFormat
+from contstim.design.power import power_curve, required_sample_size
+from contstim.design.simulate import Simulation, require_pairs, simulate_choices
+from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
+from contstim.errors import InputError
+from contstim.evaluation.evaluate import evaluate
+from contstim.evaluation.exclusion import exclude_unknown_words
+from contstim.evaluation.scores import model_scores
+from contstim.evaluation.summary import describe_disagreement
+from contstim.models import ModelSpec
+from contstim.models.base import SentenceModel
+from contstim.models.registry import load_model, load_models
+from contstim.selection.scores import read_scores
+from contstim.tables import read_table
+
+
+def load_followed(
+    follow: Sequence[str],
+) -> tuple[dict[str, SentenceModel], tuple[tuple[str, float], ...]]:
+    """Load the models that simulated participants follow.
+
+    Parameters
+    ----------
+    follow
+        Values of ``--follow``: specs, each with an optional weight, ``SPEC=WEIGHT``.
+
+    Returns
+    -------
+    models : dict
+        Models by name.
+    weights : tuple
+        Names and weights of the mixture.
+    """
+    specs_and_weights = [parse_weight(text) for text in follow]
+    models = [load_model(spec) for spec, _ in specs_and_weights]
+    names = [model.name for model in models]
+    weights = tuple(zip(names, (weight for _, weight in specs_and_weights), strict=True))
+    distinct_models = load_models(models) if models else []
+    return {model.name: model for model in distinct_models}, weights
+
+
+def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, float]:
+    """Split ``SPEC=WEIGHT`` into the spec and the weight, which is 1 by default.
+
+    Parameters
+    ----------
+    text
+        Value of ``--follow``.
+    names
+        Names of models that may be given instead of a spec.
+
+    Raises
+    ------
+    InputError
+        If the weight is not a positive number.
+    """
+    # The options of a spec contain "=", too, so a weight is a number after the last one.
+    spec, _, number = text.rpartition("=")
+    try:
+        weight = float(number)
+        if names is None:
+            ModelSpec.parse(spec)
+    except ValueError:  # no number, or the value of the last option of the spec
+        return text, 1.0
+    if names is not None and text in names:
+        return text, 1.0
+    if not (math.isfinite(weight) and weight > 0):
+        raise InputError(f"the weight {number} of --follow {text!r} is not a number above 0")
+    return spec, weight
+
+
+def simulate_participants(
+    trials: str, follow: Sequence[str], options: dict[str, Any], seed: int
+) -> pd.DataFrame:
+    """Simulate the choices of participants.
+
+    Parameters
+    ----------
+    trials
+        Path of the trials.
+    follow
+        Values of ``--follow``.
+    options
+        Options of `Simulation`.
+    seed
+        Random seed.
+
+    Returns
+    -------
+    DataFrame
+        Table of choices.
+    """
+    models, weights = load_followed(follow)
+    table = read_table(trials, cells="text")
+    return simulate_choices(table, models or None, Simulation(weights, **options), seed=seed)
+
+
+def simulate_difference(difference: float, effects: dict[str, Any]) -> StudySimulator:
+    """Return a simulator of studies in which two models differ in accuracy by `difference`."""
+    simulation = replace(GOLAN2023_PARTICIPANTS, **effects)
+    return StudySimulator.from_difference(difference, simulation)
+
+
+def simulate_pilot(
+    choice_format: ChoiceFormat,
+    pilot: str,
+    questions: str | None,
+    compare: Sequence[str],
+    scores: str | None,
+) -> StudySimulator:
+    """Return a simulator with the effects of a pilot study, and report these effects.
+
+    Parameters
+    ----------
+    choice_format
+        Format of the choices.
+    pilot
+        Path of the choices.
+    questions
+        Path of the sentences of each question, for Qualtrics.
+    compare
+        Specs of the models to compare; empty if `scores` is given.
+    scores
+        Path of log-probabilities.
+    """
+    human = choice_format.read([pilot], questions)
+    if compare:
+        models = load_models(compare)
+        human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
+        table = model_scores(models, human.choices)
+    else:
+        table = read_table(str(scores))
+    for note in human.notes:
+        print_message(note)
+    evaluation = evaluate(human, table)
+    for row in evaluation.comparisons.query("analysis == 'all'").itertuples():
+        print_message(
+            f"pilot: {row.model_1} minus {row.model_2}, {row.measure}: {row.difference:.3f} "
+            f"({row.ci_low:.3f} to {row.ci_high:.3f}); the power is computed for the estimate"
+        )
+    return report_disagreements(StudySimulator.from_pilot(evaluation.data))
+
+
+def simulate_trials(
+    trials: str,
+    compare: Sequence[str],
+    scores: str | None,
+    follow: Sequence[str],
+    effects: dict[str, Any],
+) -> StudySimulator:
+    """Return a simulator of studies with the sentence pairs of a table.
+
+    Parameters
+    ----------
+    trials
+        Path of the table.
+    compare
+        Specs of the models to compare; empty if `scores` is given.
+    scores
+        Path of log-probabilities of the models to compare.
+    follow
+        Values of ``--follow``; by default participants follow the first model.
+    effects
+        Options of `Simulation`.
+    """
+    design = read_table(trials, cells="text")
+    require_pairs(design, trials)
+    if scores is not None:
+        table = read_scores(scores)
+        names = [str(column) for column in table.columns]
+        weights = tuple(parse_weight(text, names) for text in follow or names[:1])
+        simulation = Simulation(weights, **effects)
+        simulator = StudySimulator.from_trials(design, table, names, simulation)
+        return report_disagreements(simulator)
+    followed, weights = load_followed(follow or compare[:1])
+    compared = [load_model(spec) for spec in compare]
+    names = [model.name for model in compared]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--compare names {name!r} twice; give different models")
+    models = {model.name: model for model in load_models([*followed.values(), *compared])}
+    simulation = Simulation(weights, **effects)
+    simulator = StudySimulator.from_trials(design, models, names, simulation)
+    return report_disagreements(simulator)
+
+
+def report_disagreements(simulator: StudySimulator) -> StudySimulator:
+    """Report on how many pairs the models disagree; return the simulator."""
+    for line in describe_disagreement(simulator.models, simulator.ratios):
+        print_message(line)
+    return simulator
+
+
+def compute_power(
+    simulator: StudySimulator,
+    n_participants: Sequence[int],
+    n_trials: Sequence[int],
+    target: float,
+    simulations: int,
+    seed: int,
+) -> pd.DataFrame:
+    """Compute the power of studies, and report sample sizes if none are given.
+
+    Parameters
+    ----------
+    simulator
+        Simulator of studies.
+    n_participants
+        Numbers of participants per group; if empty, the smallest number that reaches the target
+        power is searched and reported.
+    n_trials
+        Numbers of trials per participant; by default all pairs of a group.
+    target
+        Target power.
+    simulations
+        Number of simulated studies of each size.
+    seed
+        Random seed.
+
+    Returns
+    -------
+    DataFrame
+        Power of all simulated sizes, as from `power_curve`.
+    """
+    n_trials = n_trials or (simulator.default_trials,)
+    if n_participants:
+        return power_curve(simulator, n_participants, n_trials, simulations, seed)
+    curves = []
+    for n in n_trials:
+        sample_sizes, curve = required_sample_size(simulator, n, target, simulations, seed)
+        for row in sample_sizes.to_dict("records"):
+            sample_size = {str(column): value for column, value in row.items()}
+            print_message(describe_sample_size(sample_size, target, curve))
+        curves.append(curve)
+    return pd.concat(curves, ignore_index=True)
+
+
+def describe_sample_size(sample_size: dict[str, Any], target: float, curve: pd.DataFrame) -> str:
+    """Return one line with the number of participants that a comparison needs.
+
+    Parameters
+    ----------
+    sample_size
+        Row of the first table of `required_sample_size`.
+    target
+        Target power.
+    curve
+        Power of the sizes that were simulated.
+    """
+    keys = ["analysis", "measure", "model_1", "model_2"]
+    curve = curve[(curve[keys] == [sample_size[key] for key in keys]).all(axis=1)]
+    n_groups, n_trials = (int(curve[name].iloc[0]) for name in ("n_groups", "n_trials"))
+    comparison = f"{sample_size['model_1']} and {sample_size['model_2']}, {sample_size['measure']}"
+    if sample_size["analysis"] != "all":
+        comparison += f" ({sample_size['analysis']})"
+    comparison += f", {n_trials} trials each" + f", {n_groups} groups" * (n_groups > 1)
+    if not pd.isna(sample_size["n_participants"]):
+        group = " per group" * (n_groups > 1)
+        high = "more than tried" if pd.isna(sample_size["high"]) else sample_size["high"]
+        return (
+            f"{comparison}: {target:.0%} power takes {sample_size['n_participants']} participants"
+            f"{group} ({sample_size['low']} to {high} within the Monte Carlo error)"
+        )
+    max_power, max_participants = curve["power"].max(), curve["n_participants"].max()
+    reached = f"at most {max_power:.0%} with up to {max_participants} participants"
+    if max_power >= target:  # reached by one size and missed by a larger one
+        return (
+            f"{comparison}: power is about {target:.0%}, {reached}; simulate more studies "
+            "(--simulations) or use more pairs"
+        )
+    return f"{comparison}: power is {reached}; use more pairs, or pairs that differ more"

@@ -1,0 +1,240 @@
+"""Study plan, output and report of `contstim synthesize`, imported only when the command runs."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from contstim.cli.common import (
+    create_executor,
+    explain_interruption,
+    print_message,
+    refuse_overwriting,
+    report_failed_tasks,
+    write_output,
+)
+from contstim.cli.vocabularies import read_vocabulary
+from contstim.errors import InfeasibleError
+from contstim.files import is_stream
+from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
+from contstim.pipeline.study import read_study_plan
+from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
+from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.tasks import Task
+from contstim.synthesis.problem import MIN_READING_SCORE
+from contstim.synthesis.results import Row, Triplet, sentences_with_originals
+from contstim.text import pool
+from contstim.text.diversity import format_diversity
+from contstim.text.normalise import normalise_sentence
+from contstim.text.word_options import WordOptions
+
+# Duration of the work before --estimate reports, in seconds.
+_ESTIMATE_SECONDS = 10
+
+
+def build_plan(
+    options: Mapping[str, Any],
+    path: str | None,
+    sentences: Sequence[str] | None,
+    limit: int | None,
+    vocabulary: str | None,
+    language: str | None,
+    seed: int | None,
+) -> StudyPlan:
+    """Build a study plan with one stage, the synthesis.
+
+    Parameters
+    ----------
+    options
+        Values of `SynthesisOptions`; None for values that are not given.
+    path
+        Path of a study plan that provides all values that are not given.
+    sentences
+        Natural sentences.
+    limit
+        Maximum number of natural sentences per pair of models.
+    vocabulary
+        Path of the vocabulary.
+    language
+        Code of the language.
+    seed
+        Random seed.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
+    if options.pop("readable", False):
+        options["readable"] = MIN_READING_SCORE
+    base = None if path is None else read_study_plan(Path(path))
+    stage = None if base is None else base.find_options(SynthesisOptions)
+    defaults: dict[str, Any] = {"starts": "all"}
+    if stage is not None:
+        defaults = {field.name: getattr(stage, field.name) for field in fields(stage)}
+    if {"pairs", "reject", "accept"} & options.keys():
+        # The models given on the command line replace all models of the plan.
+        defaults |= {"pairs": (), "reject": (), "accept": ()}
+    synthesis = SynthesisOptions(**{**defaults, **options})
+    models = (*itertools.chain(*synthesis.pairs), *synthesis.reject, *synthesis.accept)
+    if sentences is None and base is None:
+        sentences = pool()
+    material = SentenceOptions() if base is None else base.sentences
+    if sentences is not None:
+        distinct = dict.fromkeys(map(normalise_sentence, sentences[:limit]))
+        material = SentenceOptions(listed=tuple(distinct))
+    elif limit is not None:
+        material = replace(material, limit=limit)
+    words = None
+    word_options = VocabularyOptions() if base is None else base.vocabulary
+    if vocabulary or language:
+        words = read_vocabulary(vocabulary, WordOptions(language=language or "en"))
+        word_options = VocabularyOptions(language=language or "en")
+    plan_seed, threads = (0, 1) if base is None else (base.study.seed, base.study.threads)
+    study = StudyOptions("synthesis", plan_seed if seed is None else seed, threads=threads)
+    return StudyPlan(
+        tuple(dict.fromkeys(models)) or (() if base is None else base.models),
+        study,
+        material,
+        word_options,
+        (synthesis,),
+        folder=Path.cwd() if base is None else base.folder,
+        loaded_vocabulary=words,
+    )
+
+
+def write_sentences(
+    study: StudyPlan,
+    out: str,
+    pool: str | None,
+    inputs: Sequence[str | None],
+    estimate: bool,
+    executor_name: str | None,
+) -> SynthesisReport:
+    """Synthesize the sentences of a study and write them to a file or to standard output.
+
+    Parameters
+    ----------
+    study
+        Study plan with a synthesis stage.
+    out
+        Path of the table; ``-`` is standard output, where each row is printed when it is complete.
+    pool
+        Path of the table of all sampled sentences, if any.
+    inputs
+        Files that must not be overwritten.
+    estimate
+        Whether to stop after ten seconds and estimate the duration.
+    executor_name
+        Value of ``--executor``.
+    """
+    time_limit = _ESTIMATE_SECONDS if estimate else None
+    pool_path = None if pool is None else Path(pool)
+    for path in (out, pool):
+        if path not in ("-", None):
+            refuse_overwriting(path, inputs)
+    with create_executor(executor_name) as executor:
+        if out != "-" and not is_stream(Path(out)):
+            with explain_interruption():
+                return write_synthesis(
+                    study, Path(out), executor, pool=pool_path, time_limit=time_limit
+                )
+        with write_output(out) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            has_header = False
+
+            def print_row(row: Row) -> None:
+                nonlocal has_header
+                cells = row.row()
+                if not has_header:
+                    writer.writerow(cells)
+                has_header = True
+                writer.writerow(cells.values())
+                file.flush()
+
+            report = write_synthesis(
+                study, None, executor, print_row, pool=pool_path, time_limit=time_limit
+            )
+            if not has_header:
+                writer.writerow(Triplet.columns())
+            return report
+
+
+def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int:
+    """Report the results of a synthesis on standard error; return the exit status.
+
+    Raises
+    ------
+    InfeasibleError
+        If all tasks failed because no sentence can satisfy the constraints.
+    """
+    if report.failures:
+        return report_failures(report.failures)
+    if report.is_up_to_date:
+        print_message(f"{out}: up to date")
+    elif report.status is not None:
+        remaining = "remaining time unknown"
+        if (seconds := report.status.remaining_seconds) is not None:
+            time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+            remaining = f"about {time} left with one worker"
+        print_message(
+            f"{report.status.n_done} of {report.status.n_tasks} tasks done, {remaining}; run the "
+            "same command without --estimate to continue"
+        )
+        return 0
+    else:
+        report_rows(report, study.get_options(SynthesisOptions).makes_triplets)
+    if not report.n_rows:
+        print_message("nothing was found; try other sentences, another strategy or lower bounds")
+        return 1
+    return 0
+
+
+def report_failures(failed: Sequence[tuple[Task, str]]) -> int:
+    """Report failed tasks on standard error; return the exit status.
+
+    Raises
+    ------
+    InfeasibleError
+        If all tasks failed because no sentence can satisfy the constraints.
+    """
+    prefix = f"{InfeasibleError.__name__}: "
+    messages = [message for _, message in failed]
+    if all(message.startswith(prefix) for message in messages):
+        n_more = len(messages) - 1
+        more = f" ({n_more} more searches fail for this reason)" if n_more else ""
+        raise InfeasibleError(messages[0].removeprefix(prefix) + more)
+    report_failed_tasks(failed)
+    return 1
+
+
+def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
+    """Report the number and diversity of the sentences, and the constraints that few satisfy."""
+    kind = "triplets" if is_triplets else "sentences"
+    summary = f"{report.n_rows} of {report.n_requested} {kind} were found"
+    if is_triplets:
+        n_opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
+        summary += (
+            f"; in {n_opposed} of them the models order the two synthetic sentences oppositely"
+        )
+    print_message(summary)
+    if report.n_sampled is not None:
+        print_message(
+            f"{report.n_sampled:,} sentences were sampled, {report.n_candidates:,} satisfy the "
+            "bounds"
+        )
+        for name in report.filter_only:
+            print_message(
+                f"{name} does not score prefixes and did not guide the sampling: it only filtered "
+                "the sentences (sample?guide=SPEC names a model that guides in its place)"
+            )
+        if report.n_rows < (report.n_requested or 0):
+            for name, number in report.n_satisfying.items():
+                print_message(
+                    f"  {number:,.0f} of these satisfy {name} (median over natural sentences)"
+                )
+            print_message(
+                "  sample more sentences (sample?n_samples=N), or relax the strictest bound"
+            )
+    if len(report.rows) > 1:
+        print_message(format_diversity(*sentences_with_originals(report.rows)))
