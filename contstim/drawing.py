@@ -57,7 +57,7 @@ def prepare_axes(
     height: float,
     width_ratios: Sequence[float] = (1,),
 ) -> list[Axes]:
-    """Return the axes to draw on: the given ones, or those of a new pyplot figure.
+    """Return the axes to draw on: axes given by the caller, or new ones in pyplot.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Errors that contstim raises on purpose.
 
 All are subclasses of `ContstimError` and of a suitable built-in exception. The message is one line
-that names the value, says what was wrong and what to do. The command line prints this line and
-exits with status 2.
+with the value, the reason and the remedy. The command line prints this line and exits with
+status 2.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class UnknownNameError(InputError):
     """Unknown name of a model, metric, strategy, column or other object."""
 
     @classmethod
-    def with_suggestions(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    def with_suggestions(cls, kind: str, name: str, names: Iterable[str]) -> UnknownNameError:
         """Create the error ``unknown KIND 'name'`` with similar names, or else all known ones."""
-        return cls(f"unknown {kind} {name!r}; {suggest_names(name, known)}")
+        return cls(f"unknown {kind} {name!r}; {suggest_names(name, names)}")
 
 
 class UnknownWordError(InputError):
@@ -89,14 +89,14 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def suggest_names(name: str, known: Iterable[str], introduction: str = "choose one of") -> str:
+def suggest_names(name: str, names: Iterable[str], introduction: str = "choose one of") -> str:
     """Return a suggestion for a message: similar names, or else all known names.
 
     Parameters
     ----------
     name
         Unknown name.
-    known
+    names
         Known names.
     introduction
         Text before the list of all known names.
@@ -106,11 +106,11 @@ def suggest_names(name: str, known: Iterable[str], introduction: str = "choose o
     str
         ``did you mean 'a' or 'b'?``, or ``choose one of 'a', 'b', 'c'``.
     """
-    names = sorted({*known})
-    similar = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    choices = sorted({*names})
+    similar = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
     if similar:
         return "did you mean " + " or ".join(map(repr, similar)) + "?"
-    return f"{introduction} " + ", ".join(map(repr, names))
+    return f"{introduction} " + ", ".join(map(repr, choices))
 
 
 def require_integer(name: str, value: object, minimum: int) -> None:
@@ -125,7 +125,7 @@ def require_integer(name: str, value: object, minimum: int) -> None:
         raise InputError(f"{name} is {value!r}; give a whole number of at least {minimum}")
 
 
-def require_known(kind: str, name: str, known: Collection[str]) -> None:
+def require_known(kind: str, name: str, names: Collection[str]) -> None:
     """Check that a name is known.
 
     Parameters
@@ -134,7 +134,7 @@ def require_known(kind: str, name: str, known: Collection[str]) -> None:
         Noun for the error message, e.g. ``"column"``.
     name
         Name to check.
-    known
+    names
         Known names.
 
     Raises
@@ -142,5 +142,5 @@ def require_known(kind: str, name: str, known: Collection[str]) -> None:
     UnknownNameError
         If not; the message suggests similar names, or else all known names.
     """
-    if name not in known:
-        raise UnknownNameError.with_suggestions(kind, name, known)
+    if name not in names:
+        raise UnknownNameError.with_suggestions(kind, name, names)

@@ -86,7 +86,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
-    """Yield a temporary path whose content replaces a file or folder when the block ends.
+    """Yield a temporary path, to replace a file or folder by it when the block ends.
 
     The temporary file or folder is synchronised to disk and renamed, and the folder around it is
     synchronised. Other processes see either the old or the new content, also on network file
@@ -138,7 +138,7 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary path whose content replaces a folder, which may exist, with all its files.
+    """Yield a temporary path, to replace a folder with all its files when the block ends.
 
     After a crash between the removal of the old folder and the renaming of the new one, the new
     folder remains under the name ``.NAME.new``.
@@ -228,8 +228,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write the files of a folder.
 
-    A new folder appears with all its files in one step. In an existing, empty folder, which may be
-    the working folder, the files are written one by one.
+    A new folder appears with all its files in one step. An existing folder must be empty; as it
+    may be the working folder, its files are written one by one.
 
     Parameters
     ----------

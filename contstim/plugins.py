@@ -21,7 +21,7 @@ _Object = TypeVar("_Object")
 class Registry(Collection[str], Generic[_Object]):
     """Objects of one kind by name; as a collection, their names.
 
-    Bundled names take precedence over those of installed packages. ``registry[name] = object`` adds
+    Bundled names take precedence over names of installed packages. ``registry[name] = object`` adds
     an object in the current process.
 
     Parameters

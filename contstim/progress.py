@@ -134,7 +134,7 @@ def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[N
 
 
 def _is_silent() -> bool:
-    """Return whether progress is disabled: in worker processes, or with CONTSTIM_PROGRESS=off."""
+    """Return whether this is a worker process or CONTSTIM_PROGRESS is off."""
     is_enabled = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
     return not is_enabled or multiprocessing.parent_process() is not None
 

@@ -1,7 +1,7 @@
 """Validated settings: frozen dataclasses for options, TOML tables and JSON messages.
 
-`settings` turns a class into a frozen dataclass. On construction, pydantic checks the types and
-ranges of the fields strictly, without conversions between text, numbers and truth values. An
+`settings` turns a class into a frozen dataclass. Pydantic checks the types and ranges of its
+fields strictly, without conversions between text, numbers and truth values. An
 invalid value is reported in one line that names the key, the value and the expected value.
 """
 
@@ -69,12 +69,12 @@ class _UnknownValueError(ValueError):
 class _ChoiceValidator(AfterValidator):
     """Validator of a text with fixed choices, which `field_bounds` can list."""
 
-    known: Collection[str] = field(compare=False)
+    names: Collection[str] = field(compare=False)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Current choices, including those of installed packages."""
-        return tuple(self.known)
+        """Current choices; installed packages may add some."""
+        return tuple(self.names)
 
 
 def option(default: Any, text: str, metavar: str | None = None) -> Any:

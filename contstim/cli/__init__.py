@@ -82,34 +82,16 @@ _BUNDLED = {
     "sentences": ("cli.sentences", "sample natural sentences from texts"),
     "vocabulary": ("cli.vocabulary", "make a list of words for synthesis, in any language"),
     "synthesize": ("cli.synthesize", "write sentences on which two models disagree"),
-    "review": (
-        "experiment.commands.review",
-        "let people approve, edit or blindly judge sentences",
-    ),
+    "review": ("experiment.commands.review", "let people approve, edit or judge sentences"),
     "select": ("cli.select", "select controversial pairs or triplets, with a proven bound"),
     "design": ("cli.design", "lay out trials, simulate choices, compute power"),
-    "experiment": (
-        "experiment.commands.experiment",
-        "run the experiment in a browser and collect choices",
-    ),
-    "preregister": (
-        "experiment.commands.preregister",
-        "write the preregistration of a study, with its stopping rule",
-    ),
-    "watch": (
-        "experiment.commands.watch",
-        "analyse a running study: the best model so far, and whether to stop",
-    ),
+    "experiment": ("experiment.commands.experiment", "run an experiment in the browser"),
+    "preregister": ("experiment.commands.preregister", "write the preregistration of a study"),
+    "watch": ("experiment.commands.watch", "analyse a running study and its stopping rule"),
     "run": ("cli.run", "run a study plan, from models to trials"),
-    "benchmark": (
-        "benchmarks.commands.benchmark",
-        "list published human data sets and evaluate models on them",
-    ),
+    "benchmark": ("benchmarks.commands.benchmark", "evaluate models on published human data"),
     "evaluate": ("cli.evaluate", "find out which model predicts people's choices"),
-    "publish": (
-        "benchmarks.commands.publish",
-        "write a finished study as a folder that others can use",
-    ),
+    "publish": ("benchmarks.commands.publish", "export a finished study for others"),
 }
 
 #: Commands by name, imported when they are called. Installed packages add commands by the
@@ -245,11 +227,8 @@ def format_overview() -> str:
         package = COMMANDS.package(name)
         summary = f"from {package}" if package else _BUNDLED[name][1]
         lines.append(f"  {name:<14} {summary}")
-    lines += [
-        "\noptions:",
-        "  --help         this help; after a command, the help of the command",
-        "  --version      version of contstim",
-    ]
+    lines.append("\noptions:\n  --help         this help; after a command, the help of the command")
+    lines.append("  --version      version of contstim")
     return "\n".join(lines)
 
 

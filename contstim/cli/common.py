@@ -131,6 +131,6 @@ def write_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[IO[st
 
 
 def write_table(table: pd.DataFrame, path: str, inputs: Iterable[str | None] = ()) -> None:
-    """Write a table as CSV; parameters and errors are those of `write_output`."""
+    """Write a table as CSV; see `write_output` for parameters and errors."""
     with write_output(path, inputs) as file:
         file.write(format_csv(table))

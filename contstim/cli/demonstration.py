@@ -170,10 +170,12 @@ def demonstrate(folder: Path, seed: int) -> None:
 
     # The model that the simulated participants follow.
     choices = datasets.simulated_choices()
-    shown = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
+    sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
     models = [load_model(spec) for spec in dict.fromkeys(sum(PAIRS, ()))]
     with limit_torch_threads():
-        model_scores = {model.spec: pd.Series(model.score(shown), index=shown) for model in models}
+        model_scores = {
+            model.spec: pd.Series(model.score(sentences), index=sentences) for model in models
+        }
     result = evaluate(choices, model_scores)
     result.report(folder / "results")
     conclusion = summarize(result)

