@@ -40,7 +40,7 @@ PAIRS = (
     ("contstim:bigram", "contstim:trigram"),
     ("contstim:trigram", "contstim:gpt"),
 )
-# Lower bound on plausibility: the score of this model decreases by at most 5 nats.
+# The lower bound on plausibility: the score of this model decreases by at most 5 nats.
 _PLAUSIBLE = MinScore("contstim:gpt", -5.0, natural=True)
 
 

@@ -1,7 +1,7 @@
 """The commands on the bundled models, as a user would call them.
 
 Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
-`contstim.cli.sentences`.
+`contstim.cli.sentences`; also `contstim.cli.synthesis_study`.
 """
 
 import csv

@@ -27,7 +27,7 @@ VALUES: dict[str, Any] = {
         ("contstim:trigram?reduction=mean&unknown=unk", BIGRAM),
         ("R=contstim:rnn?unknown=unk", "contstim:trigram?reduction=slor&unknown=unk"),
     ],
-    "--by": [None, "sentence", "word"],
+    "--per": [None, "sentence", "word"],
     "--out": [None, "out.csv"],
 }
 FILES = VALUES["SENTENCES"]
@@ -68,7 +68,7 @@ def check(row: Row, outcome: Outcome) -> pd.DataFrame:
         assert f"{name}: " in outcome.err
         for sentence, rows in table[table["model"] == name].groupby("sentence"):
             score = float(model(spec).score([sentence])[0])
-            if row["--by"] == "word":
+            if row["--per"] == "word":
                 assert [*rows["word"]] == sentence.split()
                 assert [*rows["position"]] == [*range(len(rows))]
                 if "reduction" not in spec:
@@ -85,7 +85,7 @@ def check(row: Row, outcome: Outcome) -> pd.DataFrame:
                 assert np.isnan(line["perplexity"])
             if "spec" in table and "reduction" not in spec:
                 assert {line["spec"]} <= {spec, name, load_model(spec).spec}
-    if row["--by"] != "word" and row["--out"] and len(specs) > 1:
+    if row["--per"] != "word" and row["--out"] and len(specs) > 1:
         assert read_scores("out.csv").shape == (12, len(specs))
     return table
 
@@ -148,5 +148,5 @@ def test_score(inputs: Path, tmp_path: Path) -> None:
         "file split": Relation(split, undo=lambda _: pd.concat(HALVES)),
     }
     Combinations("score", VALUES, inputs, check, equal, relations).check(
-        tmp_path / "work", inert=[("--by", "sentence"), ("--out", "out.csv")]
+        tmp_path / "work", inert=[("--per", "sentence"), ("--out", "out.csv")]
     )
