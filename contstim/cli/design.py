@@ -26,7 +26,6 @@ from contstim.cli.parameters import (
     Text,
     integer_parameter,
 )
-from contstim.cli.vocabularies import describe_low_coverage
 from contstim.errors import InputError, format_count
 from contstim.files import is_stream, write_metadata
 from contstim.text import pool, read_sentences
@@ -101,6 +100,7 @@ def lay_out_trials(
     out
         output table [standard output]
     """
+    from contstim.cli.vocabularies import describe_low_coverage
     from contstim.design import latin, trials
     from contstim.selection.scores import read_triplets
     from contstim.tables import read_table

@@ -17,9 +17,10 @@ from contstim.cli.common import (
     report_failed_tasks,
     write_output,
 )
-from contstim.cli.vocabularies import read_vocabulary
+from contstim.cli.vocabularies import describe_low_coverage, read_vocabulary
 from contstim.errors import InfeasibleError
 from contstim.files import is_stream
+from contstim.models.training_overlap import training_overlap_notes
 from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
 from contstim.pipeline.study import read_study_plan
 from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
@@ -101,6 +102,20 @@ def build_plan(
         folder=Path.cwd() if base is None else base.folder,
         loaded_vocabulary=words,
     )
+
+
+def report_material(study: StudyPlan) -> None:
+    """Report sentences in another language than the vocabulary, and overlap with training texts."""
+    sentences = study.sentences.listed
+    if coverage := describe_low_coverage(sentences, study.loaded_vocabulary):
+        # Models of subwords accept any word and would write foreign words into the sentences.
+        print_message(
+            f"the vocabulary has {coverage} different words of the sentences; if they are in "
+            "another language, make a vocabulary with 'contstim vocabulary' and give it as "
+            "--vocabulary"
+        )
+    for note in training_overlap_notes((*study.models, *study.extra_models), sentences):
+        print_message(note)
 
 
 def write_sentences(

@@ -31,7 +31,6 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from contstim.cli.application import create_application
-from contstim.cli.common import print_message
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
     ExecutorName,
@@ -44,9 +43,7 @@ from contstim.cli.parameters import (
     Text,
     float_parameter,
 )
-from contstim.cli.vocabularies import describe_low_coverage
 from contstim.errors import InputError
-from contstim.models.training_overlap import training_overlap_notes
 from contstim.text import read_sentences
 
 MODELS = Group.create_ordered("what to compare")
@@ -158,16 +155,7 @@ def synthesize(
     }
     listed = sentence or (read_sentences(sentences) if sentences else None)
     study = synthesis_study.build_plan(options, plan, listed, limit, vocabulary, language, seed)
-    natural_sentences = study.sentences.listed
-    if coverage := describe_low_coverage(natural_sentences, study.loaded_vocabulary):
-        # Models of subwords accept any word and would write foreign words into the sentences.
-        print_message(
-            f"the vocabulary has {coverage} different words of the sentences; if they are in "
-            "another language, make a vocabulary with 'contstim vocabulary' and give it as "
-            "--vocabulary"
-        )
-    for note in training_overlap_notes((*study.models, *study.extra_models), natural_sentences):
-        print_message(note)
+    synthesis_study.report_material(study)
     inputs = [sentences, vocabulary, plan]
     report = synthesis_study.write_sentences(study, out, pool, inputs, estimate, executor)
     return synthesis_study.report_synthesis(report, study, out)

@@ -163,6 +163,6 @@ def test_the_command_lays_out_pairs_and_a_study_takes_them(tmp_path, monkeypatch
     )
     assert main(["experiment", "new", "study", "--trials", "t.csv"]) == 0
     assert main([*design, "--natural", "items.csv"]) == 2
-    assert "--natural has no effect with --pairs, which holds all" in capsys.readouterr().err
+    assert "--natural has no effect with --pairs, which contains all" in capsys.readouterr().err
     assert main(["design", "trials", "--natural", "items.csv", "--factors", "attractor"]) == 2
     assert "--factors belongs to --pairs; leave it out" in capsys.readouterr().err
