@@ -193,7 +193,7 @@ def test_only_what_keeps_results_says_so(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("contstim.pipeline.synthesis.write_synthesis", stop)
+    monkeypatch.setattr("contstim.cli.synthesis_study.write_synthesis", stop)
     pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"]
     kept = "; finished results are saved, and the same command continues the work"
     for argv, said in ((pair, ""), ([*pair, "--out", "o.csv"], kept)):
