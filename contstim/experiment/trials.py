@@ -301,7 +301,7 @@ class _DesignReader:
         if is_pair and row["condition"] == ADAPTIVE and not row["sentence_1"] + row["sentence_2"]:
             trial = Trial("", position, "choice", ADAPTIVE, {}, row=row)
         else:
-            shown, texts, expected = read_row(row, self._presentation)
+            fields, texts, expected = read_row(row, self._presentation)
             models = (row.get("model_1", ""), row.get("model_2", ""))
             content = (*texts, row["condition"], *models)
             if row.get(number_column):
@@ -322,7 +322,7 @@ class _DesignReader:
                 number=position,
                 kind="choice",
                 condition=row["condition"],
-                shown=shown,
+                shown=fields,
                 side_1=row["side_1"] if is_pair else None,
                 expected=expected,
                 row=row,
