@@ -106,7 +106,7 @@ def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], li
             "NLTK's Punkt data are not installed; install them (python -m nltk.downloader "
             "punkt_tab) or split by 'rule'"
         ) from None
-    return lambda paragraph: [" ".join(text.split()) for text in punkt.tokenize(paragraph)]
+    return lambda paragraph: list(map(normalise_sentence, punkt.tokenize(paragraph)))
 
 
 def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
