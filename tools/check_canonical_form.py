@@ -46,6 +46,7 @@ _TEXTS = ("sentence.split()", "text.split()", "label.split()")
 ALLOWED = {
     ("models/reductions.py", "unit"): "surprisal is an output, in nats or bits",
     ("cli/score.py", "unit"): "surprisal is a column of words that the command writes",
+    ("text/corpora.py", "label form"): "reads the sentences of corpora",
     ("models/hf/encoding.py", "label form"): "a tokenizer's own normalisation",
     ("adaptive/pool.py", "item"): "reads the pool of an adaptive study",
     ("adaptive/preregistration.py", "item"): "states whether the table of trials names items",
