@@ -258,9 +258,12 @@ class SynthesisJob:
         n_per_natural = len(goal) * options.per_sentence
         limit = WordShareLimit(natural, n_per_natural, options.max_word_share, self.run.vocabulary)
         exclusions, has_errors = ExcludedWords(), False
-        while (batch := limit.next_batch())[0]:
-            sentences = [natural[number] for number in batch[0]]
-            excluded_words = tuple(sorted(batch[1]))
+        while True:
+            numbers, words = limit.next_batch()
+            if not numbers:
+                break
+            sentences = [natural[number] for number in numbers]
+            excluded_words = tuple(sorted(words))
             exclusions |= dict.fromkeys(sentences, excluded_words)
             synthetic = []
             for sentence in sentences:
