@@ -450,7 +450,7 @@ class LatestResult:
         return self._summary
 
     def analyse(self, study: Study, now: float) -> str | None:
-        """Analyse the study and return the conclusion of the stopping rule, if it says stop.
+        """Analyse the study and return the conclusion of its stopping rule, if any.
 
         Parameters
         ----------

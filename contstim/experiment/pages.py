@@ -1,4 +1,4 @@
-"""The experiment page as files: for the study's server, for JATOS, and for any web host."""
+"""Files of the experiment page for the study's server, JATOS, and any web host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presentations: how a trial is shown and answered, e.g. as a choice, a rating, or by reading.
+"""Presentations of trials: choice, rating, self-paced reading, and custom ones.
 
 A presentation has two parts: a JavaScript module (interface `Presentation` in ``page/types.d.ts``)
 that shows the trial, and a class in this module that declares its fields, checks its answers and

@@ -72,7 +72,7 @@ def read_bearer_token(request: Request) -> str:
 def get_client_address(request: Request) -> str:
     """Return the IPv4 address or the IPv6 network (/64) of the client that sent a request.
 
-    Behind a reverse proxy that the server trusts, the client is the one that the proxy reports.
+    A trusted reverse proxy reports the address of its client, which is returned.
 
     Parameters
     ----------

@@ -434,7 +434,7 @@ class Store:
                 self._reader.submit(self._close_if_stopped, self._n_requested_analyses)
 
     def _close_if_stopped(self, number: int) -> None:
-        """Analyse the study and close it if its stopping rule says so.
+        """Analyse the study and close it if its stopping rule is satisfied.
 
         Nothing is done if a later analysis, which uses more data, has been requested.
         """
