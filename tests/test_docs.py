@@ -81,7 +81,7 @@ def test_the_commands_that_take_minutes_can_be_read(
         asked.append(str(plan))
         return SynthesisReport(is_up_to_date=True, n_rows=1)
 
-    monkeypatch.setattr("contstim.pipeline.synthesis.write_synthesis", write)
+    monkeypatch.setattr("contstim.cli.synthesis_study.write_synthesis", write)
     commands = [c for c in _commands(*_PAGES) if _takes_minutes(c)]
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0, command

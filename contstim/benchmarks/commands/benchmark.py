@@ -36,7 +36,7 @@ from contstim.files import cache_folder
 if TYPE_CHECKING:
     from contstim.benchmarks.benchmark import Benchmark
 
-app = create_application("benchmark", __doc__)
+app = create_application("benchmark", __doc__, usage="contstim benchmark [options] [NAME ...]")
 
 
 @app.default

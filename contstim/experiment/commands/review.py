@@ -34,7 +34,7 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError
 
-app = create_application("review", __doc__)
+app = create_application("review", __doc__, usage="contstim review [options] [TABLE]")
 
 PAGE = Group.create_ordered("writing a page")
 RESULT = Group.create_ordered("reading decisions")
