@@ -15,8 +15,9 @@ from importlib.metadata import version
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.options import OUTCOMES, StudySettings
+from contstim.experiment.options import StudySettings
 from contstim.experiment.presentations import PRESENTATIONS
+from contstim.experiment.recruitment import OUTCOMES
 from contstim.experiment.study import Study
 from contstim.experiment.trials import Trial, list_issued
 from contstim.experiment.vendor import page_version

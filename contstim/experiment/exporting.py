@@ -20,7 +20,7 @@ import pandas as pd
 
 from contstim.errors import InputError, ValidationError
 from contstim.experiment.messages import EVENT_KINDS
-from contstim.experiment.options import OUTCOMES
+from contstim.experiment.recruitment import OUTCOMES
 from contstim.experiment.study import Study
 from contstim.experiment.study_data import StudyData
 from contstim.files import decode_json, metadata_path, write_atomically

@@ -1,7 +1,7 @@
 """Study folders are read back as written, and errors name their place in one line.
 
 Tests `contstim.experiment.study`, `contstim.experiment.scaffold`, `contstim.experiment.options`,
-`contstim.experiment.trials`, `contstim.experiment.bundles`.
+`contstim.experiment.recruitment`, `contstim.experiment.trials`, `contstim.experiment.bundles`.
 """
 
 import hashlib
@@ -20,8 +20,9 @@ from contstim.cli import main
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation.ratings import SCALES, rescale
 from contstim.experiment.bundles import make_bundle, make_outcome_link, make_study_info
-from contstim.experiment.options import Codes, Recruiter, TrialOptions
+from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import make_presentation
+from contstim.experiment.recruitment import Codes, Recruiter
 from contstim.experiment.scaffold import create_study
 from contstim.experiment.study import (
     PAGE_LANGUAGES,

@@ -1,0 +1,156 @@
+"""Settings of the recruitment platform: outcomes, completion codes, and URLs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from contstim.errors import InputError
+from contstim.settings import TupleFromList, settings, validate_pattern
+
+#: Outcomes of a session; each may have its own completion code. `unsent` does not end the session:
+#: its code is shown while answers cannot be sent to the server.
+OUTCOMES = (
+    "complete", "declined", "screened_out", "failed_checks", "time_limit", "full", "unsent"
+)  # fmt: skip
+
+_Code = Annotated[
+    str, validate_pattern(r"[A-Za-z0-9._-]{1,64}", "use up to 64 letters, digits, '.', '-' and '_'")
+]
+
+#: Name of a URL query parameter.
+_Parameter = Annotated[
+    str, validate_pattern(r"[A-Za-z0-9_-]{1,64}", "that is not the name of a URL query parameter")
+]
+
+
+@settings
+class Codes:
+    """Table ``[recruiter.codes]``: the completion code of each outcome."""
+
+    complete: _Code | None = None
+    declined: _Code | None = None
+    screened_out: _Code | None = None
+    failed_checks: _Code | None = None
+    time_limit: _Code | None = None
+    full: _Code | None = None
+    unsent: _Code | None = None
+
+
+#: Placeholders for ids in the study URL, by recruitment platform and URL query parameter.
+_PLACEHOLDERS = {
+    "prolific": {name: f"{{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")},
+    "sona": {"": "%SURVEY_CODE%"},
+}
+
+
+@settings
+class Recruiter:
+    """Table ``[recruiter]``: the recruitment platform.
+
+    Attributes
+    ----------
+    name
+        ``prolific``, ``sona``, ``mturk``, or any other name, shown to participants.
+    participant
+        URL query parameter with the participant id of the platform.
+    required
+        Whether a participant id is required to take part.
+    parameters
+        Further URL query parameters to store.
+    redirect
+        URL to which participants return. ``{code}`` is replaced by the completion code,
+        ``{participant}`` by the participant id, and names in `parameters` by their values. Without
+        ``{code}``, only participants with complete sessions are redirected, because the URL may
+        credit them.
+    codes
+        Completion codes, table ``[recruiter.codes]``.
+    """
+
+    name: str
+    participant: _Parameter | None = None
+    required: bool = False
+    parameters: TupleFromList[_Parameter] = ()
+    redirect: str | None = None
+    codes: Codes = field(default_factory=Codes)
+
+    def __post_init__(self) -> None:
+        if self.required and not self.participant:
+            raise InputError("recruiter.required is true; say which parameter in participant")
+        if self.redirect is None:
+            return
+        parts = urlsplit(self.redirect)
+        if parts.scheme != "https" or not parts.netloc:
+            raise InputError(f"recruiter.redirect is {self.redirect!r}; give an https address")
+        fields = ["code", *(["participant"] if self.participant else []), *self.parameters]
+        for name in re.findall(r"\{(\w*)\}", self.redirect):
+            if name not in fields:
+                available = ", ".join(f"{{{key}}}" for key in fields)
+                raise InputError(
+                    f"recruiter.redirect holds {{{name}}}; the page fills in {available} there"
+                )
+
+    def is_valid_id(self, text: str) -> bool:
+        """Return whether a text is a valid participant id of the platform."""
+        return bool(re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}", text))
+
+    def check_id(self, recruiter_id: str | None) -> None:
+        """Check a participant id of the platform.
+
+        Raises
+        ------
+        InputError
+            If the id is required but missing, or not valid.
+        """
+        if self.required and not recruiter_id:
+            raise InputError(f"the participant's id ({self.participant}) is missing")
+        if recruiter_id and not self.is_valid_id(recruiter_id):
+            raise InputError(
+                f"the participant's id is {recruiter_id!r}, which no recruiter gives; open the "
+                "study from the recruiter's page again"
+            )
+
+    @property
+    def title(self) -> str:
+        """Name of the platform as shown to participants."""
+        return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
+
+    def make_completion_link(self, outcome: str) -> tuple[str | None, str | None]:
+        """Return the completion code of an outcome and the URL to which participants return.
+
+        Without a code for failed checks, the code of complete sessions is used. Names in braces
+        other than ``{code}`` are filled in by the page.
+
+        Parameters
+        ----------
+        outcome
+            One of `OUTCOMES`.
+        """
+        code: str | None = getattr(self.codes, outcome)
+        if code is None and outcome == "failed_checks":
+            code = self.codes.complete
+        redirect = self.redirect
+        if redirect is not None and outcome != "complete" and "{code}" not in redirect:
+            redirect = None
+        if redirect is None or ("{code}" in redirect and code is None):
+            return code, None
+        return code, redirect.replace("{code}", code or "")
+
+    def make_study_url(self, page: str) -> str:
+        """Return the study URL for the recruitment platform, with placeholders for ids.
+
+        Parameters
+        ----------
+        page
+            URL of the page without a query.
+        """
+        placeholders = _PLACEHOLDERS.get(self.name, {})
+        names = [name for name in (self.participant, *self.parameters) if name]
+        query = [
+            f"{name}={placeholders.get(name) or placeholders.get('', '...')}"
+            for name in names
+            if name == self.participant or name in placeholders
+        ]
+        return f"{page}?{'&'.join(query)}" if query else page
