@@ -407,7 +407,7 @@ def distill(
     teacher
         model to imitate, e.g. contstim:bert?metric=pll
     text
-        training text, one sentence per line, or a CSV file with a column 'sentence'
+        text to train on, one sentence per line, or a CSV file with a column 'sentence'
     base
         encoder to start from: a folder, hub name or spec [the teacher's encoder]
     heldout
