@@ -50,6 +50,7 @@ check: $(BIN)/.installed  ## run the linters: format, style, types, import layer
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_repository.py
 	$(BIN)/python tools/check_canonical_form.py
+	$(BIN)/python tools/check_language.py
 	$(BIN)/python tools/option_table.py > /dev/null
 
 bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLDER for real data

@@ -124,14 +124,14 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         clashing = [t for t, group in enumerate(groups.tolist()) if counter.has_repeat(t, group)]
         trial = int(rng.choice(clashing))
         group = int(groups[trial])
-        others = [int(t) for t in trials_by_cell[trials.cells[trial]] if groups[t] != group]
-        if not others:
+        exchangeable = [int(t) for t in trials_by_cell[trials.cells[trial]] if groups[t] != group]
+        if not exchangeable:
             continue
         effects = np.array(
-            [counter.exchange_effect(trial, t, group, int(groups[t])) for t in others]
+            [counter.exchange_effect(trial, t, group, int(groups[t])) for t in exchangeable]
         )
         # Exchanges without effect, and a few that add repeats, help to leave local optima.
-        other = others[int(rng.choice(np.flatnonzero(effects == effects.min())))]
+        other = exchangeable[int(rng.choice(np.flatnonzero(effects == effects.min())))]
         if effects.min() <= 0 or rng.random() < 0.05:
             other_group = int(groups[other])
             counter.exchange(trial, other, group, other_group)
@@ -237,10 +237,10 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     """
     n_trials, n_groups = len(trials.cells), trials.n_groups
     lengths = [len(members) for members in trials.members]
-    shown = [sentence for members in trials.members for sentence in members]
-    sentences, codes = np.unique(shown, return_inverse=True)
+    member_sentences = [sentence for members in trials.members for sentence in members]
+    sentences, codes = np.unique(member_sentences, return_inverse=True)
     trial_numbers = np.repeat(np.arange(n_trials), lengths)
-    shows = csr_array((np.ones(len(shown)), (codes, trial_numbers)))
+    shows = csr_array((np.ones(len(member_sentences)), (codes, trial_numbers)))
     is_shared = np.bincount(codes) > 1
     sentences, shows = sentences[is_shared], shows[is_shared]
 

@@ -173,11 +173,11 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
     if is_repeated.any():
         row = versions[is_repeated].iloc[0]
         is_same = (versions["item"] == row["item"]) & (versions["condition"] == row["condition"])
-        what = f"of {row['condition']!r}"
+        version = f"of {row['condition']!r}"
         if row["condition"] == _NO_CONDITION:
-            what = "without a condition"
+            version = "without a condition"
         raise InputError(
-            f"item {row['item']} has {is_same.sum()} versions {what}; tell them apart by "
+            f"item {row['item']} has {is_same.sum()} versions {version}; tell them apart by "
             f"{_suggest_factors(items, item)}"
         )
     if not {*_PAIR} <= {*items}:

@@ -107,12 +107,12 @@ def _estimate_slope_sd(
         Probability that this sentence is chosen, and number of choices of each pair.
     """
     direction = 2 * probability - 1
-    person = np.unique(data.participant, return_inverse=True)[1]
-    n_trials = np.bincount(person)
+    participant_index = np.unique(data.participant, return_inverse=True)[1]
+    n_trials = np.bincount(participant_index)
     deviation = direction[data.pair] * (is_chosen - probability[data.pair])
-    observed = np.var(np.bincount(person, deviation) / n_trials)
+    observed = np.var(np.bincount(participant_index, deviation) / n_trials)
     binomial = direction**2 * probability * (1 - probability)
-    sampling = np.mean(np.bincount(person, binomial[data.pair]) / n_trials**2)
+    sampling = np.mean(np.bincount(participant_index, binomial[data.pair]) / n_trials**2)
     grid = np.linspace(-8.0, 8.0, 1601)
     weights = n_choices / n_choices.sum()
 

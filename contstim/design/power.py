@@ -217,7 +217,7 @@ def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
     recovery = []
     for _, _, cells in data.cells:
         # Value of a model: mean over participants of the mean of their defined cells.
-        by_participant = cells.reshape(*cells.shape[:2], int(data.person.max()) + 1, -1)
+        by_participant = cells.reshape(*cells.shape[:2], int(data.participant_index.max()) + 1, -1)
         is_defined = np.isfinite(by_participant)
         n_cells = is_defined.sum(axis=-1)
         means = np.where(is_defined, by_participant, 0).sum(axis=-1) / np.maximum(n_cells, 1)
@@ -242,13 +242,15 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
             for studies in groups.values():
                 # Exclude participants without ratings for one of the models.
                 is_included = is_defined[:, studies[0]]
-                counts = np.array([np.bincount(data.person, row) for row in is_included])
-                is_included = is_included & (counts.min(axis=0) > 0)[data.person]
+                counts = np.array([np.bincount(data.participant_index, row) for row in is_included])
+                is_included = is_included & (counts.min(axis=0) > 0)[data.participant_index]
                 if not is_included.any():
                     continue
                 item = data.item[studies[0]]
                 designs = [
-                    CrossedDesign(np.unique(data.person[row], return_inverse=True)[1], item[row])
+                    CrossedDesign(
+                        np.unique(data.participant_index[row], return_inverse=True)[1], item[row]
+                    )
                     for row in is_included
                 ]
                 if (is_included[0] == is_included[1]).all():
@@ -257,7 +259,9 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                     CellMean(np.flatnonzero(row), design, cells[model, studies][:, row])
                     for model, row, design in zip((i, j), is_included, designs, strict=True)
                 )
-                estimates = estimate_differences(first, second, CrossedDesign(data.person, item))
+                estimates = estimate_differences(
+                    first, second, CrossedDesign(data.participant_index, item)
+                )
                 p[studies] = [estimate.p_value() for estimate in estimates]
                 difference[studies] = [estimate.value for estimate in estimates]
             p_values.append(p)

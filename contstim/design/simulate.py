@@ -233,14 +233,14 @@ def simulate_choices(
     return align_choices(check_choices(trials.assign(rating=rating)))
 
 
-def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
+def require_pairs(design: pd.DataFrame, table_name: str = "the design") -> None:
     """Check that a design has trials and that no sentence is missing.
 
     Parameters
     ----------
     design
         One row per trial or pair.
-    what
+    table_name
         Description of the table in messages.
 
     Raises
@@ -248,17 +248,17 @@ def require_pairs(design: pd.DataFrame, what: str = "the design") -> None:
     InputError
         If a column or a sentence is missing, or there are no rows; the message names the rows.
     """
-    require_columns(design, ("sentence_1", "sentence_2"), what)
+    require_columns(design, ("sentence_1", "sentence_2"), table_name)
     if design.empty:
-        raise InputError(f"{what} has no rows; give trials or pairs of sentences")
+        raise InputError(f"{table_name} has no rows; give trials or pairs of sentences")
     missing = lacks_sentence(design.reset_index(drop=True))
     if missing.any():
-        raise InputError(f"{what} lacks a sentence ({format_rows(missing)}); fill it in")
+        raise InputError(f"{table_name} lacks a sentence ({format_rows(missing)}); fill it in")
 
 
 def draw_ratings(
     latent: FloatArray,
-    person: IntArray,
+    participant_index: IntArray,
     pair: IntArray,
     item: IntArray,
     simulation: Simulation,
@@ -275,7 +275,7 @@ def draw_ratings(
     ----------
     latent : array of any shape
         Preference of the mixture for sentence 2 on each trial.
-    person, pair, item : arrays
+    participant_index, pair, item : arrays
         Codes of participant, pair and item of each trial, broadcast to the shape of `latent`.
     simulation
         Simulated participants.
@@ -291,8 +291,8 @@ def draw_ratings(
     """
     preference = side * latent
     if simulation.slope_sd > 0:
-        slopes = np.exp(simulation.slope_sd * rng.normal(size=int(person.max()) + 1))
-        preference = preference * slopes[person]
+        slopes = np.exp(simulation.slope_sd * rng.normal(size=int(participant_index.max()) + 1))
+        preference = preference * slopes[participant_index]
     if simulation.item_sd > 0:
         pair_effects = np.sqrt(1 - simulation.shared) * rng.normal(size=int(pair.max()) + 1)[pair]
         item_effects = np.sqrt(simulation.shared) * rng.normal(size=int(item.max()) + 1)[item]

@@ -47,7 +47,7 @@ class SimulatedData:
 
     Attributes
     ----------
-    person : (C,) array
+    participant_index : (C,) array
         Participant of each of C ratings.
     item : (n, C) array
         Item of each rating in each study.
@@ -56,7 +56,7 @@ class SimulatedData:
         the value of each model (`Measure.trial_influence`), shape (M, n, C), NaN where undefined.
     """
 
-    person: IntArray
+    participant_index: IntArray
     item: IntArray
     cells: list[tuple[str, Measure, FloatArray]]
 
@@ -372,13 +372,13 @@ class StudySimulator:
             np.concatenate(arrays, axis=1) for arrays in zip(*draws, strict=True)
         )
         # Participant of each rating, and position of its pair among the pairs of the study.
-        person = np.repeat(np.arange(n_persons), n_trials)
+        participant_index = np.repeat(np.arange(n_persons), n_trials)
         by_group = np.arange(n_pairs).reshape(n_groups, n_trials)
         position = np.repeat(by_group, n_participants, axis=0).ravel()
         study = np.arange(n_studies)[:, None]
         rating = draw_ratings(
             self.latent[pair][:, position],
-            person + study * n_persons,
+            participant_index + study * n_persons,
             (pair_code + study * (int(pair_code.max()) + 1))[:, position],
             (item_code + study * (int(item_code.max()) + 1))[:, position],
             self.simulation,
@@ -390,7 +390,7 @@ class StudySimulator:
             participants=pd.RangeIndex(n_studies * n_persons),
             groups=pd.RangeIndex(1),
             group_codes=np.zeros(n_studies * n_persons, dtype=np.int64),
-            participant=(person + study * n_persons).ravel(),
+            participant=(participant_index + study * n_persons).ravel(),
             pair=(position + study * n_pairs).ravel(),
             rating=rating.ravel(),
             pairs=pd.DataFrame(index=range(n_studies * n_pairs)),
@@ -419,7 +419,7 @@ class StudySimulator:
             item = np.broadcast_to(np.arange(n_pairs), item_code.shape)
         else:
             item = np.array([pd.factorize(row)[0] for row in item_code], dtype=np.int64)
-        return SimulatedData(person, item[:, position], cells)
+        return SimulatedData(participant_index, item[:, position], cells)
 
     def _draw_pairs(
         self, group: int, pairs: IntArray, n_trials: int, n_studies: int, rng: np.random.Generator

@@ -179,11 +179,11 @@ def design_trials(
         ("the table of natural pairs", natural, CONDITIONS[:1], _PAIR),
         ("the table of triplets", triplets, CONDITIONS[1:4], _TRIPLET),
     )
-    for what, selection, all_conditions, columns in selections:
+    for table_name, selection, all_conditions, columns in selections:
         conditions = [name for name in all_conditions if name in layout.conditions]
         if selection is None or not conditions:
             continue
-        selection = _check_selection(selection, columns, what)
+        selection = _check_selection(selection, columns, table_name)
         tables = [_build_stimuli(selection, name, _SENTENCE_COLUMNS[name]) for name in conditions]
         numbers = _number_within_pairs(tables[0], layout.groups, conditions[0], rng)
         parts += tables
@@ -248,14 +248,14 @@ def design_trials(
     return trials
 
 
-def _check_selection(table: pd.DataFrame, columns: Sequence[str], what: str) -> pd.DataFrame:
+def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: str) -> pd.DataFrame:
     """Return a selection with normalised sentences, both models or none, and its item's origin."""
     is_triplets = "natural" in columns
     required = ("model_1", "model_2", *columns) if is_triplets else columns
-    require_columns(table, required, what)
+    require_columns(table, required, table_name)
     if "condition" in table:
         raise InputError(
-            f"{what} has a column 'condition', which the layout sets; lay out items and "
+            f"{table_name} has a column 'condition', which the layout sets; lay out items and "
             "conditions of your own with latin_square (--pairs), or rename it"
         )
     names = table.reindex(columns=["model_1", "model_2"]).astype(object)
@@ -263,8 +263,8 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], what: str) -> 
     has_one_name = is_unnamed[:, 0] != is_unnamed[:, 1]
     if has_one_name.any():
         raise InputError(
-            f"row {int(has_one_name.argmax()) + 1} of {what} names one model but not the other; "
-            "name both, or neither for a set of models"
+            f"row {int(has_one_name.argmax()) + 1} of {table_name} names one model but not the "
+            "other; name both, or neither for a set of models"
         )
     if is_unnamed.any():
         table = table.assign(**names.mask(is_unnamed, None))
@@ -272,8 +272,8 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], what: str) -> 
         for value in table[column]:
             if not isinstance(value, str) or not value.split():
                 raise InputError(
-                    f"{column} of {what} contains {value!r}, not a sentence; put the sentences "
-                    "there"
+                    f"{column} of {table_name} contains {value!r}, not a sentence; put the "
+                    "sentences there"
                 )
     table = table.assign(**table[[*columns]].map(normalise_sentence))
     return table.assign(origin=table[columns[0]])
@@ -328,7 +328,7 @@ def _draw_fillers(
     language = detect_language(sentences)
     excluded = used | set(order)
     catch: list[tuple[str, str]] = []
-    others: list[str] = []
+    unshuffled: list[str] = []
     for sentence in order:
         parsed = Sentence.parse(sentence, language)
         shuffled = None
@@ -342,11 +342,11 @@ def _draw_fillers(
                 shuffled = str(candidate)
                 break
         if shuffled is None:
-            others.append(sentence)
+            unshuffled.append(sentence)
         else:
             excluded.add(shuffled)
             catch.append((sentence, shuffled))
-    if len(catch) < n_catch or len(others) < 2 * n_random:
+    if len(catch) < n_catch or len(unshuffled) < 2 * n_random:
         shuffled_note = f", {len(catch)} of which have words to shuffle"
         raise InfeasibleError(
             f"{format_count(n_random, 'random pair')} and {format_count(n_catch, 'catch trial')} "
@@ -354,7 +354,9 @@ def _draw_fillers(
             f"{len(unused)} that are not used already"
             f"{shuffled_note if len(catch) < n_catch else ''}; give a larger pool"
         )
-    random_pairs = list(zip(others[:n_random], others[n_random : 2 * n_random], strict=True))
+    random_pairs = list(
+        zip(unshuffled[:n_random], unshuffled[n_random : 2 * n_random], strict=True)
+    )
     fillers = []
     for condition, pairs in (("random_natural", random_pairs), ("catch", catch)):
         if pairs:
@@ -451,9 +453,9 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
             )
         group = table["group"].iloc[0]
         columns = (table["condition"], table["sentence_1"], table["sentence_2"])
-        shown: list[tuple[object, ...]] = sorted(zip(*columns, strict=True))
-        first_participant, first_shown = group_trials.setdefault(group, (participant, shown))
-        if first_shown != shown:
+        seen_trials: list[tuple[object, ...]] = sorted(zip(*columns, strict=True))
+        first_participant, first_trials = group_trials.setdefault(group, (participant, seen_trials))
+        if first_trials != seen_trials:
             raise ValidationError(
                 f"participants {first_participant} and {participant} of group {group} see "
                 "different trials"

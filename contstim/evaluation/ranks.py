@@ -234,27 +234,31 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         Influence, shape (C,). The mean over the choices of a participant is v; NaN if v is not
         defined.
     """
-    person, n_participants = human.segment, len(human.counts)
-    n = np.bincount(person, minlength=n_participants)
+    participant_index, n_participants = human.segment, len(human.counts)
+    n = np.bincount(participant_index, minlength=n_participants)
     prediction = model.ranks if isinstance(model, SegmentRanks) else model
 
     # Derivatives of the dot product, and of the logarithm of the squared norm.
     product = human.ranks * prediction
     dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm_slope = log_sum_of_squares_slope(human.counts)[person] * (human.ranks != 0)
+        norm_slope = log_sum_of_squares_slope(human.counts)[participant_index] * (human.ranks != 0)
         if isinstance(model, SegmentRanks):
             dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
             squared = sum_of_squares(model.counts)
-            norm_slope += log_sum_of_squares_slope(model.counts)[person] * (prediction != 0)
+            norm_slope += log_sum_of_squares_slope(model.counts)[participant_index] * (
+                prediction != 0
+            )
         else:
-            squared = np.bincount(person, prediction**2, n_participants).astype(np.float64)
-            norm_slope += prediction**2 / squared[person]
+            squared = np.bincount(participant_index, prediction**2, n_participants).astype(
+                np.float64
+            )
+            norm_slope += prediction**2 / squared[participant_index]
         norm = np.sqrt(sum_of_squares(human.counts) * squared)
-        value = np.bincount(person, product, n_participants) / norm
-        slope = dot_slope / norm[person] - value[person] * norm_slope / 2
-    slope -= (np.bincount(person, slope, n_participants) / n)[person]
-    return np.asarray(value[person] + n[person] * slope)
+        value = np.bincount(participant_index, product, n_participants) / norm
+        slope = dot_slope / norm[participant_index] - value[participant_index] * norm_slope / 2
+    slope -= (np.bincount(participant_index, slope, n_participants) / n)[participant_index]
+    return np.asarray(value[participant_index] + n[participant_index] * slope)
 
 
 def rank_biserial(differences: ArrayLike) -> float:

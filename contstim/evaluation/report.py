@@ -50,10 +50,10 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         evaluation.write_tables(folder)
         provenance = evaluation.provenance
         page = Page("Which model predicts people's choices")
-        first, *rest = summarize(evaluation)
+        conclusion, *details = summarize(evaluation)
         page.paragraph(" ".join(describe_sample(evaluation)))
-        page.paragraph(first, strong=True)
-        page.paragraph(" ".join(rest))
+        page.paragraph(conclusion, strong=True)
+        page.paragraph(" ".join(details))
         figure = evaluation.figure(ax=create_axes()[0])
         if figure is not None:
             for suffix in ("svg", "pdf", "png"):

@@ -149,7 +149,7 @@ def model_scores(
     models: Sequence[SentenceModel],
     choices: pd.DataFrame,
     cache: str | Path | None = None,
-    more_sentences: Sequence[str] = (),
+    extra_sentences: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Score the sentences of choices under models.
 
@@ -163,7 +163,7 @@ def model_scores(
         Choices table.
     cache
         Path of a score cache; None for no cache.
-    more_sentences
+    extra_sentences
         Further sentences to score.
 
     Returns
@@ -173,7 +173,7 @@ def model_scores(
     """
     choices = choices[~find_unscored_catch(choices, {model.name: model for model in models})]
     presented = [*choices["sentence_1"], *choices["sentence_2"]]
-    sentences = list(dict.fromkeys([*presented, *more_sentences]))
+    sentences = list(dict.fromkeys([*presented, *extra_sentences]))
     tables = []
     for model in models:
         if cache is None:

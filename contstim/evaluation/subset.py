@@ -61,7 +61,7 @@ class Subset:
         Pair and rating of each choice, shape (R,).
     participants
         Codes in `data` of the participants, shape (N,).
-    person
+    participant_index
         Index of each choice in `participants`, shape (R,).
     n_participants, n_rows, n_pairs
         Numbers of participants, choices and distinct pairs.
@@ -73,11 +73,13 @@ class Subset:
         self.models = models
         self.pair = data.pair[rows]
         self.rating = data.rating[rows]
-        self.participants, self.person = np.unique(data.participant[rows], return_inverse=True)
+        self.participants, self.participant_index = np.unique(
+            data.participant[rows], return_inverse=True
+        )
         self.n_participants = len(self.participants)
         self.n_rows = len(rows)
         self.n_pairs = len(np.unique(self.pair))
-        self._starts = np.searchsorted(self.person, np.arange(self.n_participants + 1))
+        self._starts = np.searchsorted(self.participant_index, np.arange(self.n_participants + 1))
         self._designs: dict[bytes, CrossedDesign] = {}
 
     @classmethod
@@ -88,7 +90,7 @@ class Subset:
     @cached_property
     def n_trials(self) -> IntArray:
         """Number of trials of each participant, shape (N,)."""
-        return np.bincount(self.person, minlength=self.n_participants)
+        return np.bincount(self.participant_index, minlength=self.n_participants)
 
     @cached_property
     def n_judges(self) -> FloatArray:
@@ -120,11 +122,11 @@ class Subset:
             participant_sets[participant] = set_indices[key]
         sizes = np.array([len(pairs) for pairs in sets], dtype=np.int64)
         offsets = np.cumsum(sizes) - sizes
-        positions = np.arange(self.n_rows) - self._starts[self.person]
+        positions = np.arange(self.n_rows) - self._starts[self.participant_index]
         return PairSets(
             pair=np.concatenate([np.zeros(0, dtype=np.int64), *sets]),
             set_index=np.repeat(np.arange(len(sets)), sizes),
-            row_indices=offsets[participant_sets[self.person]] + positions,
+            row_indices=offsets[participant_sets[self.participant_index]] + positions,
             participant_sets=participant_sets,
             n_sets=len(sets),
         )
@@ -175,12 +177,12 @@ class Subset:
         key = rows.tobytes()
         if key not in self._designs:
             items = self.data.item[self.pair[rows]]
-            self._designs[key] = CrossedDesign(self.person[rows], items)
+            self._designs[key] = CrossedDesign(self.participant_index[rows], items)
         return self._designs[key]
 
     def rank_within_participants(self, values: FloatArray) -> SegmentRanks:
         """Return signed ranks of values (R,) within each participant."""
-        return SegmentRanks(values, self.person, self.n_participants)
+        return SegmentRanks(values, self.participant_index, self.n_participants)
 
     def count_tied_predictions(self) -> IntArray:
         """Return the number of pairs on which each model has no preference, shape (M,)."""
@@ -205,7 +207,9 @@ class Subset:
 
     def sum_by_participant(self, values: FloatArray) -> FloatArray:
         """Return the sum of values (R,) over the choices of each participant, shape (N,)."""
-        return np.asarray(np.bincount(self.person, values, self.n_participants), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.participant_index, values, self.n_participants), dtype=np.float64
+        )
 
     def mean_by_participant(self, values: FloatArray) -> FloatArray:
         """Return each participant's mean of the values (R,) that are not NaN, shape (N,)."""

@@ -103,9 +103,11 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
     if not counts:
         return sentences
     if len(all_counts) <= _MAX_NAMED:
-        listed = "; ".join(f"{one} and {two}: {count}" for (one, two), count in counts.items())
+        listed = "; ".join(
+            f"{first} and {second}: {count}" for (first, second), count in counts.items()
+        )
     else:
-        listed = f"each two models: {format_range(counts.values())}"
+        listed = f"all pairs of models: {format_range(counts.values())}"
     return [*sentences, f"Disagreements, of {format_count(n_pairs, 'sentence pair')}: {listed}."]
 
 
@@ -216,9 +218,9 @@ def _describe_best_model(
         )
     if len(rows) == 1:
         return f"{name} predicts people better than chance ({value})."
-    others = comparisons[~comparisons["other"].isin(identical)]
-    if identical and (others["relation"] == _BETTER).all():
-        than = " and better than every other model" if len(others) else ""
+    other_models = comparisons[~comparisons["other"].isin(identical)]
+    if identical and (other_models["relation"] == _BETTER).all():
+        than = " and better than every other model" if len(other_models) else ""
         return f"{join_names(identical)} predict people equally well{than} ({value} each)."
     is_tied = np.isclose(rows["value"], best["value"], rtol=0, atol=1e-12)
     if is_tied.sum() > 1:
@@ -236,14 +238,14 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
         rows = comparisons[comparisons["relation"] == relation]
         if rows.empty:
             continue
-        shown = [
+        examples = [
             f"{row['other']} (difference {row['difference']:.3f}{_format_interval(row)}"
             + (")" if np.isnan(row["q"]) else f", q = {row['q']:.2g})")
             for _, row in rows.head(_MAX_NAMED).iterrows()
         ]
         n_more = len(rows) - _MAX_NAMED
         more = [f"{n_more} more"] if n_more > 0 else []
-        parts.append(f"{relation} {join_names([*shown, *more])}")
+        parts.append(f"{relation} {join_names([*examples, *more])}")
     text = f"At a false discovery rate of {ALPHA:g}, {model} is {'; '.join(parts)}"
     undecided = comparisons[comparisons["relation"] == _UNDECIDED]
     if len(undecided) and "participants_needed" in undecided:

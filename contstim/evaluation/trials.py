@@ -279,9 +279,9 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
         )
     level_codes, levels = pd.factorize(values)
     if not 1 < len(levels) <= MAX_CONDITIONS:
-        shown = f", {levels[0]!r}" if len(levels) == 1 else ""
+        level = f", {levels[0]!r}" if len(levels) == 1 else ""
         raise InputError(
-            f"the column {column!r} has {len(levels)} value{'s' * (len(levels) > 1)}{shown}; name "
+            f"the column {column!r} has {len(levels)} value{'s' * (len(levels) > 1)}{level}; name "
             f"one with 2 to {MAX_CONDITIONS} conditions of participants or pairs"
         )
     level_codes = level_codes.astype(np.int64)[order]

@@ -175,7 +175,7 @@ def _summarize_session(
 
     if row["outcome"] is not None:
         # A session that was screened out is released with its outcome as the reason.
-        is_excluded = row["released_why"] not in (None, "abandoned", row["outcome"])
+        is_excluded = row["release_reason"] not in (None, "abandoned", row["outcome"])
         state = "excluded" if is_excluded else row["outcome"]
     elif row["released_at"] is not None:
         state = "released"

@@ -185,10 +185,10 @@ def _store_session(
     connection: sqlite3.Connection, study: Study, session: str, log: _SessionLog
 ) -> Iterator[str]:
     """Store the log of one session; yield the reasons for rows left out."""
-    query = "SELECT why FROM forgotten WHERE session_sha256 = ?"
+    query = "SELECT reason FROM forgotten WHERE session_sha256 = ?"
     deletion = connection.execute(query, (digest(session),)).fetchone()
     if deletion is not None:
-        yield f"its data were deleted ({deletion['why']})"
+        yield f"its data were deleted ({deletion['reason']})"
         return
     row = sessions.find_session(connection, session)
     if row is not None and row["assignment"] != log.assignment:

@@ -40,7 +40,7 @@ CREATE TABLE sessions (
     finished_at REAL,
     outcome TEXT,
     released_at REAL,
-    released_why TEXT,
+    release_reason TEXT,
     materials TEXT,
     browsers INTEGER NOT NULL DEFAULT 1,
     finished_by TEXT
@@ -64,7 +64,7 @@ CREATE TABLE assignments (
 CREATE TABLE allocations (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
     at REAL NOT NULL, action TEXT NOT NULL, assignment INTEGER NOT NULL, session TEXT NOT NULL,
-    why TEXT NOT NULL
+    reason TEXT NOT NULL
 ) STRICT;
 
 -- Raw log. `conflict` is 1 for a second, different answer to a trial.
@@ -117,7 +117,7 @@ CREATE TABLE responses (
 -- Deleted participants.
 CREATE TABLE forgotten (
     session_sha256 TEXT PRIMARY KEY, code TEXT NOT NULL, assignment INTEGER NOT NULL,
-    outcome TEXT, n_answers INTEGER NOT NULL, at REAL NOT NULL, why TEXT NOT NULL
+    outcome TEXT, n_answers INTEGER NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL
 ) STRICT;
 
 -- Raw log of an adaptive study. `trials` is a JSON list of [pair, sentence 1, sentence 2, propensity,

@@ -24,7 +24,7 @@ IDLE_SECONDS = 300.0
 CLOSED_BY_RULE = "by its rule"
 
 _LOG_ALLOCATION = (
-    "INSERT INTO allocations (at, action, assignment, session, why) VALUES (?, ?, ?, ?, ?)"
+    "INSERT INTO allocations (at, action, assignment, session, reason) VALUES (?, ?, ?, ?, ?)"
 )
 
 # Assignment number in the table `allocations` for entries about the whole study.
@@ -179,7 +179,7 @@ def record_heartbeat(connection: sqlite3.Connection, session: str, now: float) -
     sqlite3.Row
         Updated row of the session.
     """
-    if find_session(connection, session)["released_why"] == "abandoned":
+    if find_session(connection, session)["release_reason"] == "abandoned":
         restore_assignment(connection, session, now)
     connection.execute("UPDATE sessions SET last_at = ? WHERE session = ?", (now, session))
     return find_session(connection, session)
@@ -279,7 +279,7 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
     assignment = find_session(connection, session)["assignment"]
     query = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
     if connection.execute(query, (session, assignment)).rowcount:
-        query = "UPDATE sessions SET released_at = NULL, released_why = NULL WHERE session = ?"
+        query = "UPDATE sessions SET released_at = NULL, release_reason = NULL WHERE session = ?"
         connection.execute(query, (session,))
         connection.execute(_LOG_ALLOCATION, (now, "returned", assignment, session, ""))
 
@@ -338,7 +338,7 @@ def release_assignment(
         return False
     query = "UPDATE assignments SET session = NULL WHERE assignment = ?"
     connection.execute(query, (row["assignment"],))
-    query = "UPDATE sessions SET released_at = ?, released_why = ? WHERE session = ?"
+    query = "UPDATE sessions SET released_at = ?, release_reason = ? WHERE session = ?"
     connection.execute(query, (now, reason, session))
     connection.execute(_LOG_ALLOCATION, (now, "released", row["assignment"], session, reason))
     return True
@@ -367,10 +367,11 @@ def record_closure(
 def find_closing_reason(connection: sqlite3.Connection) -> str | None:
     """Return the reason for which the study is closed to new participants; None if it is open."""
     row = connection.execute(
-        "SELECT action, why FROM allocations WHERE assignment = ? ORDER BY sequence DESC LIMIT 1",
+        "SELECT action, reason FROM allocations "
+        "WHERE assignment = ? ORDER BY sequence DESC LIMIT 1",
         (_WHOLE_STUDY,),
     ).fetchone()
-    return None if row is None or row["action"] == "reopened" else row["why"]
+    return None if row is None or row["action"] == "reopened" else row["reason"]
 
 
 def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -> bool:
@@ -392,7 +393,7 @@ def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -
     bool
         Whether the study was closed by this call.
     """
-    query = "SELECT 1 FROM allocations WHERE assignment = ? AND why LIKE ?"
+    query = "SELECT 1 FROM allocations WHERE assignment = ? AND reason LIKE ?"
     closure = connection.execute(query, (_WHOLE_STUDY, f"{CLOSED_BY_RULE}%")).fetchone()
     if closure is not None:
         return False

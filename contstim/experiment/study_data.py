@@ -210,7 +210,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
         participant = names.get(move["session"], "")
         times = {"at": _format_time(move["at"])}
         rows["allocations"].append(
-            {**move, **times, "participant": participant, "reason": move["why"]}
+            {**move, **times, "participant": participant, "reason": move["reason"]}
         )
     for event in stored["events"]:
         times = {"received_at": _format_time(event["received_at"])}
@@ -312,7 +312,7 @@ def _add_session(
             **participant,
             "code": make_session_code(session["session"]),
             "outcome": session["outcome"] or "unfinished",
-            "released": session["released_why"] or "",
+            "released": session["release_reason"] or "",
             "started_at": _format_time(session["started_at"]),
             "finished_at": _format_time(session["finished_at"]),
             "minutes": round(max(0.0, last_at - session["started_at"]) / 60, 2),

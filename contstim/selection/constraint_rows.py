@@ -111,7 +111,12 @@ class ConstraintRows:
         self.units = np.append(self.units, np.full(n, unit))
 
     def add_limits(
-        self, sentences: IntArray, groups: IntArray, limit: int, names: Sequence[str], what: str
+        self,
+        sentences: IntArray,
+        groups: IntArray,
+        limit: int,
+        names: Sequence[str],
+        constraint: str,
     ) -> None:
         """Limit the number of selected sentences of each group.
 
@@ -125,11 +130,11 @@ class ConstraintRows:
             Maximum number of selected sentences per group.
         names
             Description of the limit of each group, for messages.
-        what
+        constraint
             Name of the constraint, for the error message.
         """
         if limit < 0:
-            raise InputError(f"{what}: the limit is {limit}, below 0")
+            raise InputError(f"{constraint}: the limit is {limit}, below 0")
         entries = (np.ones(len(groups)), (sentences, groups))
         matrix = csr_array(entries, shape=(len(self.labels), len(names)))
         max_selected = self.uses * np.bincount(groups, minlength=len(names))
@@ -235,4 +240,4 @@ class SelectionConstraint(ABC):
         return ":".join([cls.kind, "COLUMN", *(name.upper() for name in cls.options)])
 
 
-CONSTRAINTS.form = SelectionConstraint
+CONSTRAINTS.base_class = SelectionConstraint

@@ -374,10 +374,10 @@ def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
             "a column for each further model"
         )
     models = pd.Index([str(name) for name in log_probs.columns])
-    for what, index in (("model", models), ("sentence", log_probs.index)):
+    for label, index in (("model", models), ("sentence", log_probs.index)):
         if not index.is_unique:
             duplicate = index[index.duplicated()][0]
-            raise InputError(f"{what} {duplicate!r} occurs twice in log_probs; remove one of them")
+            raise InputError(f"{label} {duplicate!r} occurs twice in log_probs; remove one of them")
     for name, dtype in zip(models, log_probs.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             raise InputError(f"column {name!r} of log_probs contains {dtype}, not numbers")

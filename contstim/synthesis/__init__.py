@@ -74,7 +74,7 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
     for option, value in values.items():
         if option not in known_options:
             options_by_strategy = {other: strategy_options(other) for other in STRATEGIES}
-            all_options = [known for names in options_by_strategy.values() for known in names]
+            all_options = [name for names in options_by_strategy.values() for name in names]
             require_known("option of a strategy", option, all_options)
             owners = [
                 repr(other) for other, names in options_by_strategy.items() if option in names

@@ -151,13 +151,13 @@ class Search:
         positions = self.positions
         # Positions without an improvement since the last replacement, and those among them at
         # which the word search ended early.
-        settled: set[int] = set()
+        searched: set[int] = set()
         unfinished: set[int] = set()
         round_number = 0
-        while len(settled) < len(positions):
+        while len(searched) < len(positions):
             self._n_sweeps += 1
             for position in map(int, self._rng.permutation(positions)):
-                if position in settled:
+                if position in searched:
                     continue
                 n_steps = len(self.steps)
                 ended_early = False
@@ -169,13 +169,13 @@ class Search:
                     if len(self.steps) > n_steps:
                         break
                 if len(self.steps) > n_steps:
-                    settled, unfinished, round_number = set(), set(), 0
+                    searched, unfinished, round_number = set(), set(), 0
                     continue
-                settled.add(position)
+                searched.add(position)
                 if ended_early:
                     unfinished.add(position)
-            if len(settled) == len(positions) and unfinished:
-                settled -= unfinished
+            if len(searched) == len(positions) and unfinished:
+                searched -= unfinished
                 unfinished = set()
                 round_number += 1
 

@@ -49,10 +49,10 @@ class TripletTable(pd.DataFrame):
     def _repr_html_(self) -> str:
         if not set(TRIPLETS) <= set(self.columns) or not len(self):
             return str(pd.DataFrame(self).to_html(max_rows=_MAX_SHOWN))
-        shown = [format_triplet_html(row) for row in self.head(_MAX_SHOWN).to_dict("records")]
+        tables = [format_triplet_html(row) for row in self.head(_MAX_SHOWN).to_dict("records")]
         if len(self) > _MAX_SHOWN:
-            shown.append(f"<p>... {len(self) - _MAX_SHOWN} more triplets</p>")
-        return "".join(shown)
+            tables.append(f"<p>... {len(self) - _MAX_SHOWN} more triplets</p>")
+        return "".join(tables)
 
 
 def synthesize_triplets(

@@ -275,12 +275,12 @@ class SentenceRules:
 
     def _has_only_final_mark(self, sentence: Sentence) -> bool:
         *inner, final = map(strip_no_break_spaces, sentence.after)
-        opening, *others = sentence.before
+        opening, *later_openings = sentence.before
         return (
             len(final) == 1
             and final in self.final_marks
             and opening == self.language.opening_marks.get(final, "")
-            and not any((*others, *inner))
+            and not any((*later_openings, *inner))
             and all(map(_has_word_characters, sentence.words))
         )
 

@@ -147,11 +147,11 @@ def convert_answers(
         description = "The ends of each scale, low and high, are given"
     else:
         distinct = list(dict.fromkeys(text))
-        shown = ", ".join(map(repr, distinct[:_MAX_SHOWN_ANSWERS]))
+        examples = ", ".join(map(repr, distinct[:_MAX_SHOWN_ANSWERS]))
         more = " ..." if len(distinct) > _MAX_SHOWN_ANSWERS else ""
         proposal = {"low": "CODE", "high": "CODE"} | propose_ends(answers)
         raise InputError(
-            f"the answers are {shown}{more}; which of them mean certain of sentence 1 and of "
+            f"the answers are {examples}{more}; which of them mean certain of sentence 1 and of "
             "sentence 2 (or of the left and the right one)? Correct what is wrong in: "
             f"{call.complete(None, **proposal)}"
         )

@@ -195,7 +195,9 @@ class _Cells:
         self.subset, self.cells = subset, cells
         self.n_pairs = subset.n_pairs
         self.is_defined = ~np.isnan(cells)
-        self.participants = subset.participants[np.unique(subset.person[self.is_defined])]
+        self.participants = subset.participants[
+            np.unique(subset.participant_index[self.is_defined])
+        ]
 
     def describe(
         self, measure: Measure, item_effects: str, is_upper_ceiling: bool = False
@@ -238,7 +240,7 @@ def _common_participants(several: Sequence[_Cells]) -> list[CellMean]:
         for other in several:
             if not np.array_equal(other.participants, cells.participants):
                 is_common = np.isin(cells.subset.participants, other.participants)
-                rows = rows & is_common[cells.subset.person]
+                rows = rows & is_common[cells.subset.participant_index]
         means.append(
             CellMean(cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
         )

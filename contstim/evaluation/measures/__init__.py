@@ -116,7 +116,9 @@ class Measure(ABC):
         """
         responses, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
         for participant in range(subset.n_participants):
-            is_answered = (subset.person == participant) & ~np.isnan(responses + prediction)
+            is_answered = (subset.participant_index == participant) & ~np.isnan(
+                responses + prediction
+            )
             rating, predicted = responses[is_answered], prediction[is_answered]
             n = len(rating)
             if not n:
@@ -135,7 +137,7 @@ class Measure(ABC):
         log_ratio = subset.data.log_ratio[subset.pair][:, subset.models]
         values = np.full((subset.n_participants, len(subset.models)), np.nan)
         for participant in range(subset.n_participants):
-            rows = subset.person == participant
+            rows = subset.participant_index == participant
             for model in range(len(subset.models)):
                 values[participant, model] = self.participant_value(
                     responses[rows], log_ratio[rows, model]
@@ -175,29 +177,29 @@ class Measure(ABC):
 
         Returns
         -------
-        others, everyone : array
+        mean_of_others, mean_of_all : array
             Mean votes of the other participants, and of all participants, shape (R,) each. NaN if
             no other participant has a vote.
         """
         responses, votes = self.responses(subset), np.empty(subset.n_rows)
         for participant in range(subset.n_participants):
-            rows = subset.person == participant
+            rows = subset.participant_index == participant
             votes[rows] = self.vote(responses[rows])
         has_vote = (~np.isnan(votes)).astype(np.float64)
         votes = np.nan_to_num(votes)
         total, n_votes = subset.sum_by_pair(votes), subset.sum_by_pair(has_vote)
         with np.errstate(invalid="ignore", divide="ignore"):
-            others, everyone = (total - votes) / (n_votes - has_vote), total / n_votes
-        return np.round(others, DECIMALS), np.round(everyone, DECIMALS)
+            mean_of_others, mean_of_all = (total - votes) / (n_votes - has_vote), total / n_votes
+        return np.round(mean_of_others, DECIMALS), np.round(mean_of_all, DECIMALS)
 
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the lower and the upper noise ceiling of each participant, shape (N,) each."""
-        responses, (others, everyone) = self.responses(subset), self.mean_votes(subset)
+        responses, (mean_of_others, mean_of_all) = self.responses(subset), self.mean_votes(subset)
         lower, upper = np.full((2, subset.n_participants), np.nan)
         for participant in range(subset.n_participants):
-            rows = subset.person == participant
-            lower[participant] = self.participant_value(responses[rows], others[rows])
-            upper[participant] = self.upper_value(responses[rows], everyone[rows])
+            rows = subset.participant_index == participant
+            lower[participant] = self.participant_value(responses[rows], mean_of_others[rows])
+            upper[participant] = self.upper_value(responses[rows], mean_of_all[rows])
         return lower, upper
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
@@ -216,7 +218,7 @@ class Measure(ABC):
         for ceiling, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
             influence = self.trial_influence(subset, votes)
             shift = ceiling - subset.mean_by_participant(influence)
-            influences.append(influence + shift[subset.person])
+            influences.append(influence + shift[subset.participant_index])
         return influences[0], influences[1]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:

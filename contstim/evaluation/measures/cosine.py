@@ -95,9 +95,9 @@ class SignedRankCosine(Measure):
         ranked again. The upper ceiling is r · m / norm(m), where r are the votes of the participant
         and m the mean votes of all, which are not ranked.
         """
-        others, everyone = self.mean_votes(subset)
-        lower = self.trial_influence(subset, others)
-        upper = cosine_influence(subset.human_ranks, everyone)
+        mean_of_others, mean_of_all = self.mean_votes(subset)
+        lower = self.trial_influence(subset, mean_of_others)
+        upper = cosine_influence(subset.human_ranks, mean_of_all)
         return subset.mean_by_participant(lower), subset.mean_by_participant(upper)
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
@@ -112,20 +112,20 @@ class SignedRankCosine(Measure):
         judged pair i, and g_qi the derivative of r_q · m_q / norm(m_q) with respect to m_qi. For
         the upper ceiling this sum is 0.
         """
-        votes, (others, everyone) = _normalised_ranks(subset), self.mean_votes(subset)
-        person = subset.person
+        votes, (mean_of_others, mean_of_all) = _normalised_ranks(subset), self.mean_votes(subset)
+        participant_index = subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):
-            norm = np.sqrt(subset.sum_by_participant(others**2))[person]
-            cosine = subset.sum_by_participant(others * votes)[person] / norm
-            gradient = (votes - cosine * others / norm) / norm / (subset.n_judges - 1)
+            norm = np.sqrt(subset.sum_by_participant(mean_of_others**2))[participant_index]
+            cosine = subset.sum_by_participant(mean_of_others * votes)[participant_index] / norm
+            gradient = (votes - cosine * mean_of_others / norm) / norm / (subset.n_judges - 1)
         gradient = np.nan_to_num(gradient)
         from_others = subset.sum_by_pair(gradient) - gradient
-        centre = subset.sum_by_pair(gradient * others) - gradient * others
+        centre = subset.sum_by_pair(gradient * mean_of_others) - gradient * mean_of_others
         effect = subset.sum_by_participant(from_others * votes - centre)
-        lower = self.trial_influence(subset, others)
-        defined = np.unique(person[~np.isnan(lower)])
+        lower = self.trial_influence(subset, mean_of_others)
+        defined = np.unique(participant_index[~np.isnan(lower)])
         effect -= effect[defined].mean() if len(defined) else 0.0
-        return lower + effect[person], cosine_influence(subset.human_ranks, everyone)
+        return lower + effect[participant_index], cosine_influence(subset.human_ranks, mean_of_all)
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the influence of each choice on the largest possible cosine, (R,) each.
@@ -136,7 +136,7 @@ class SignedRankCosine(Measure):
         """
         human = subset.human_ranks
         influence = cosine_influence(human, human)
-        value = subset.mean_by_participant(influence)[subset.person]
+        value = subset.mean_by_participant(influence)[subset.participant_index]
         root = np.sqrt(value)
         return influence, root + (influence - value) / (2 * root)
 
@@ -148,4 +148,4 @@ def _normalised_ranks(subset: Subset) -> FloatArray:
     """Return the signed ranks of each participant divided by their norm, (R,); 0 without ranks."""
     human = subset.human_ranks
     norm = np.sqrt(sum_of_squares(np.maximum(human.counts, 1)))
-    return human.ranks / norm[subset.person]
+    return human.ranks / norm[subset.participant_index]

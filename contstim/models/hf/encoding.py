@@ -52,9 +52,9 @@ def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str
     """
     if max_tokens is None or n_tokens <= max_tokens:
         return
-    shown = sentence if len(sentence) <= _MAX_SHOWN else sentence[:_MAX_SHOWN] + "..."
+    excerpt = sentence if len(sentence) <= _MAX_SHOWN else sentence[:_MAX_SHOWN] + "..."
     raise InputError(
-        f"{shown!r} has {n_tokens} tokens, special tokens included, and {name} accepts at most "
+        f"{excerpt!r} has {n_tokens} tokens, special tokens included, and {name} accepts at most "
         f"{max_tokens}; shorten or split the sentence"
     )
 
