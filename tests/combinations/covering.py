@@ -86,6 +86,8 @@ class Combinations:
         Other words by which messages name an option.
     statuses
         Exit statuses of rows that are not refused.
+    compared
+        Values of options with which each relation is run at least once.
     """
 
     command: str
@@ -96,9 +98,11 @@ class Combinations:
     relations: Mapping[str, Relation] = field(default_factory=dict)
     synonyms: Mapping[str, str] = field(default_factory=dict)
     statuses: Sequence[int] = (0,)
+    compared: Mapping[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list, init=False)
     refused: dict[frozenset[tuple[str, Any]], str] = field(default_factory=dict, init=False)
     accepted: list[tuple[Row, Any]] = field(default_factory=list, init=False)
+    tried: list[Row] = field(default_factory=list, init=False)
     n_rows: int = field(default=0, init=False)
 
     def check(self, work: Path, inert: Sequence[tuple[str, Any]] = ()) -> None:
@@ -129,6 +133,8 @@ class Combinations:
                 self._try(row, left, work)
                 if first in left and not any(refused <= row.items() for refused in self.refused):
                     left.discard(first)  # the row is among the faults
+        for name in self.relations:
+            self._try_relation(name, values, left, work)
         if ALL:
             self._check_effects(values, work, set(inert))
         print(
@@ -142,6 +148,19 @@ class Combinations:
         for refused, text in self.refused.items():
             print(f"  refused: {dict(sorted(refused))}: {text.removeprefix('contstim: ')}")
         assert not self.faults, "\n\n".join(self.faults)
+
+    def _try_relation(
+        self, name: str, values: Mapping[str, Sequence[Any]], left: set[frozenset[Any]], work: Path
+    ) -> None:
+        """Run a relation in a row that is not refused, unless there was one."""
+        fixed = {RELATION: name, **self.compared}
+        for _ in range(20):
+            if self.faults or any(fixed.items() <= row.items() for row in self.tried):
+                return
+            row = self._complete({}, fixed, values, left)
+            assert row is not None, f"all rows with {fixed} are refused"
+            self._try(row, left, work)
+        self.faults.append(f"{self.command}: no row shows the relation {name!r}")
 
     def _complete(
         self, row: Row, fixed: Row, values: Mapping[str, Sequence[Any]], left: set[frozenset[Any]]
@@ -183,6 +202,7 @@ class Combinations:
                 relation = self.relations[row[RELATION]]
                 _, other = self._run(row, work, relation)
                 if other is not None:
+                    self.tried.append(row)
                     self.compare(relation.view(relation.undo(other)), relation.view(output))
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of this row
             self._fault(row, error)

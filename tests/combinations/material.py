@@ -63,8 +63,8 @@ def read_scores() -> pd.DataFrame:
 
 
 def write_features(n: int = 72) -> None:
-    """Write features.csv with a topic and a length, and repeatable.txt."""
-    names = sentences(n)
+    """Write features.csv, with sentences in the normal form NFD, and repeatable.txt."""
+    names = [unicodedata.normalize("NFD", sentence) for sentence in sentences(n)]
     table = {"sentence": names, "topic": [f"t{k % 8}" for k in range(n)]}
     pd.DataFrame({**table, "size": [k % 3 for k in range(n)]}).to_csv("features.csv", index=False)
     Path("repeatable.txt").write_text("the\na\n", "utf-8")
@@ -79,9 +79,11 @@ def write_triplets(per_pair: int = 16, seed: int = 1) -> None:
         for i in range(per_pair):
             natural = names[i if i % 4 == 0 else per_pair * k + i]
             words = natural.split()
-            texts = [f"The {word} {' '.join(words[1:])}" for word in (f"x{i % 2}", f"y{k}{i}")]
+            texts = [
+                f"The {word} {' '.join(words[1:])}" for word in (f"x{i % 4 == 3:d}", f"y{k}{i}")
+            ]
             n_1, n_2 = rng.normal(-50, 5, size=2)
-            fall_1, fall_2 = rng.uniform(5, 30, size=2)
+            fall_1, fall_2 = rng.uniform(5, 30, size=2) + 10 * (i % 4 < 3)
             numbers = (n_1, n_2, n_1 + 1, n_2 - fall_1, n_1 - fall_2, n_2 + 1)
             rows.append((one, two, natural, *texts, *numbers, f"s{k}.{i}"))
     columns = ["model_1", "model_2", "natural", "synthetic_1", "synthetic_2"]

@@ -246,12 +246,12 @@ def check_simulated(row: Row, outcome: Outcome) -> pd.DataFrame:
     shown = {*trials[keys].map(lambda c: nfc(str(c))).itertuples(index=False, name=None)}
     answered = choices[keys].astype(str).itertuples(index=False, name=None)
     assert all((p, a, b) in shown or (p, b, a) in shown for p, a, b in answered)
-    if (
-        row["--follow"] == BIGRAM
-        and row["--noise"]
-        and row["--lapse"] == "0"
-        and not row["--item-sd"]
-    ):
+    others = choices[choices["condition"] != "catch"]
+    if row["--lapse"] == "1" or not row["--follow"]:
+        assert abs((others["rating"] > 0).mean() - 0.5) < 0.2
+    if row["--lapse"] == "1":
+        assert np.abs(others["rating"]).value_counts(normalize=True).between(0.15, 0.5).all()
+    elif row["--follow"] == BIGRAM and row["--noise"] and not row["--item-sd"]:
         model = load_model(BIGRAM)
         ratio = model.score(choices["sentence_2"]) - model.score(choices["sentence_1"])
         strong = np.abs(ratio) > np.median(np.abs(ratio))

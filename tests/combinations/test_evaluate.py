@@ -59,6 +59,7 @@ KEYS = {
 #: Texts, and sizes of studies, which are unbounded where a difference is nearly 0.
 UNCOMPARED = ("note", "detail", "effect", "participants_needed", "items_needed")
 Tables = dict[str, pd.DataFrame]
+RENAMED = {"A": "Zeta", "B": "Beta", "M": "Tau", "N": "Eta", "natural": "wood", "written": "apples"}
 
 
 @pytest.fixture
@@ -78,10 +79,10 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pairs[name] = cells * 8 + [None] * 5
     names = [f"A={k}" for k in range(21)]
     values = {name: dict(zip(names, rng.normal(size=21), strict=True)) for name in "AB"}
-    scores = pd.DataFrame({"sentence": [*pairs["sentence_1"], *pairs["sentence_2"]]})
+    scores = pd.DataFrame({"sentence": texts})
     for model in "AB":
         half = np.array([*values[model].values()])
-        scores[model] = np.concatenate([-20 - half, -20 + half])
+        scores[model] = np.concatenate([-20 - half, -20 + half, np.full(30, -20)])
     scores.to_csv("wide.csv", index=False)
     long = scores.melt("sentence", var_name="model", value_name="log_prob")
     long.assign(further="x").to_csv("long.csv", index=False)
@@ -138,7 +139,7 @@ def check(row: Row, outcome: Outcome) -> Tables:
         ("accuracy",) if row["--plan"] else ("accuracy", "signed_rank_cosine")
     )
     measures = (measures,) if isinstance(measures, str) else measures
-    experimental = choices[choices["condition"].isin(["natural", "written"])]
+    experimental = choices[~choices["condition"].isin(["catch", "filler"])]
     if scores:
         table = tables["models"]
         assert set(table["measure"]) == set(measures)
@@ -150,6 +151,10 @@ def check(row: Row, outcome: Outcome) -> Tables:
             shown = f"{line.value:.3f}"
             assert shown in outcome.out
             assert shown in report or f"{line.value:.2f}" in report
+        if not preset:
+            fixed = "items are fixed" in report
+            assert fixed != ("treat participants and items as random" in report)
+            assert fixed == (row["--items"] == "fixed")
         margin = float(row["--equivalence"] or (0.2 if row["--plan"] else 0.1))
         of_all = tables["comparisons"].query("analysis == 'all' and measure == 'accuracy'")
         if len(of_all) and not preset:
@@ -226,7 +231,7 @@ def check_models(
     people = pd.read_csv("people.csv", dtype=str).set_index("participant")["native"]
     levels = {"native": choices["participant"].map(people), "length": choices["length"]}
     selections = {"all": choices}
-    for condition in ("natural", "written"):
+    for condition in choices["condition"].unique():
         selections[condition] = choices[choices["condition"] == condition]
     if row["--condition"]:
         for column, of_level in levels.items():
@@ -439,6 +444,51 @@ def rename_participants(row: Row) -> Row:
     return row
 
 
+def rename_models(row: Row) -> Row:
+    """Exchange the alphabetical order of the models."""
+    for path in ("choices.csv", "choices.tsv", "second.csv", "long.csv", "wide.csv"):
+        separator = "\t" if path.endswith(".tsv") else ","
+        table = pd.read_csv(path, sep=separator).rename(columns=RENAMED)
+        for name in {"model", "model_1", "model_2"} & {*table}:
+            table[name] = table[name].replace(RENAMED)
+        table.to_csv(path, sep=separator, index=False)
+    specs = row["--model"] and tuple(RENAMED[spec[0]] + spec[1:] for spec in row["--model"])
+    return {**row, "--model": specs}
+
+
+def names_back(tables: Tables) -> Tables:
+    """Return tables with the models, conditions and participants as they were."""
+    back = {new: old for old, new in RENAMED.items()}
+    words = {rf"\b{new}\b": old for new, old in back.items()}
+    return {name: t.replace(words, regex=True) for name, t in tables.items()}
+
+
+def duplicate_participants(row: Row) -> Row | None:
+    """Add a participant with the same answers for each participant."""
+    if row["MORE"]:
+        return None
+    people = pd.read_csv("people.csv")
+    doubles = people.assign(participant="d" + people["participant"])
+    pd.concat([people, doubles]).to_csv("people.csv", index=False)
+
+    def double(choices: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([choices, choices.assign(participant="d" + choices["participant"])])
+
+    return on_choices(double)(row)
+
+
+def only_values(tables: Tables) -> Tables:
+    return {"models": tables["models"][[*KEYS["models"], "value"]]} if "models" in tables else {}
+
+
+def add_person(row: Row) -> Row:
+    """Add a participant without trials, who is of a group of their own."""
+    people = pd.read_csv("people.csv")
+    people.loc[len(people)] = ["z9", "unknown"]
+    people.to_csv("people.csv", index=False)
+    return row
+
+
 def participants_back(tables: Tables) -> Tables:
     return {
         name: t.assign(participant=t["participant"].str[1:]) if "participant" in t else t
@@ -493,6 +543,12 @@ RELATIONS = {
     "catch trials added": Relation(add_trials("catch", 2.5), view=only_compared),
     "labels respaced": Relation(on_choices(respaced)),
     "participants renamed": Relation(rename_participants, participants_back),
+    "participants duplicated": Relation(duplicate_participants, view=only_values),
+    "participant without trials": Relation(add_person),
+    "models renamed": Relation(rename_models, names_back),
+    "conditions renamed": Relation(
+        on_choices(lambda t: t.assign(condition=t["condition"].replace(RENAMED))), names_back
+    ),
     "file split": Relation(split_files),
     "scores scaled": Relation(scale_scores),
     "surprisals": Relation(surprisals),
@@ -504,7 +560,8 @@ RELATIONS = {
 def test_evaluate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_values("evaluate", VALUES)
     monkeypatch.setattr("contstim.evaluation.report.save_figure", lambda *_: None)
-    published = replace(PRESETS["golan2023"], n_bootstrap=4)
+    # Bootstrap draws follow the order in which participants appear.
+    published = replace(PRESETS["golan2023"], n_bootstrap=0)
     monkeypatch.setitem(PRESETS, "golan2023", published)
     inert = [("--column", "participant=subject"), ("--low", "-3.5"), ("--high", "3.5")]
     inert += [
@@ -514,6 +571,8 @@ def test_evaluate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("--side", "none"),
         ("--seed", "3"),
     ]
-    Combinations("evaluate", VALUES, inputs, check, compare, RELATIONS).check(
+    left_out = ("MORE", "--model", "--exclude", "--plan", "--preset", "--mixed-models")
+    compared = {"--scores": "long.csv", **dict.fromkeys(left_out)}
+    Combinations("evaluate", VALUES, inputs, check, compare, RELATIONS, compared=compared).check(
         tmp_path / "work", inert=inert
     )

@@ -147,6 +147,7 @@ def test_score(inputs: Path, tmp_path: Path) -> None:
         "spaces doubled": Relation(on_files(FILES, space)),
         "file split": Relation(split, undo=lambda _: pd.concat(HALVES)),
     }
-    Combinations("score", VALUES, inputs, check, equal, relations).check(
+    compared = {"SENTENCES": "list.txt", "--out": "out.csv"}
+    Combinations("score", VALUES, inputs, check, equal, relations, compared=compared).check(
         tmp_path / "work", inert=[("--per", "sentence"), ("--out", "out.csv")]
     )

@@ -231,7 +231,7 @@ def check_triplets(row: Row, outcome: Outcome) -> pd.DataFrame:
         texts = [*of_pair["synthetic_1"][chosen], *of_pair["synthetic_2"][chosen]]
         uses = Counter(word for text in texts for word in set(words(text)))
         if share < 1:
-            assert uses["x0"] <= max(2, int(share * 2 * per_pair))
+            assert max(uses["x0"], uses["x1"]) <= max(2, int(share * 2 * per_pair))
         total += value[chosen].sum()
     assert reported(outcome)[0] == pytest.approx(abs(total))  # ranks are reported as they are
     following = run("design trials", {"--triplets": row["--out"] or "triplets.csv"})
@@ -370,9 +370,9 @@ def test_select_triplets(inputs: Path, tmp_path: Path) -> None:
         "quoted": Relation(on_files(both, lambda p: rewrite(p, quoting=csv.QUOTE_ALL))),
         "reference permuted": Relation(on_scores(shuffle)),
     }
-    Combinations(
-        "select triplets", TRIPLETS, inputs, check_triplets, as_set(["source"]), relations
-    ).check(
+    compared = {"--objective": "worst-rank", "--max-word-share": None, "--distinct-items": None}
+    judges = (check_triplets, as_set(["source"]))
+    Combinations("select triplets", TRIPLETS, inputs, *judges, relations, compared=compared).check(
         tmp_path / "work",
         inert=[("--objective", "controversiality"), ("--out", "out.csv")],
     )

@@ -54,7 +54,7 @@ SYNONYMS = {
     "--accept": r"\baccept\b",
     "--reject": r"\breject\b",
     "--min-score": "min_scores",
-    "--pool": "pool is",
+    "--pool": "pool is|pool needs",
     "--strategy": "the strategy",
     "--edits": "the edits",
 }
@@ -152,11 +152,10 @@ def equal(one: pd.DataFrame, two: pd.DataFrame) -> None:
 
 def test_synthesize(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_values("synthesize", VALUES)
-    monkeypatch.setattr(
-        "contstim.cli.synthesize.create_executor", lambda where: SequentialExecutor()
-    )
-    monkeypatch.setattr("contstim.cli.synthesize.pool", lambda: STARTS)
-    monkeypatch.setattr("contstim.cli.synthesize._ESTIMATE", 0.05)
+    command = "contstim.cli.synthesis_study."
+    monkeypatch.setattr(f"{command}create_executor", lambda where: SequentialExecutor())
+    monkeypatch.setattr(f"{command}pool", lambda: STARTS)
+    monkeypatch.setattr(f"{command}_ESTIMATE_SECONDS", 0.05)
     monkeypatch.setattr(MinScore, "readable", classmethod(lambda cls, score: cls(TWO, -40.0)))
     texts = ["two.txt", "two.csv", "words.csv", "words.txt", "plan.toml"]
     relations = {
