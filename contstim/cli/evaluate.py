@@ -106,10 +106,9 @@ class ChoiceFormat:
         HumanData
             Choices of all files.
         """
-        from contstim.evaluation import importers
-        from contstim.evaluation.importers.jspsych import drop_partial_files
+        from contstim.evaluation.importers import FORMATS, combine_choices, jspsych, read_choices
 
-        require_known("--format", self.format, importers.FORMATS)
+        require_known("--format", self.format, FORMATS)
         if self.buttons is not None and self.format not in ("auto", "jspsych"):
             raise InputError(f"--buttons {self.buttons} is for --format jspsych, not {self.format}")
         options: dict[str, Any] = {
@@ -131,17 +130,17 @@ class ChoiceFormat:
             options["n_choices"] = self.buttons
         if len(set(files)) < len(files):
             raise InputError("a file of choices is given twice; give each once")
-        complete, notes = drop_partial_files([Path(path) for path in files])
+        complete, notes = jspsych.drop_partial_files([Path(path) for path in files])
         for note in notes:
             print_message(note)
-        choices = [importers.read_choices(str(path), self.format, **options) for path in complete]
+        choices = [read_choices(str(path), self.format, **options) for path in complete]
         if len(choices) == 1:
             return choices[0]
         # Name the data sets by their files, or by their paths if two files have one name.
         names = [path.name.split(".")[0] for path in complete]
         if len(set(names)) < len(names):
             names = [str(path) for path in complete]
-        return importers.combine_choices(dict(zip(names, choices, strict=True)), separate)
+        return combine_choices(dict(zip(names, choices, strict=True)), separate)
 
 
 def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:

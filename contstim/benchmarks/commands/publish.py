@@ -87,8 +87,7 @@ def publish(
     out
         folder to write; it must not exist
     """
-    from contstim.benchmarks.publishing import DataSetDescription, read_study_choices
-    from contstim.benchmarks.publishing import publish as write_folder
+    from contstim.benchmarks import publishing
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.scores import join_scores, model_scores
     from contstim.models.registry import load_models
@@ -98,7 +97,7 @@ def publish(
             raise InputError(
                 f"--format {format} is for a table of choices, not for a folder, {study}"
             )
-        human = read_study_choices(study, None if data is None else Path(data))
+        human = publishing.read_study_choices(study, None if data is None else Path(data))
     elif data is not None:
         raise InputError(f"--data {data} is for a study folder, not for a table, {study}")
     else:
@@ -107,9 +106,9 @@ def publish(
     if model:
         new_scores = model_scores(load_models(model), human.choices, cache)
         table = new_scores if table is None else join_scores(table, new_scores)
-    write_folder(
+    publishing.publish(
         human,
-        DataSetDescription(title, author, licence, description, language),
+        publishing.DataSetDescription(title, author, licence, description, language),
         out,
         scores=table,
         withheld=() if withhold is None else read_sentences(withhold),

@@ -21,15 +21,12 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
         If the checkpoint does not exist or has no trained language-model head.
     """
     # These modules import torch and transformers, which takes seconds.
-    from contstim.models.hf.causal import CausalModel
-    from contstim.models.hf.checkpoint import load_checkpoint
-    from contstim.models.hf.masked import MaskedModel
-    from contstim.models.hf.options import CAUSAL_OPTIONS, MASKED_OPTIONS
+    from contstim.models.hf import causal, checkpoint, masked, options
 
-    spec.check_options({*CAUSAL_OPTIONS, *MASKED_OPTIONS})
-    checkpoint = load_checkpoint(spec)
-    if checkpoint.kind == "masked":
-        spec.check_options(MASKED_OPTIONS)
-        return MaskedModel(spec, checkpoint)
-    spec.check_options(CAUSAL_OPTIONS)
-    return CausalModel(spec, checkpoint)
+    spec.check_options({*options.CAUSAL_OPTIONS, *options.MASKED_OPTIONS})
+    loaded = checkpoint.load_checkpoint(spec)
+    if loaded.kind == "masked":
+        spec.check_options(options.MASKED_OPTIONS)
+        return masked.MaskedModel(spec, loaded)
+    spec.check_options(options.CAUSAL_OPTIONS)
+    return causal.CausalModel(spec, loaded)

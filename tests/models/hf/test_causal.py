@@ -273,7 +273,7 @@ def test_a_missing_start_token_is_reported(
     assert main([*score, "--model", spec]) == 0
     printed, messages = capsys.readouterr()
     assert f"note: {spec} has no start token, so the first word of each sentence" in messages
-    assert "set one in the spec, such as prefix=eos" in messages
+    assert "set one in the spec, e.g. prefix=eos" in messages
     header, other, row = (line.split(",") for line in printed.splitlines())
     assert (header[-1], other[-1], row[-1]) == ("not_scored", "", "first word")
     assert main([*score, "--model", f"{spec}?prefix=eos"]) == 0
