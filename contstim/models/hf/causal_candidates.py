@@ -1,7 +1,8 @@
 """Scores of candidate words under a causal model.
 
-The tokens before the word are computed once. From them follow upper bounds for all candidates, and
-their cached keys and values are the start of exact scores.
+A candidate replaces one word of a sentence. The network computes the tokens before this word once
+and caches their keys and values. The predictions after these tokens give upper bounds of the scores
+of all candidates. Exact scores of single candidates are computed from the cache.
 """
 
 from __future__ import annotations
@@ -23,29 +24,32 @@ from contstim.text import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel
 
-#: Maximum cost of the bounds of all candidates, in exact scores of the present sentence.
+#: Maximum cost of the upper bounds of all candidates. The unit is the cost of scoring the present
+#: sentence once.
 MAX_BOUND_SENTENCES = 100
-# The bounds may also cost at most one exact score per this number of candidates.
+# A second limit of this cost, in the same unit, is the number of candidates divided by this number.
 _CANDIDATES_PER_SENTENCE = 10
 
 
 @dataclass(frozen=True, eq=False)
 class LeftContext:
-    """The tokens before a word, computed once for all candidates.
+    """Network outputs for the tokens before a replaced word, shared by all candidates.
 
     Attributes
     ----------
     model
-        The model.
+        Model that scores the candidates.
     frame
-        The tokens around the word.
+        Tokens of the sentence to the left and to the right of the replaced word.
     log_prob
-        Log-probability of the scored tokens before the word, nats. For corrected words the divisor
-        of the first word is subtracted.
+        Log-probability of the scored tokens before the word, nats. If the model corrects words for
+        white space, the log-probability of the divisor of the first word is subtracted.
     first_log_probs
-        Log-probability of each token as first token of the word, shape (V,), nats.
+        Log-probability of each token of the vocabulary as first token of the word, shape (V,),
+        nats.
     past
-        Cache that candidates continue; None if the network cannot extend it correctly.
+        Cached keys and values of the tokens before the word. None if the network cannot extend a
+        cache without changing its logits.
     """
 
     model: CausalModel
@@ -58,11 +62,25 @@ class LeftContext:
     def compute(
         cls, model: CausalModel, encoded: EncodedSentence, frame: Frame, max_word_tokens: int
     ) -> LeftContext:
-        """Compute the tokens before a word of at most `max_word_tokens` tokens."""
+        """Run the network on the tokens before the replaced word.
+
+        Parameters
+        ----------
+        model
+            Model that scores the candidates.
+        encoded
+            The present sentence.
+        frame
+            Tokens to the left and to the right of the replaced word.
+        max_word_tokens
+            Number of tokens of the longest candidate. The cache is used only if the network can
+            extend it to a sentence with this candidate.
+        """
         network, left = model.network, frame.left
         max_length = len(left) + max_word_tokens + len(frame.right)
         use_cache = can_extend(network, max_length, model.checkpoint.max_tokens, model.prefix)
         logits, past = prefill(network, left, use_cache=use_cache)
+        # The last position predicts the first token of the word. This token is unknown: write 0.
         predictions = model.predict(logits, np.append(left[1:], 0))
         log_prob = float(predictions["token"][frame.scored_left - 1].sum())
         if model.is_corrected:
@@ -72,34 +90,42 @@ class LeftContext:
         return cls(model, frame, log_prob, first_log_probs, None if past.cache is None else past)
 
     def score_nodes(self, trie: TokenTrie, length: int) -> tuple[FloatArray, IntArray]:
-        """Compute log p(token | preceding tokens) of the nodes of a trie, within a budget.
+        """Compute log p(token | preceding tokens) for nodes of a trie, within a budget.
+
+        The first tokens of the words are predicted by the tokens before the word. Later tokens need
+        further runs of the network. These may cost as much as scoring the present sentence 100
+        times, or V / 10 times if this is less.
 
         Parameters
         ----------
         trie
-            Trie of the candidates, N nodes.
+            Trie (prefix tree) of the V candidates, N nodes.
         length
             Number of tokens of the present sentence.
 
         Returns
         -------
         array
-            Log-probabilities of the nodes, shape (N,), nats; 0, the maximum, if not computed.
+            Log-probability of each node, shape (N,), nats. Nodes that were not computed have 0, the
+            highest possible value, so that sums over nodes remain upper bounds.
         array
-            Nodes with computed children, ascending.
+            Numbers of the nodes at which the next token was predicted, ascending. Their children
+            are computed.
         """
         log_probs = np.zeros(len(trie.parents), dtype=np.float64)
-        top = np.flatnonzero(trie.depths == 1)
-        log_probs[top] = self.first_log_probs[trie.tokens[top]]
+        first_nodes = np.flatnonzero(trie.depths == 1)
+        log_probs[first_nodes] = self.first_log_probs[trie.tokens[first_nodes]]
         max_sentences = min(MAX_BOUND_SENTENCES, len(trie.ends) // _CANDIDATES_PER_SENTENCE)
         if self.past is None or max_sentences < 2:
-            # So few candidates cost little more to score than to bound.
+            # For so few candidates, exact scores cost little more than upper bounds.
             return log_probs, np.zeros(0, dtype=np.int64)
         network = self.model.network
-        body, head = network.n_weights
-        prefill_cost = len(self.frame.left) * (body + head)
-        budget = max_sentences * (length * body + head) - prefill_cost
-        chosen = trie.choose(self.first_log_probs, (body, head), budget)
+        # Costs are numbers of multiply-adds, approximately one per weight: an input token uses the
+        # weights of the layers, a prediction uses the weights of the output layer.
+        token_cost, prediction_cost = network.n_weights
+        prefill_cost = len(self.frame.left) * (token_cost + prediction_cost)
+        budget = max_sentences * (length * token_cost + prediction_cost) - prefill_cost
+        chosen = trie.choose(self.first_log_probs, (token_cost, prediction_cost), budget)
         for inputs in trie.build_inputs(chosen):
             for batch, logits in network.iter_logits(
                 inputs.ids, inputs.rows, inputs.positions, self.model.batch_tokens, self.past
@@ -107,17 +133,21 @@ class LeftContext:
                 children, parent_indices = trie.children(inputs.nodes[batch])
                 rows = torch.from_numpy(parent_indices).to(logits.device)
                 tokens = torch.from_numpy(trie.tokens[children]).to(logits.device)
+                # Log-softmax of the selected logits only.
                 values = logits[rows, tokens] - logits.logsumexp(dim=1)[rows]
                 log_probs[children] = values.to(torch.float64).cpu().numpy()
         return log_probs, chosen
 
     def score_words(self, tokens: IntArray) -> FloatArray:
-        """Score the sentence with each of k candidates, continuing the cache.
+        """Return the exact score of the sentence with each of k candidates.
+
+        The network computes the tokens of the candidate and the tokens after it. The keys and
+        values of the earlier tokens are cached.
 
         Parameters
         ----------
         tokens
-            Token ids of the candidates, shape (k, n).
+            Token ids of the candidates, shape (k, n). All candidates have n tokens.
 
         Returns
         -------
@@ -129,8 +159,10 @@ class LeftContext:
         ids = np.hstack([tokens, np.tile(self.frame.right, (k, 1))])
         scores = self.log_prob + self.first_log_probs[ids[:, 0]]
         scored_positions = self.frame.scored_positions(n)
+        # A token is predicted at the position before it. The first new token has position 0.
         positions = scored_positions[scored_positions > start] - 1 - start
         n_tokens = len(positions)
+        # Corrected words include the probability that the last word ends after its last token.
         scores_word_end = model.is_corrected and not model.end
         if scores_word_end:
             positions = np.append(positions, ids.shape[1] - 1)
@@ -150,18 +182,27 @@ def score_causal_candidates(
 ) -> ReplacementScores:
     """Score candidates for one position of a sentence under a causal model.
 
-    The upper bound of a candidate is the log-probability of the sentence up to and including the
-    candidate's first tokens, as many as the budget allows. The estimate adds a regression for its
-    other tokens and the present log-probabilities of the later words.
+    The upper bound of a candidate is the log-probability of the words before it and of its first
+    tokens. The number of these tokens depends on a budget. Tokens that are not computed count as
+    certain. The estimate adds, for the other tokens of the candidate, the regression of
+    `guess_log_probs`, and for the later words their log-probabilities in the present sentence.
 
     Parameters
     ----------
     model
-        The model.
-    sentence, position
-        The sentence and the position of the word.
+        Model that scores the candidates.
+    sentence
+        The present sentence.
+    position
+        Index of the word that the candidates replace, counted from 0.
     words
-        V candidates.
+        The V candidates.
+
+    Returns
+    -------
+    ReplacementScores
+        Upper bounds and estimates of the scores, shape (V,), nats, and a function that computes
+        exact scores.
     """
     encoded, log_probs = model.encode_and_score(str(sentence))
     candidates = model.tokenizer.candidates(sentence, position, words)
@@ -190,7 +231,7 @@ def score_causal_candidates(
         n_inputs = np.ones(len(words))
         score = model.candidate_scorer(sentence, position, words)
     else:
-        # An exact score computes the candidate and the tokens after it.
+        # An exact score computes only the candidate and the tokens after it: a share of the tokens.
         n_new = n_tokens + len(frame.right)
         n_inputs = n_new / (n_new + len(frame.left))
         score = model.candidate_scorer(sentence, position, words, frame, context.score_words)

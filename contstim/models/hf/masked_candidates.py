@@ -1,13 +1,19 @@
 """Scores of candidate words under a masked model.
 
-A score is a weighted sum of terms log p(token | visible tokens). For the candidates of one word,
+A candidate replaces one word of a sentence, in the following *the word*. The score of a sentence is
+a weighted sum of log-probabilities log p(token | visible tokens), called *terms*. The network
+computes them from copies of the sentence in which some tokens are masked, called *inputs*. A term
+depends on the candidate in one of three ways:
 
-- terms of other words from inputs that mask the whole word are equal for all candidates,
-- inputs that mask the whole word predict the tokens of all candidates at once,
-- terms from inputs in which tokens of the word are visible are computed for each candidate.
+- If the input masks the whole word and the term predicts a token of another word, the term is the
+  same for all candidates.
+- If the input masks the whole word and the term predicts a token of the word, one run of the
+  network gives the term for all candidates.
+- If the input shows a token of the word, the term is computed for each candidate separately.
 
-Candidates with equal numbers of tokens share the first two kinds. Bounds are computed within a
-budget: they omit terms of low weight, replacing them by 0, their maximum.
+Terms of the first two kinds are called *shared*: candidates with the same number of tokens need the
+same inputs. Upper bounds of the scores use shared terms only, and not all of them, because their
+cost is limited. A term that is not computed counts as 0, its maximum.
 """
 
 from __future__ import annotations
@@ -30,32 +36,36 @@ from contstim.text import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
 
-#: Maximum cost of the bounds of all candidates, in inputs of the length of the present sentence.
-#: Twice this number lowers bounds by 2 to 3 nats and does not improve estimates.
+#: Maximum cost of the upper bounds of all candidates. The unit is one run of the network on the
+#: present sentence. Twice this number lowers upper bounds by 2 to 3 nats and does not improve
+#: estimates.
 MAX_BOUND_INPUTS = 70
-# Estimated log-probability of a token if other tokens of its word are visible, relative to its
-# log-probability if the whole word is masked. Only estimates depend on it.
+# Typical ratio of two log-probabilities of a token: with other tokens of its word visible, and with
+# the whole word masked. Only estimates depend on it.
 _VISIBLE_WORD_FACTOR = 0.7
-# Number of batches of candidates' inputs that are prepared at a time.
+# Number of batches of masked copies that are prepared in memory at a time.
 _BATCHES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, eq=False)
 class SplitPlan:
-    """Masking plan with terms split by the visibility of one word.
+    """Masking plan of a sentence, with its terms sorted by their relation to one word.
+
+    A *term* is a log-probability log p(token | visible tokens) that the score adds up. The plan
+    lists K terms and the masked copies of the sentence from which they are computed.
 
     Attributes
     ----------
     plan
-        The masking plan of the sentence, with M terms.
+        Masking plan of the sentence, with K terms.
     word_tokens
-        Indices of the word's scored tokens in the plan, shape (n,).
+        Indices of the n tokens of the word among the scored tokens of the sentence, shape (n,).
     is_word_term
-        Whether each term predicts a token of the word, shape (M,).
+        Whether each term predicts a token of the word, shape (K,).
     masked_terms
-        Indices of the terms from inputs that mask all tokens of the word.
+        Indices of the terms whose masked copy hides all tokens of the word.
     visible_terms
-        Indices of the other terms.
+        Indices of all other terms. At least one token of the word is visible to them.
     """
 
     plan: MaskingPlan
@@ -67,7 +77,17 @@ class SplitPlan:
 
 @lru_cache(maxsize=128)
 def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -> SplitPlan:
-    """Split the masking plan of a layout by the visibility of the word at `position`."""
+    """Sort the terms of a masking plan by their relation to one word.
+
+    Parameters
+    ----------
+    layout
+        Number of scored tokens of each word of the sentence.
+    position
+        Index of the word, counted from 0.
+    options
+        Options of the model. They include the metric, which determines the masking plan.
+    """
     plan = masking_plan(layout, options)
     start = sum(layout[:position])
     word_tokens = np.arange(start, start + layout[position])
@@ -78,36 +98,39 @@ def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -
 
 
 class MaskedWord:
-    """Sentence with one masked word of `n` tokens, and the values that its candidates share.
+    """Sentence with a masked word of `n` tokens, and the terms that all candidates share.
+
+    The candidates with `n` tokens have the same sentence once the whole word is masked. The object
+    collects the log-probabilities that the network predicts from masked copies of this sentence.
 
     Parameters
     ----------
     model
-        The model.
+        Model that scores the candidates.
     frame
-        The tokens around the word.
+        Tokens of the sentence to the left and to the right of the word.
     layout
         Number of scored tokens of each word of the present sentence.
     position
-        Position of the word.
+        Index of the word, counted from 0.
     n
-        Number of tokens of the word.
+        Number of tokens of the candidates.
 
     Attributes
     ----------
     split
-        Masking plan of the sentence with a word of `n` tokens.
+        Masking plan of the sentence with a word of `n` tokens. It has R masked copies.
     ids
         Token ids of the sentence with the whole word masked, shape (L,).
     positions
         Positions of the T scored tokens, shape (T,).
     other_sum
-        Weighted sum of the computed masked terms of other words, nats.
+        Weighted sum of the shared terms of other words that are computed so far, nats.
     token_sums
-        Weighted sum of the computed masked terms of the word, for each of its tokens and each
-        token of the vocabulary, shape (n, V), nats.
+        Weighted sum of the shared terms of the word that are computed so far, nats, shape (n, V).
+        Element (j, v) is the sum if token j of the word is token v of the vocabulary.
     is_computed
-        Whether each input of the plan is computed, shape (R,).
+        Whether the shared terms of each masked copy are computed, shape (R,).
     """
 
     def __init__(
@@ -125,19 +148,38 @@ class MaskedWord:
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs of an exact score, at least 1."""
+        """Number of masked copies that the exact score of a candidate needs, at least 1.
+
+        The shared terms are not counted: they are computed once for all candidates.
+        """
         rows = self.split.plan.rows[self.split.visible_terms]
+        # The row numbers ascend: count the changes to get the number of distinct rows.
         return int(np.count_nonzero(np.diff(rows))) + 1
 
     def shared_inputs(self) -> tuple[IntArray, FloatArray]:
-        """Return the inputs that mask the whole word, and the sum of the weights of their terms."""
+        """Find the masked copies that hide the whole word, and their importance for the score.
+
+        Returns
+        -------
+        array
+            Row numbers of these copies in the plan, ascending, shape (r,).
+        array
+            Sum of the weights of the terms of each copy, shape (r,).
+        """
         plan, terms = self.split.plan, self.split.masked_terms
         rows = np.unique(plan.rows[terms])
         weights = np.bincount(plan.rows[terms], plan.weights[terms], minlength=len(plan.masks))
         return rows, weights[rows].astype(np.float64)
 
     def compute(self, rows: IntArray) -> None:
-        """Compute the masked terms of the shared inputs `rows`, unless they are computed."""
+        """Compute shared terms and add them to `other_sum` and `token_sums`.
+
+        Parameters
+        ----------
+        rows
+            Row numbers of masked copies that hide the whole word. Copies that are already computed
+            are skipped.
+        """
         plan, word_tokens = self.split.plan, self.split.word_tokens
         is_new = np.zeros(len(self.is_computed), dtype=np.bool_)
         is_new[rows] = True
@@ -153,6 +195,7 @@ class MaskedWord:
         positions = self.positions[tokens]
         for batch, logits in network.iter_logits(inputs, term_rows, positions, model.batch_tokens):
             batch_weights = torch.from_numpy(weights[batch]).to(network.device)
+            # Terms of other words are the same for all candidates: add them to one number.
             other_terms = np.flatnonzero(~self.split.is_word_term[terms[batch]])
             if len(other_terms):
                 indices = torch.from_numpy(other_terms).to(network.device)
@@ -160,6 +203,7 @@ class MaskedWord:
                 targets = torch.from_numpy(target_ids).to(network.device)
                 log_probs = model.normaliser.log_probs(logits[indices], targets).to(torch.float64)
                 self.other_sum += float((batch_weights[indices] * log_probs).sum())
+            # Terms of the word depend on the candidate: add them for the whole vocabulary.
             for j, token in enumerate(word_tokens):
                 token_terms = np.flatnonzero(tokens[batch] == token)
                 if len(token_terms):
@@ -169,7 +213,9 @@ class MaskedWord:
                     )
 
     def word_sums(self, tokens: IntArray) -> FloatArray:
-        """Return the computed masked terms of the word for k candidates.
+        """Return, for each of k candidates, the weighted sum of the computed terms of its tokens.
+
+        Only shared terms are included, that is, predictions with the whole word masked.
 
         Parameters
         ----------
@@ -185,10 +231,16 @@ class MaskedWord:
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def word_scale(self) -> float | None:
-        """Return the estimated ratio of all terms of the word to the computed ones.
+        """Return the factor that extrapolates `word_sums` to all terms of the word.
 
-        It is the ratio of their weights. Weights of terms from inputs with visible tokens of the
-        word are multiplied by `_VISIBLE_WORD_FACTOR`. The result is None if no term is computed.
+        The factor is a ratio of weights: all terms of the word, divided by the terms that are
+        computed. A term counts only 0.7 times its weight if a token of the word is visible, since
+        its log-probability is then closer to 0.
+
+        Returns
+        -------
+        float or None
+            The factor; None if no term of the word is computed.
         """
         plan, is_word_term = self.split.plan, self.split.is_word_term
         word_terms = self.split.masked_terms[is_word_term[self.split.masked_terms]]
@@ -198,10 +250,13 @@ class MaskedWord:
             return None
         visible_terms = self.split.visible_terms[is_word_term[self.split.visible_terms]]
         visible_weight = _VISIBLE_WORD_FACTOR * plan.weights[visible_terms].sum()
-        return float(plan.weights[word_terms].sum() + visible_weight) / computed_weight
+        total_weight = float(plan.weights[word_terms].sum() + visible_weight)
+        return total_weight / computed_weight
 
     def whole_word_log_probs(self, tokens: IntArray) -> FloatArray:
-        """Return sum_t log p(t | all other words) over the tokens t of k candidates.
+        """Return the log-probability of each of k candidates with only the whole word masked.
+
+        It is sum_t log p(t | all other words), where t runs over the n tokens of the candidate.
 
         Parameters
         ----------
@@ -211,7 +266,7 @@ class MaskedWord:
         Returns
         -------
         array
-            Shape (k,), nats.
+            Log-probabilities, shape (k,), nats.
         """
         normaliser, positions = self.model.normaliser, self.positions[self.split.word_tokens]
         logits = self.model.network.logits_at([self.ids.tolist()], [positions.tolist()])[0]
@@ -221,31 +276,50 @@ class MaskedWord:
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
-        """Identify terms of other words, independently of `n`.
+        """Return keys that identify terms of other words in sentences of different lengths.
 
-        The key of a term consists of the mask of all other words and the index of its token among
-        the tokens of other words.
+        The number of tokens of the masked word changes the numbers of all terms. A key does not
+        depend on it, so that the value of a term in the present sentence can serve as estimate for
+        candidates with another number of tokens.
+
+        Parameters
+        ----------
+        terms
+            Indices of terms that predict tokens of other words, shape (k,).
+
+        Returns
+        -------
+        list of tuple
+            Key of each term: the mask over the tokens of all other words, packed into bytes, and
+            the index of the predicted token among these tokens.
         """
         plan, word_tokens = self.split.plan, self.split.word_tokens
         other_tokens = np.delete(np.arange(plan.masks.shape[1]), word_tokens)
         rows = np.unique(plan.rows[terms])
-        packed = np.packbits(plan.masks[np.ix_(rows, other_tokens)], axis=1)
-        key_by_row = {row: mask.tobytes() for row, mask in zip(rows.tolist(), packed, strict=True)}
+        # Store eight elements of a mask in one byte, which makes the keys short and hashable.
+        packed_masks = np.packbits(plan.masks[np.ix_(rows, other_tokens)], axis=1)
+        mask_by_row = dict(zip(rows.tolist(), map(bytes, packed_masks), strict=True))
+        # Number the tokens of other words without gap: subtract the word's tokens after the word.
         is_later = plan.tokens > word_tokens[-1]
         indices = np.where(is_later, plan.tokens - self.n, plan.tokens)
         pairs = zip(plan.rows[terms].tolist(), indices[terms].tolist(), strict=True)
-        return [(key_by_row[row], index) for row, index in pairs]
+        return [(mask_by_row[row], index) for row, index in pairs]
 
     def missing_terms(self) -> IntArray:
-        """Return the masked terms of other words that are not computed."""
+        """Return the indices of the shared terms of other words that are not computed.
+
+        The upper bounds count them as 0. The estimates need other values in their place.
+        """
         terms = self.split.masked_terms
-        is_missing = (
-            ~self.split.is_word_term[terms] & ~self.is_computed[self.split.plan.rows[terms]]
-        )
-        return terms[is_missing]
+        is_other = ~self.split.is_word_term[terms]
+        is_missing = ~self.is_computed[self.split.plan.rows[terms]]
+        return terms[is_other & is_missing]
 
     def score(self, tokens: IntArray) -> FloatArray:
         """Return the exact scores of the sentence with each of k candidates.
+
+        All shared terms are computed first. The remaining terms are computed for each candidate
+        from masked copies of its sentence.
 
         Parameters
         ----------
@@ -255,7 +329,7 @@ class MaskedWord:
         Returns
         -------
         array
-            Shape (k,), nats.
+            Scores, shape (k,), nats.
         """
         model, plan, terms = self.model, self.split.plan, self.split.visible_terms
         self.compute(np.unique(plan.rows[self.split.masked_terms]))
@@ -282,7 +356,15 @@ class MaskedWord:
 
 
 def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
-    """Return the masks of the inputs of `terms`, and the row of each term in these masks."""
+    """Select the masks of a plan that some terms need, so that no others are computed.
+
+    Returns
+    -------
+    array
+        Whether each selected mask hides each of the T scored tokens, shape (r, T).
+    array
+        Row of each term in the selected masks, shape of `terms`.
+    """
     used_rows, term_rows = np.unique(plan.rows[terms], return_inverse=True)
     return plan.masks[used_rows], term_rows.astype(np.int64)
 
@@ -290,38 +372,41 @@ def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray
 def compute_shared_inputs(
     masked_words: dict[int, MaskedWord], n_candidates: dict[int, int], length: int
 ) -> None:
-    """Compute shared inputs that lower the bounds of many candidates, within a budget.
+    """Compute shared terms for the upper bounds of all candidates, within a budget.
 
-    The gain of an input is the weight of its terms times the number of candidates; its cost is its
-    number of tokens. Inputs are computed in decreasing order of gain / cost. The budget is
-    `MAX_BOUND_INPUTS` times the length of the present sentence. At least one input is computed for
-    each number of tokens.
+    The masked copies that hide the whole word are computed in decreasing order of gain / cost. The
+    gain of a copy is the weight of its terms times the number of candidates that share them. Its
+    cost is its number of tokens. The budget is `MAX_BOUND_INPUTS` times the length of the present
+    sentence. For each number of tokens of the word at least one copy is computed, even beyond the
+    budget.
 
     Parameters
     ----------
     masked_words
-        Masked words by number of tokens.
+        Sentence with the word masked, by number of tokens of the word.
     n_candidates
-        Number of candidates by number of tokens.
+        Number of candidates, by number of tokens.
     length
         Number of tokens of the present sentence.
     """
     inputs: list[tuple[float, int, int]] = []
     for n, word in masked_words.items():
         rows, weights = word.shared_inputs()
-        gains = weights * n_candidates[n] / len(word.ids)
-        if len(gains):
-            gains[np.argmax(gains)] = np.inf
-        inputs += [(gain, n, row) for gain, row in zip(gains.tolist(), rows.tolist(), strict=True)]
-    inputs.sort(key=lambda gain_n_row: -gain_n_row[0])
-    chosen: dict[int, list[int]] = {n: [] for n in masked_words}
+        ratios = weights * n_candidates[n] / len(word.ids)
+        if len(ratios):
+            # The best copy for each number of tokens is always computed.
+            ratios[np.argmax(ratios)] = np.inf
+        pairs = zip(ratios.tolist(), rows.tolist(), strict=True)
+        inputs += [(ratio, n, row) for ratio, row in pairs]
+    inputs.sort(key=lambda ratio_n_row: -ratio_n_row[0])
+    rows_by_length: dict[int, list[int]] = {n: [] for n in masked_words}
     n_tokens = 0
-    for gain, n, row in inputs:
+    for ratio, n, row in inputs:
         n_tokens += len(masked_words[n].ids)
-        if n_tokens <= MAX_BOUND_INPUTS * length or gain == np.inf:
-            chosen[n].append(row)
+        if n_tokens <= MAX_BOUND_INPUTS * length or ratio == np.inf:
+            rows_by_length[n].append(row)
     for n, word in masked_words.items():
-        word.compute(np.array(chosen[n], dtype=np.int64))
+        word.compute(np.array(rows_by_length[n], dtype=np.int64))
 
 
 def score_masked_candidates(
@@ -329,17 +414,31 @@ def score_masked_candidates(
 ) -> ReplacementScores:
     """Score candidates for one position of a sentence under a masked model.
 
-    The upper bound of a candidate is the sum of its computed shared terms. The estimate adds the
-    terms of other words in the present sentence and scales the terms of the word.
+    The score of a sentence is a weighted sum of log-probabilities of its tokens, predicted from
+    copies in which some tokens are masked. Predictions from copies that hide the whole word serve
+    all candidates with the same number of tokens. The most useful of these copies are computed, and
+    the upper bound of a candidate is the weighted sum of their predictions.
+
+    The estimate replaces the missing predictions. For tokens of other words it uses their
+    log-probabilities in the present sentence. For tokens of the candidate it multiplies the
+    computed sum by the ratio of the total weight to the computed weight.
 
     Parameters
     ----------
     model
-        The model.
-    sentence, position
-        The sentence and the position of the word.
+        Model that scores the candidates.
+    sentence
+        The present sentence.
+    position
+        Index of the word that the candidates replace, counted from 0.
     words
-        V candidates.
+        The V candidates.
+
+    Returns
+    -------
+    ReplacementScores
+        Upper bounds and estimates of the scores, shape (V,), nats, and a function that computes
+        exact scores.
     """
     encoded, log_probs = model.encode_and_score(str(sentence))
     frame = Frame.from_encoded(encoded, position)
@@ -354,7 +453,7 @@ def score_masked_candidates(
         check_length(example, len(masked_words[n].ids), model.checkpoint.max_tokens, model.spec)
     compute_shared_inputs(masked_words, n_candidates, len(encoded.ids))
 
-    # The terms of other words in the present sentence serve as estimates.
+    # The log-probabilities of other words in the present sentence serve as estimates.
     n_present = encoded.layout[position]
     present = masked_words.get(n_present)
     if present is None:
@@ -363,8 +462,8 @@ def score_masked_candidates(
     visible_terms = split.visible_terms[~split.is_word_term[split.visible_terms]]
     visible_sum = float(split.plan.weights[visible_terms] @ log_probs[visible_terms])
     masked_terms = split.masked_terms[~split.is_word_term[split.masked_terms]]
-    contexts = present.contexts(masked_terms)
-    log_prob_by_context = dict(zip(contexts, log_probs[masked_terms].tolist(), strict=True))
+    term_keys = present.contexts(masked_terms)
+    log_prob_by_key = dict(zip(term_keys, log_probs[masked_terms].tolist(), strict=True))
 
     upper_bounds = np.zeros(len(words), dtype=np.float64)
     estimates = np.zeros(len(words), dtype=np.float64)
@@ -380,14 +479,14 @@ def score_masked_candidates(
         else:
             word_estimates = word_sums * scale
         missing = word.missing_terms()
-        guesses = [log_prob_by_context.get(context, 0.0) for context in word.contexts(missing)]
+        guesses = [log_prob_by_key.get(key, 0.0) for key in word.contexts(missing)]
         missing_sum = float(word.split.plan.weights[missing] @ np.array(guesses, dtype=np.float64))
         estimates[members] = word.other_sum + missing_sum + word_estimates + visible_sum
 
     def score_tokens(tokens: IntArray) -> FloatArray:
         return masked_words[tokens.shape[1]].score(tokens)
 
-    body, head = model.network.n_weights
+    token_cost, prediction_cost = model.network.n_weights
     return ReplacementScores(
         upper_bounds,
         estimates,
@@ -395,7 +494,7 @@ def score_masked_candidates(
         score=model.candidate_scorer(sentence, position, words, frame, score_tokens),
         cost=ScoringCost(
             n_inputs=n_inputs,
-            multiply_adds=float(len(encoded.ids) * body + head),
+            multiply_adds=float(len(encoded.ids) * token_cost + prediction_cost),
             n_tokens=candidates.n_tokens,
         ),
     )

@@ -1,9 +1,9 @@
-"""Scoring metrics of masked models: masked inputs, the predicted tokens and their weights.
+"""Scoring metrics of masked models: which tokens are masked, predicted and added up.
 
-Every metric is a weighted sum of terms log p(token | visible tokens). A `MaskingPlan` lists the
-distinct masked inputs, the terms that each of them gives and their weights. It depends only on the
-number of scored tokens of each word (the *layout*), so it is cached and shared by all sentences
-with the same layout.
+Every metric is a weighted sum of *terms* log p(token | visible tokens). A `MaskingPlan` lists the
+masked copies of a sentence, the terms that are computed from each copy, and their weights. It
+depends only on the *layout* of the sentence, that is, the number of scored tokens of each word.
+Therefore all sentences with the same layout share one cached plan.
 """
 
 from __future__ import annotations
@@ -26,32 +26,40 @@ if TYPE_CHECKING:
 #: Number of scored tokens of each word of a sentence.
 _Layout = tuple[int, ...]
 
-#: Maximum number of masked inputs of an exact plan; longer sentences are sampled.
+#: Maximum number of masked copies of a sentence for the exact mean over all word orders. Sentences
+#: that need more copies are scored by sampling word orders.
 MAX_EXACT_ROWS = 65_536
-# Maximum number of tokens of a word for which a sampled plan averages over all token orders.
+# If word orders are sampled, words of at most this number of tokens still have the exact mean over
+# all orders of their tokens. For longer words token orders are sampled, too.
 _MAX_EXACT_TOKENS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class MaskingPlan:
-    """Masked inputs and weighted terms for sentences of T scored tokens.
+    """Masked copies of a sentence, and the predictions that are added up to its score.
+
+    The score is a weighted sum of n *terms*. A term is the log-probability of one masked token,
+    predicted from one of R masked copies of the sentence. The sentence has T scored tokens.
+
+    Some plans average over sampled orders of the words. Each order is paired with its reverse, and
+    the standard error is computed from the scores of the pairs. The last four attributes describe
+    these pairs. They are empty or 0 for plans without sampling.
 
     Attributes
     ----------
     masks
-        Whether each of R inputs masks each scored token, shape (R, T).
+        Whether each copy masks each scored token, shape (R, T).
     rows
-        Input of each of n terms, ascending, shape (n,).
+        Row in `masks` of the copy that predicts each term, ascending, shape (n,).
     tokens
         Index of the scored token that each term predicts, shape (n,).
     weights
         Weight of each term in the score, shape (n,).
     pair_indices, term_indices, pair_weights
-        For estimates, the weights of terms in each pair of sampled orders: element e states that
-        term ``term_indices[e]`` has the weight ``pair_weights[e]`` in pair ``pair_indices[e]``.
-        Empty for exact plans.
+        Weights of terms in the score of a pair, as three arrays of equal length. In pair
+        ``pair_indices[e]``, term ``term_indices[e]`` has the weight ``pair_weights[e]``.
     n_pairs
-        Number of sampled pairs of orders; 0 for exact plans.
+        Number of sampled pairs of orders.
     """
 
     masks: BoolArray
@@ -64,28 +72,36 @@ class MaskingPlan:
     n_pairs: int = 0
 
     def sum_by_token(self, values: FloatArray) -> FloatArray:
-        """Return the weighted sum of the terms of each scored token.
+        """Add up the weighted terms that predict the same token.
 
         Parameters
         ----------
         values
-            Log-probability of each term, nats, shape (n,).
+            Log-probability of each of the n terms, nats, shape (n,).
 
         Returns
         -------
         array
-            Shape (T,), nats.
+            Contribution of each of the T scored tokens to the score, shape (T,), nats.
         """
         sums = np.bincount(self.tokens, self.weights * values, minlength=self.masks.shape[1])
         return sums.astype(np.float64)
 
     def stderr(self, values: FloatArray) -> float:
-        """Return the standard error of the score over pairs of orders, nats; 0 if exact.
+        """Return the standard error of a score that is averaged over sampled word orders.
+
+        It is the standard deviation of the scores of the pairs, divided by the square root of the
+        number of pairs. Each pair consists of an order and its reverse.
 
         Parameters
         ----------
         values
-            Log-probability of each term, nats, shape (n,).
+            Log-probability of each of the n terms, nats, shape (n,).
+
+        Returns
+        -------
+        float
+            Standard error, nats; 0 if no orders are sampled.
         """
         if not self.n_pairs:
             return 0.0
@@ -95,7 +111,7 @@ class MaskingPlan:
 
 
 def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
-    """Return one copy of a sentence per mask, with its masked tokens replaced.
+    """Return R copies of a sentence, each with the tokens of one mask replaced with a mask token.
 
     Parameters
     ----------
@@ -104,27 +120,33 @@ def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: i
     positions
         Positions of the scored tokens, shape (T,).
     masks
-        Whether each row masks each scored token, shape (R, T).
+        Whether each copy masks each scored token, shape (R, T).
     mask_id
         Id of the mask token.
 
     Returns
     -------
     array
-        Token ids, shape (R, L).
+        Token ids of the copies, shape (R, L).
     """
     rows = np.tile(ids, (len(masks), 1))
     rows[:, positions] = np.where(masks, mask_id, rows[:, positions])
     return rows
 
 
-#: Function from a layout, the word index of each scored token, shape (T,), and the options of a
-#: model to a plan.
+#: Type of the functions that build a masking plan. Their arguments are the number of scored tokens
+#: of each word, the word index of each scored token, shape (T,), and the options of the model.
 Metric = Callable[[_Layout, IntArray, "MaskedOptions"], MaskingPlan]
 
 
 def one_mask_per_token(masks: BoolArray) -> MaskingPlan:
-    """Return the plan that predicts token t from row t of `masks`, shape (T, T)."""
+    """Return the plan of a metric that predicts each token from its own masked copy.
+
+    Parameters
+    ----------
+    masks
+        Whether the copy for token t masks token u, shape (T, T). The terms have weight 1.
+    """
     tokens = np.arange(len(masks))
     return MaskingPlan(masks, tokens, tokens, np.ones(len(masks)))
 
@@ -155,19 +177,22 @@ def pll_sentence_l2r(
 
 
 def permutation(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Average the chain rule over word orders (Golan et al. 2023, section 4.3).
+    """Average the log-probability of a sentence over word orders (Golan et al. 2023, section 4.3).
 
-    For W words the mean over all W! orders is
+    For each order, the words are revealed one after the other, and each word is predicted from the
+    words revealed before it. By the chain rule the sum is a log-probability of the sentence. For W
+    words, the mean over all W! orders is
 
         sum_i sum_R |R|! (W - 1 - |R|)! / W! log P(w_i | R revealed),
 
     where R runs over the subsets of the words other than i. The log-probability of a word of
-    several tokens is the mean over its token orders, by the same formula. The mean is exact if
-    the sentence has at most ``options.exact`` words and needs at most `MAX_EXACT_ROWS` masked
-    inputs. Otherwise it is estimated from ``options.orders`` sampled orders.
+    several tokens is the mean over the orders of its tokens, by the same formula. The mean is exact
+    if the sentence has at most ``options.exact`` words and needs at most `MAX_EXACT_ROWS` masked
+    copies. Otherwise it is estimated from ``options.orders`` sampled orders.
     """
     n_words = len(layout)
     if n_words <= options.exact:
+        # A word of k tokens has 2**k - 2 partly masked states, for each mask of the other words.
         n_partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
         if 2**n_words - 1 + n_partial <= MAX_EXACT_ROWS:
             return _exact_orders(layout, word_indices)
@@ -177,17 +202,22 @@ def permutation(layout: _Layout, word_indices: IntArray, options: MaskedOptions)
 def shapley_weights(n: int) -> FloatArray:
     """Return the Shapley weights r! (n - 1 - r)! / n! for r = 0 .. n - 1, shape (n,).
 
-    Element r is the probability that in a random order of n items a certain set of r items, and
-    no other item, precedes a certain item (Shapley 1953).
+    Consider a random order of n items, one of these items, and a set of r other items. Element r is
+    the probability that exactly the items of this set precede the one item (Shapley 1953).
     """
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
 def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
-    """Plan the mean over all word and token orders."""
+    """Build the plan for the exact mean over all word orders and token orders.
+
+    The same masked copy occurs in many orders. It is listed once, and its terms have the sum of the
+    weights, see `shapley_weights`.
+    """
     n_words = len(layout)
 
-    # One row for every non-empty set of masked words predicts all tokens of these words.
+    # One row for every non-empty set of masked words predicts all tokens of these words. The binary
+    # digits of the numbers 1 .. 2**W - 1 enumerate these sets.
     is_masked = (np.arange(1, 2**n_words)[:, None] >> np.arange(n_words)) & 1 == 1
     n_revealed = n_words - is_masked.sum(axis=1)
     word_weights = shapley_weights(n_words)[n_revealed]
@@ -223,10 +253,11 @@ def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
 
 
 def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Plan the mean over sampled word orders, each paired with its reverse.
+    """Build the plan for the mean over sampled word orders, each paired with its reverse.
 
-    The orders depend on the seed and the number of words only, so sentences of equal length are
-    scored over the same orders.
+    The orders of words depend only on the seed and the number of words. Therefore sentences with
+    the same number of words are scored with the same orders. An order and its reverse form an
+    antithetic pair, which lowers the variance of the mean.
     """
     n_words, n_pairs = len(layout), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
@@ -239,6 +270,7 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
     for pair in range(n_pairs):
         word_order = rng.permutation(n_words)
         token_orders = [rng.permutation(k) if k > _MAX_EXACT_TOKENS else None for k in layout]
+        # Step 1 reads an order forwards, step -1 backwards.
         for step in (1, -1):
             masked = frozenset(range(len(word_indices)))
             for word in word_order[::step]:
@@ -278,9 +310,20 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
 def _word_terms(
     tokens: list[int], order: IntArray | None
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
-    """Yield revealed tokens, predicted tokens and weight of each term of a masked word.
+    """Yield the steps by which the tokens of one masked word are predicted.
 
-    They are averaged over all token orders if `order` is None.
+    Parameters
+    ----------
+    tokens
+        Indices of the tokens of the word.
+    order
+        Order in which the tokens are predicted. If it is None, the steps of all orders are yielded,
+        with weights that average over the orders.
+
+    Yields
+    ------
+    tuple
+        Tokens of the word that are visible, tokens that are predicted, weight of each prediction.
     """
     if order is None:
         weights = shapley_weights(len(tokens))
@@ -292,7 +335,7 @@ def _word_terms(
 
 
 def _proper_subsets(tokens: list[int]) -> list[list[int]]:
-    """Return the non-empty proper subsets of the tokens of a word."""
+    """Return all subsets of the tokens, except the empty set and the whole set."""
     sizes = range(1, len(tokens))
     return [list(subset) for size in sizes for subset in combinations(tokens, size)]
 
@@ -313,14 +356,14 @@ METRICS = Registry[Metric](
 
 @lru_cache(maxsize=128)
 def masking_plan(layout: _Layout, options: MaskedOptions) -> MaskingPlan:
-    """Return the plan of the metric ``options.metric`` for a layout.
+    """Return the masking plan of a metric for all sentences with a given layout.
 
     Parameters
     ----------
     layout
-        Number of scored tokens of each word.
+        Number of scored tokens of each word, for example (1, 2, 1).
     options
-        Options of the model.
+        Options of the model; ``options.metric`` is the name of the metric.
     """
     word_indices = np.repeat(np.arange(len(layout)), layout)
     return METRICS[options.metric](layout, word_indices, options)

@@ -1,4 +1,8 @@
-"""Trie (prefix tree) of candidate words as token sequences."""
+"""Trie (prefix tree) of candidate words as token sequences.
+
+Each candidate word is a path from the root of the tree, one token per node. Words that begin with
+the same tokens share the nodes of these tokens, so a network computes the tokens only once.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,31 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
-# Minimum number of computed nodes for a regression, and the prediction in nats with fewer nodes:
-# the approximate mean of tokens inside frequent English words.
+# The regression of `guess_log_probs` needs at least this number of computed nodes. With fewer nodes
+# the prediction is a constant in nats, about the mean log-probability of the second and later
+# tokens of frequent English words.
 _MIN_COMPUTED, _DEFAULT_LOG_PROB = 20, -3.0
 
 
 @dataclass(frozen=True, eq=False)
 class TrieInputs:
-    """Rows of equal length that predict the children of some nodes.
+    """Batch of R token sequences of equal length L, the input of a network.
+
+    Each sequence is a path of the trie from a child of the root to a chosen node. The output of the
+    network at the last token of a node is the distribution of the next token. It contains the
+    log-probabilities of all children of this node. One sequence serves all m chosen nodes on its
+    path.
 
     Attributes
     ----------
     ids
-        Tokens from the root to the deepest node of each row, shape (R, L).
-    rows, positions
-        Row and position of the prediction of each of m nodes, shape (m,); rows ascend.
+        Token ids of the sequences, shape (R, L).
+    rows
+        Index of the sequence that contains each chosen node, ascending, shape (m,).
+    positions
+        Position of each chosen node in its sequence, counted from 0, shape (m,).
     nodes
-        The nodes, shape (m,).
+        Indices of the chosen nodes in the trie, shape (m,).
     """
 
     ids: IntArray
@@ -36,22 +48,27 @@ class TrieInputs:
 
 @dataclass(frozen=True, eq=False)
 class TokenTrie:
-    """Trie of V words with N nodes below the root.
+    """Trie (prefix tree) of V words with N nodes below the root.
+
+    A node stands for the first tokens of one or more words. The nodes are numbered from 0 to N - 1,
+    and parents have lower numbers than their children. The root, the empty sequence, has the number
+    -1.
 
     Attributes
     ----------
     parents
-        Parent of each node, -1 for the root, shape (N,). Parents precede their children.
+        Number of the parent of each node, shape (N,).
     tokens
-        Last token of each node, shape (N,).
+        Id of the last token of each node, shape (N,).
     depths
-        Number of tokens from the root to each node, shape (N,).
+        Number of tokens from the root to each node, at least 1, shape (N,).
     n_longer
-        Number of words that continue beyond each node, shape (N,).
+        Number of words that start with the tokens of each node and have more tokens, shape (N,).
     ends
-        Node of each complete word, shape (V,).
+        Number of the node at which each word ends, shape (V,).
     paths
-        Tokens from the root to each node, padded with zeros, shape (N, D).
+        Token ids from the root to each node, padded with zeros, shape (N, D). D is the number of
+        tokens of the longest word.
     """
 
     parents: IntArray
@@ -63,7 +80,7 @@ class TokenTrie:
 
     @classmethod
     def from_words(cls, words: Sequence[tuple[int, ...]]) -> TokenTrie:
-        """Build the trie of words of one or more tokens."""
+        """Build the trie of V words, each a tuple of one or more token ids."""
         node_by_prefix: dict[tuple[int, ...], int] = {}
         parents: list[int] = []
         n_longer: list[int] = []
@@ -71,6 +88,7 @@ class TokenTrie:
             parent = -1
             for depth in range(1, len(word) + 1):
                 node = node_by_prefix.setdefault(word[:depth], len(node_by_prefix))
+                # A new node has no entry in the lists yet.
                 if node == len(parents):
                     parents.append(parent)
                     n_longer.append(0)
@@ -92,55 +110,73 @@ class TokenTrie:
     def choose(
         self, first_log_probs: FloatArray, cost: tuple[float, float], budget: float
     ) -> IntArray:
-        """Choose nodes for the prediction of their children, within a budget.
+        """Choose the nodes at which the network predicts the next token, within a budget.
 
-        A prediction lowers the upper bounds of all words that continue beyond the node. Nodes are
-        chosen in decreasing order of the number of these words, then of the probability of the
-        first token.
+        A prediction at a node gives the log-probabilities of its children. It lowers the upper
+        bounds of all words that continue beyond the node. Therefore the nodes with the largest
+        number of longer words are chosen first. Among nodes with the same number, nodes with the
+        more probable first token come first.
 
         Parameters
         ----------
         first_log_probs
             Log-probability of each token of the vocabulary as first token of the word, nats.
         cost
-            Cost of an input token and of a prediction.
+            Two costs in the same unit: of one input token, and of one prediction.
         budget
-            Maximum cost of all chosen nodes.
+            Maximum total cost of the chosen nodes, in the unit of `cost`.
 
         Returns
         -------
         array
-            Chosen nodes, ascending. The ancestors of a chosen node are chosen, too.
+            Numbers of the chosen nodes, ascending. All ancestors of a chosen node are chosen, too.
         """
         inner = np.flatnonzero(self.n_longer)
         # A child has at most as many longer words as its parent and the same first token, so depth
         # as the last sort key places it after its parent.
         first_tokens = self.paths[inner, 0]
-        first, count = first_log_probs[first_tokens], self.n_longer[inner]
-        order = inner[np.lexsort((self.depths[inner], first_tokens, -first, -count))]
-        # The first chosen child of a node extends its row by a token; other children need a row.
+        log_probs, n_longer = first_log_probs[first_tokens], self.n_longer[inner]
+        order = inner[np.lexsort((self.depths[inner], first_tokens, -log_probs, -n_longer))]
+        # The first chosen child of a node extends the sequence of its parent by one token. Every
+        # other child needs a new sequence of all tokens from the root.
         parents = self.parents[order]
         is_first_child = np.zeros(len(order), dtype=np.bool_)
         is_first_child[np.unique(parents, return_index=True)[1]] = True
         n_tokens = np.where(is_first_child & (parents >= 0), 1, self.depths[order])
-        total_cost = np.cumsum(n_tokens * cost[0] + cost[1])
-        return np.sort(order[: int(np.searchsorted(total_cost, budget, side="right"))])
+        total_costs = np.cumsum(n_tokens * cost[0] + cost[1])
+        n_chosen = int(np.searchsorted(total_costs, budget, side="right"))
+        return np.sort(order[:n_chosen])
 
     def build_inputs(self, chosen: IntArray) -> list[TrieInputs]:
-        """Return inputs that predict the children of the `chosen` nodes, one row per branch."""
-        # Assign each node to the row of its last chosen descendant.
-        row_ends = np.full(len(self.parents), -1, dtype=np.int64)
+        """Return the input batches of the network that give predictions at the chosen nodes.
+
+        A sequence runs from the root to a chosen node without chosen children. It also gives the
+        predictions at the chosen nodes on its path, so that each node is predicted once.
+
+        Parameters
+        ----------
+        chosen
+            Numbers of the chosen nodes, the result of `choose`.
+
+        Returns
+        -------
+        list of TrieInputs
+            One batch for each length of the sequences, in ascending order of length.
+        """
+        # Find the last node of the sequence that contains each chosen node: from the deepest level
+        # upwards, a parent is assigned to the sequence of its last chosen child.
+        last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
         for depth in range(int(self.depths[chosen].max(initial=0)), 0, -1):
             level = chosen[self.depths[chosen] == depth]
-            leaves = level[row_ends[level] < 0]
-            row_ends[leaves] = leaves
+            leaves = level[last_nodes[level] < 0]
+            last_nodes[leaves] = leaves
             if depth > 1:
-                row_ends[self.parents[level]] = row_ends[level]
+                last_nodes[self.parents[level]] = last_nodes[level]
         inputs = []
-        row_lengths = self.depths[row_ends[chosen]]
-        for length in np.unique(row_lengths):
-            nodes = chosen[row_lengths == length]
-            leaves, rows = np.unique(row_ends[nodes], return_inverse=True)
+        lengths = self.depths[last_nodes[chosen]]
+        for length in np.unique(lengths):
+            nodes = chosen[lengths == length]
+            leaves, rows = np.unique(last_nodes[nodes], return_inverse=True)
             order = np.argsort(rows, kind="stable")
             inputs.append(
                 TrieInputs(
@@ -153,8 +189,21 @@ class TokenTrie:
         return inputs
 
     def children(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
-        """Return all children of `nodes`, and the index of each child's parent in `nodes`."""
-        # The last element, addressed by the parent -1 of the first tokens, stays -1.
+        """Find all children of some nodes.
+
+        Parameters
+        ----------
+        nodes
+            Numbers of the nodes, shape (m,).
+
+        Returns
+        -------
+        array
+            Numbers of the children, ascending, shape (c,).
+        array
+            Index from 0 to m - 1 of the parent of each child in `nodes`, shape (c,).
+        """
+        # Nodes of depth 1 have the parent -1 and read the last element, which stays -1.
         indices = np.full(len(self.parents) + 1, -1, dtype=np.int64)
         indices[nodes] = np.arange(len(nodes))
         parent_indices = indices[self.parents]
@@ -162,7 +211,20 @@ class TokenTrie:
         return children, parent_indices[children]
 
     def sum_to_words(self, values: FloatArray) -> FloatArray:
-        """Sum node values, shape (N,), along the path to each word, shape (V,)."""
+        """Return, for each word, the sum of the values of the nodes on its path.
+
+        If the values are log-probabilities of tokens, the sums are log-probabilities of words.
+
+        Parameters
+        ----------
+        values
+            Value of each node, shape (N,).
+
+        Returns
+        -------
+        array
+            Sum of each word, shape (V,).
+        """
         sums = values.copy()
         for depth in range(2, self.paths.shape[1] + 1):
             level = np.flatnonzero(self.depths == depth)
@@ -170,8 +232,13 @@ class TokenTrie:
         return np.asarray(sums[self.ends])
 
     def is_covered(self, chosen: IntArray) -> BoolArray:
-        """Return whether all proper ancestors of each word's node are `chosen`, shape (V,)."""
-        # Ancestors of chosen nodes are chosen, so the parent decides; -1 is the root.
+        """Return for each word whether all its tokens have predictions, shape (V,).
+
+        The token of a node has a prediction if the parent of the node is chosen. The predictions at
+        the root are always available.
+        """
+        # All ancestors of a chosen node are chosen, so it suffices to test the parent of the last
+        # node. The last element stands for the root, which has the number -1.
         is_chosen = np.zeros(len(self.parents) + 1, dtype=np.bool_)
         is_chosen[chosen] = True
         is_chosen[-1] = True
@@ -179,35 +246,37 @@ class TokenTrie:
 
 
 def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) -> FloatArray:
-    """Predict log p(token | preceding tokens) of nodes that were not computed, by regression.
+    """Estimate log p(token | preceding tokens) of nodes that the network has not computed.
 
-    Let n be the number of words that contain a node and n' the number for its parent. The
-    prediction is b0 + b1 log n + b2 log n', fitted to the computed nodes by least squares. It is
-    -3 nats if fewer than 20 nodes are computed.
+    Let n be the number of words that contain a node, and n' the number of words that contain its
+    parent. The estimate is b0 + b1 log n + b2 log n'. The coefficients are fitted to the computed
+    nodes by ordinary least squares. If fewer than 20 nodes are computed, the estimate is -3 nats.
 
     Parameters
     ----------
     trie
-        Trie of the candidates, N nodes.
+        Trie of the candidate words, N nodes.
     log_probs
-        Log-probabilities of the computed nodes, nats, shape (N,).
+        Log-probability of each node, nats, shape (N,). Only values of computed nodes are used.
     chosen
-        Nodes with computed children.
+        Numbers of the nodes at which the next token was predicted. Their children are computed.
 
     Returns
     -------
     array
-        Predictions in nats, at most 0, shape (N,); 0 for computed nodes and first tokens.
+        Estimates in nats, at most 0, shape (N,). They are 0 for computed nodes and for nodes of
+        depth 1, the first tokens of the words.
     """
-    predictions = np.zeros(len(trie.parents), dtype=np.float64)
-    computed = trie.children(chosen)[0]
+    estimates = np.zeros(len(trie.parents), dtype=np.float64)
+    computed, _ = trie.children(chosen)
     is_unknown = trie.depths > 1
     is_unknown[computed] = False
+    # Number of words that contain each node: words that continue, plus words that end there.
     log_counts = np.log(trie.n_longer + np.bincount(trie.ends, minlength=len(trie.parents)))
     design = np.column_stack([np.ones(len(log_counts)), log_counts, log_counts[trie.parents]])
     if len(computed) < _MIN_COMPUTED:
-        predictions[is_unknown] = _DEFAULT_LOG_PROB
+        estimates[is_unknown] = _DEFAULT_LOG_PROB
     else:
         coefficients = np.linalg.lstsq(design[computed], log_probs[computed], rcond=None)[0]
-        predictions[is_unknown] = np.minimum(design[is_unknown] @ coefficients, 0.0)
-    return predictions
+        estimates[is_unknown] = np.minimum(design[is_unknown] @ coefficients, 0.0)
+    return estimates
