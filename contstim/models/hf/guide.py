@@ -22,21 +22,22 @@ _N_MASKS = 2
 
 
 class MaskedGuide(TokenPrefixes):
-    """Prefixes under a masked model, followed by mask tokens and a full stop.
+    """Sentence prefixes under a masked model, which proposes the next word.
 
-    The log-probabilities of the words do not sum to the scores of the model, which depend on later
-    words.
+    The input of the network is a prefix, two mask tokens and a full stop. The prediction at the
+    first mask token gives the log-probabilities of the next token. Their sum over the words of a
+    sentence is not the score of the model, because the score also depends on later words.
 
     Parameters
     ----------
     model
-        The model.
+        Masked model that proposes the words.
     word_lists
-        Words for the first and for later positions.
+        Two word lists: words for the first position of a sentence, and words for later positions.
     rows
         Token ids of each of R prefixes.
     n_words
-        Number of words of each prefix.
+        Number of words of each prefix. All prefixes have the same number.
     """
 
     def __init__(
@@ -50,7 +51,18 @@ class MaskedGuide(TokenPrefixes):
         super().__init__(model.tokenizer, word_lists, n_words, self._predict_next(self._rows))
 
     def _predict_next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
-        """Return the log-probability of each token after each prefix, shape (R, tokens), nats."""
+        """Return the log-probabilities of the next token after each prefix.
+
+        Parameters
+        ----------
+        rows
+            Token ids of R prefixes.
+
+        Returns
+        -------
+        tensor
+            Log-probability of each token of the vocabulary, nats, shape (R, tokens).
+        """
         model = self._model
         example = model.encode([f"{model.tokenizer.sample_word}."])[0]
         positions = example.scored_positions
@@ -62,16 +74,24 @@ class MaskedGuide(TokenPrefixes):
         return torch.cat(logits).log_softmax(dim=1)
 
     def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
-        """Return the log-probabilities of k words after selected prefixes, shape (k,), nats.
+        """Return the log-probability of each of k words, given the prefix before it.
 
         Parameters
         ----------
-        rows, indices
-            Index of the prefix and of the word, shape (k,).
+        rows
+            Index of the prefix before each word, shape (k,).
+        indices
+            Index of each word in the word list of the next position, shape (k,).
+
+        Returns
+        -------
+        array
+            Log-probabilities, shape (k,), nats.
         """
         tokens = [self._candidates.tokens[i] for i in indices.tolist()]
         values = self.first_log_probs(rows, tokens)
-        # Predict the later tokens of all words, each distinct prefix of tokens once.
+        # Later tokens of a word: predict each token after the prefix and the earlier tokens of the
+        # word. Words with the same earlier tokens share a prediction.
         targets: dict[_Tokens, list[tuple[int, int]]] = {}
         for i, (row, word) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             for n in range(1, len(word)):
@@ -96,12 +116,14 @@ class MaskedGuide(TokenPrefixes):
         return self
 
     def extend(self, rows: IntArray, indices: IntArray) -> MaskedGuide:
-        """Return k prefixes, each a selected prefix extended by a word.
+        """Return k longer prefixes, each a present prefix with one more word.
 
         Parameters
         ----------
-        rows, indices
-            Index of the prefix and of the word, shape (k,).
+        rows
+            Index of the present prefix of each new prefix, shape (k,).
+        indices
+            Index of the word that is appended to it, shape (k,).
         """
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]

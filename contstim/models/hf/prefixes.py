@@ -24,18 +24,21 @@ _MAX_ROWS = 128
 
 
 class TokenPrefixes(Prefixes):
-    """Base class of prefixes under a subword model, which predicts first tokens of words at once.
+    """Base class of sentence prefixes under a model of subword tokens.
+
+    One prediction of the next token gives the log-probability of the first token of every word.
+    This is an upper bound of the log-probability of the word.
 
     Parameters
     ----------
     tokenizer
-        The tokenizer.
+        Tokenizer of the model.
     word_lists
-        Words for the first and for later positions.
+        Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
-        Number of words of each of R prefixes.
+        Number of words of each prefix. All R prefixes have the same number.
     next_log_probs
-        Log-probability of each token of the vocabulary after each prefix, shape (R, tokens), nats.
+        Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
     """
 
     def __init__(
@@ -47,21 +50,24 @@ class TokenPrefixes(Prefixes):
     ) -> None:
         super().__init__(word_lists, n_words)
         self._next_log_probs = next_log_probs
-        # Tokenise the words at the first or a later position; the neighbours make no difference.
+        # Tokenise the words in a sentence in which any other words surround them.
         neighbour = tokenizer.sample_word
         words = ("", neighbour) if n_words == 0 else (neighbour, "", neighbour)
         sentence = Sentence(words, ("",) * len(words), ("",) * len(words))
         self._candidates = tokenizer.candidates(sentence, int(n_words > 0), self.next_words)
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return the log-probability of each word's first token, an upper bound of the word's.
+        """Return upper bounds of the log-probability of each word after each prefix.
+
+        The bound is the log-probability of the first token of the word.
 
         Returns
         -------
         array
             Upper bounds, shape (R, V), nats.
         array
-            Whether each word has a single token and thus an exact bound, shape (V,).
+            Whether each word has one token only, so that the bound is its log-probability, shape
+            (V,).
         """
         first_tokens = self._candidates.first_tokens
         indices = torch.from_numpy(first_tokens).to(self._next_log_probs.device)
@@ -69,24 +75,32 @@ class TokenPrefixes(Prefixes):
         return np.minimum(bounds, 0.0), self._candidates.n_tokens == 1
 
     def log_group_sizes(self) -> FloatArray:
-        """Return the log number of words with the same first token as each word, shape (V,)."""
+        """Return, for each word, the logarithm of the number of words with its first token.
+
+        Words with the same first token have the same upper bound and share its probability.
+
+        Returns
+        -------
+        array
+            Logarithms, shape (V,).
+        """
         first_tokens = self._candidates.first_tokens
         return np.log(np.bincount(first_tokens)[first_tokens])
 
     def first_log_probs(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
-        """Return the log-probability of the first token of each of k sequences.
+        """Return the log-probability of the first token of each of k token sequences.
 
         Parameters
         ----------
         rows
             Index of the prefix before each sequence, shape (k,).
         tokens
-            The k token sequences.
+            The k token sequences. Only their first tokens are used.
 
         Returns
         -------
         array
-            Shape (k,), nats.
+            Log-probabilities, shape (k,), nats.
         """
         device = self._next_log_probs.device
         first_tokens = torch.tensor([ids[0] for ids in tokens], dtype=torch.int64, device=device)
@@ -101,17 +115,17 @@ class CausalPrefixes(TokenPrefixes):
     Parameters
     ----------
     model
-        A model with a prefix.
+        Model that predicts the words. It has a start token or other tokens before a sentence.
     word_lists
-        Words for the first and for later positions.
+        Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
-        Number of words of each of R prefixes.
+        Number of words of each prefix. All R prefixes have the same number.
     past
-        Cached keys and values of the prefixes.
+        Cached keys and values of the R prefixes.
     next_log_probs
-        Log-probability of each token of the vocabulary after each prefix, shape (R, tokens), nats.
+        Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
     pending
-        Tokens at the end of each prefix that are not in the cache (a comma).
+        Tokens of a comma at the end of each prefix. They are not in the cache yet.
     """
 
     def __init__(
@@ -129,35 +143,56 @@ class CausalPrefixes(TokenPrefixes):
 
     @classmethod
     def empty(cls, model: CausalModel, word_lists: tuple[WordList, WordList]) -> CausalPrefixes:
-        """Return one prefix without words."""
+        """Return the prefix of a sentence that has no words yet."""
         use_cache = can_extend_ragged(model.network, model.prefix[:1])
         ids = np.array(model.prefix, dtype=np.int64)
         logits, past = prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
         if model.is_corrected:
-            # The divisor of the first word; later divisors cancel.
+            # Divide by the probability that the first word starts. Later divisors cancel.
             start_log_probs = next_log_probs[:, model.start_ids]
             next_log_probs = next_log_probs - start_log_probs.logsumexp(dim=1, keepdim=True)
         return cls(model, word_lists, 0, past, next_log_probs)
 
     def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
-        """Return the log-probabilities of k words after selected prefixes, shape (k,), nats.
+        """Return the log-probability of each of k words, given the prefix before it.
 
         Parameters
         ----------
-        rows, indices
-            Index of the prefix and of the word, shape (k,).
+        rows
+            Index of the prefix before each word, shape (k,).
+        indices
+            Index of each word in the word list of the next position, shape (k,).
+
+        Returns
+        -------
+        array
+            Log-probabilities, shape (k,), nats.
         """
         return self._sequence_log_probs(
             rows, [self._candidates.tokens[i] for i in indices.tolist()]
         )
 
     def _sequence_log_probs(self, rows: IntArray, tokens: Sequence[_Tokens]) -> FloatArray:
-        """Return log p(tokens | prefix) of k token sequences, shape (k,), nats."""
+        """Return log p(tokens | prefix) of k token sequences, by the chain rule.
+
+        Parameters
+        ----------
+        rows
+            Index of the prefix before each sequence, shape (k,).
+        tokens
+            The k token sequences.
+
+        Returns
+        -------
+        array
+            Log-probabilities, shape (k,), nats.
+        """
         if not len(tokens):
             return np.zeros(0)
         values = self.first_log_probs(rows, tokens)
-        # Compute sequences that differ in their last token only once.
+        # The last token of a sequence is predicted, but not part of the input. Sequences with the
+        # same tokens before the last one share one row of the input.
         members: dict[tuple[int, _Tokens], list[int]] = {}
         for i, (row, ids) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             if len(ids) > 1:
@@ -167,10 +202,11 @@ class CausalPrefixes(TokenPrefixes):
         for start in range(0, len(extensions), _MAX_ROWS):
             batch = extensions[start : start + _MAX_ROWS]
             batch_rows, batch_tokens = [row for row, _ in batch], [ids for _, ids in batch]
-            logits = self._past.extend(
+            _, logits = self._past.extend(
                 self._model.network, batch_rows, batch_tokens, all_logits=True
-            )[1]
+            )
             log_probs = logits.log_softmax(dim=1)
+            # `stop` is the end of the present row in the logits of all rows, one after the other.
             stop = 0
             for row, ids in batch:
                 stop += len(ids)
@@ -181,7 +217,11 @@ class CausalPrefixes(TokenPrefixes):
         return np.minimum(values, 0.0)
 
     def _mark_tokens(self, mark: str) -> _Tokens:
-        """Return the tokens of a punctuation mark after a word."""
+        """Return the tokens of a punctuation mark that is attached to a word.
+
+        The tokens are the difference between a word with the mark and the word alone. If the mark
+        changes the tokens of the word, the mark is tokenised alone.
+        """
         tokenizer = self._model.tokenizer
         word = tokenizer.sample_word
         word_ids, marked_ids = tokenizer.tokenize([word, word + mark])
@@ -190,33 +230,53 @@ class CausalPrefixes(TokenPrefixes):
         return tuple(tokenizer.tokenize([mark])[0])
 
     def _all_log_probs(self, tokens: _Tokens) -> FloatArray:
-        """Return log p(tokens | prefix) of all prefixes, shape (R,), nats."""
+        """Return log p(tokens | prefix) of the same tokens after each prefix, shape (R,), nats."""
         rows = np.arange(len(self._next_log_probs))
         if not tokens:
             return np.zeros(len(rows))
         return self._sequence_log_probs(rows, [tokens] * len(rows))
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the scored log-probability of a mark and the sentence end, shape (R,), nats.
+        """Return the log-probability that each prefix ends as a sentence.
 
-        For corrected words without a scored end, it includes the end of the last word.
+        It includes the final punctuation mark and the end-of-sentence token, if the model scores
+        them. If the model corrects words for white space and does not score the end, it includes
+        the probability that the last word ends.
+
+        Parameters
+        ----------
+        mark
+            Final punctuation mark, for example ``.``; empty for none.
+
+        Returns
+        -------
+        array
+            Log-probabilities, shape (R,), nats.
         """
         model, mark_tokens = self._model, self._mark_tokens(mark) if mark else ()
         log_probs = self._all_log_probs((*mark_tokens, *model.end))
         if model.is_corrected and not model.end:
-            last = self._next_log_probs
+            next_log_probs = self._next_log_probs
             if mark_tokens:
-                last = self._extended_log_probs(np.arange(len(last)), mark_tokens)
-            boundary = last[:, model.boundary_ids].logsumexp(dim=1)
+                rows = np.arange(len(next_log_probs))
+                next_log_probs = self._extended_log_probs(rows, mark_tokens)
+            boundary = next_log_probs[:, model.boundary_ids].logsumexp(dim=1)
             log_probs += boundary.cpu().numpy().astype(np.float64)
         if model.tokenizer.options.punctuation == "context":
+            # The mark is visible, but not scored.
             return log_probs - self._all_log_probs(mark_tokens)
         return log_probs
 
     def word_end_log_probs(self) -> FloatArray:
-        """Return the log-probability that the last word ends, shape (R,), nats.
+        """Return the log-probability that the last word of each prefix is complete.
 
-        It is the probability of all tokens that do not continue a word, except closing marks.
+        It is the total probability of the tokens that cannot continue a word and of closing
+        punctuation marks.
+
+        Returns
+        -------
+        array
+            Log-probabilities, shape (R,), nats.
         """
         closing_ids = self._model.tokenizer.closing_mark_ids
         closing = torch.tensor(closing_ids, device=self._next_log_probs.device)
@@ -229,15 +289,41 @@ class CausalPrefixes(TokenPrefixes):
         return self._all_log_probs(self._mark_tokens(COMMA))
 
     def _extended_log_probs(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
-        """Return the log-probability of each next token after k prefixes and `tokens`."""
+        """Return the log-probabilities of the next token after prefixes and further tokens.
+
+        Parameters
+        ----------
+        rows
+            Indices of k prefixes.
+        tokens
+            Tokens that are appended to each of these prefixes.
+
+        Returns
+        -------
+        tensor
+            Log-probability of each token of the vocabulary, nats, shape (k, tokens).
+        """
         row_tokens = [self._pending[row] + tokens for row in rows]
-        logits = self._past.extend(
+        _, logits = self._past.extend(
             self._model.network, rows.tolist(), row_tokens, all_logits=False
-        )[1]
+        )
         return logits.log_softmax(dim=1)
 
     def add_commas(self, is_marked: BoolArray) -> CausalPrefixes:
-        """Return the prefixes, with a comma appended if `is_marked`, shape (R,), is true."""
+        """Append a comma to selected prefixes.
+
+        The comma stays outside the cache until the next word is appended.
+
+        Parameters
+        ----------
+        is_marked
+            Whether to append a comma to each prefix, shape (R,).
+
+        Returns
+        -------
+        CausalPrefixes
+            All R prefixes, with and without comma.
+        """
         rows, comma = np.flatnonzero(is_marked), self._mark_tokens(COMMA)
         next_log_probs, pending = self._next_log_probs.clone(), list(self._pending)
         if len(rows):
@@ -250,12 +336,14 @@ class CausalPrefixes(TokenPrefixes):
         )
 
     def extend(self, rows: IntArray, indices: IntArray) -> CausalPrefixes:
-        """Return k prefixes, each a selected prefix extended by a word.
+        """Return k longer prefixes, each a present prefix with one more word.
 
         Parameters
         ----------
-        rows, indices
-            Index of the prefix and of the word, shape (k,).
+        rows
+            Index of the present prefix of each new prefix, shape (k,).
+        indices
+            Index of the word that is appended to it, shape (k,).
         """
         tokens = self._new_tokens(rows, indices)
         past, logits = self._past.extend(
@@ -265,12 +353,21 @@ class CausalPrefixes(TokenPrefixes):
         return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, past, next_log_probs)
 
     def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return log-probabilities of k words, shape (k,), nats, and the extended prefixes.
+        """Compute `log_probs` and `extend` together, with one run of the network.
 
         Parameters
         ----------
-        rows, indices
-            Index of the prefix and of the word, shape (k,).
+        rows
+            Index of the prefix before each word, shape (k,).
+        indices
+            Index of each word, shape (k,).
+
+        Returns
+        -------
+        array
+            Log-probability of each word, shape (k,), nats.
+        Prefixes
+            The k prefixes with the words appended.
         """
         words = [self._candidates.tokens[i] for i in indices.tolist()]
         tokens = self._new_tokens(rows, indices)
@@ -278,6 +375,7 @@ class CausalPrefixes(TokenPrefixes):
         values = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
             if len(word) > 1:
+                # The logits at each token but the last predict the next token of the word.
                 log_probs = word_logits[-len(word) : -1].log_softmax(dim=1)
                 targets = torch.tensor(word[1:], device=log_probs.device)
                 values[i] += float(log_probs.gather(1, targets[:, None]).double().sum())
@@ -289,6 +387,6 @@ class CausalPrefixes(TokenPrefixes):
         return np.minimum(values, 0.0), extended
 
     def _new_tokens(self, rows: IntArray, indices: IntArray) -> list[_Tokens]:
-        """Return the tokens that extend the cache by pending tokens and a word."""
+        """Return the tokens that are appended to the cache: a pending comma and a word."""
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         return [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]

@@ -1,7 +1,8 @@
-"""Tree attention: several token sequences in one row, shared prefixes computed once.
+"""Tree attention: several token sequences are computed in one row, and shared prefixes only once.
 
-A row contains a tree of tokens. Each token attends to its ancestors only, and its position is its
-depth. Its logits are therefore the same as in a row with its sequence alone.
+The sequences are merged into a tree, and the nodes of the tree form one row of the network's input.
+Each token attends to itself and its ancestors only, and its position is its depth in the tree. Its
+logits are therefore the same as in a row that contains one sequence alone.
 """
 
 from __future__ import annotations
@@ -21,20 +22,23 @@ MAX_ROW_TOKENS = 256
 
 @dataclass(frozen=True, eq=False)
 class TokenTree:
-    """Several token sequences merged into one row.
+    """Several token sequences merged into a tree with N nodes, which form one row of input.
+
+    A node is a token together with all tokens before it. Sequences with the same first tokens share
+    nodes. The nodes are numbered from 0, and parents have lower numbers than their children.
 
     Attributes
     ----------
     ids
-        Token ids of the N nodes, parents before children, shape (N,).
+        Token id of each node, shape (N,).
     parents
-        Parent of each node, -1 at the root, shape (N,).
+        Number of the parent of each node; -1 for the first token of a sequence; shape (N,).
     depths
-        Position of each node in its sequences, shape (N,).
+        Position of the token of each node in its sequence, counted from 0, shape (N,).
     sequences
-        Indices of the sequences in the tree.
+        Index of each sequence of the tree in the list from which the tree was built.
     paths
-        Nodes of each of these sequences, one array per sequence.
+        Numbers of the nodes of each of these sequences, one array per sequence.
     """
 
     ids: IntArray
@@ -45,7 +49,15 @@ class TokenTree:
 
     @classmethod
     def from_sequences(cls, sequences: Sequence[list[int]], members: Sequence[int]) -> TokenTree:
-        """Merge the sequences with the indices `members`."""
+        """Merge selected token sequences into a tree.
+
+        Parameters
+        ----------
+        sequences
+            Token ids of all sequences.
+        members
+            Indices of the sequences that belong to the tree.
+        """
         node_by_edge: dict[tuple[int, int], int] = {}
         parents: list[int] = []
         depths: list[int] = []
@@ -70,7 +82,7 @@ class TokenTree:
 
     @property
     def attention_mask(self) -> BoolArray:
-        """Whether each token attends to each other: to itself and its ancestors, shape (N, N)."""
+        """Whether token i attends to token j, shape (N, N): only to itself and its ancestors."""
         mask = np.eye(len(self.ids), dtype=np.bool_)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -79,10 +91,17 @@ class TokenTree:
 
 
 def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) -> list[TokenTree]:
-    """Merge token sequences into trees of at most `max_tokens` tokens.
+    """Merge token sequences into one or more trees of limited size.
 
-    Sequences are added in lexicographic order, so sequences with a shared prefix are adjacent. A
-    sequence of more than `max_tokens` tokens forms a separate tree.
+    Sequences are added in lexicographic order, so that sequences with a shared prefix are adjacent.
+    If a tree is full, the next sequence starts a new tree.
+
+    Parameters
+    ----------
+    sequences
+        Token ids of each sequence.
+    max_tokens
+        Maximum number of tokens of a tree. A longer sequence forms a tree of its own.
     """
     sequence_ids = [sequence.tolist() for sequence in sequences]
     groups: list[list[int]] = []
@@ -104,9 +123,25 @@ def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) 
 
 
 def tree_logits(network: Network, tree: TokenTree, nodes: IntArray) -> torch.Tensor:
-    """Return the logits at m nodes of a tree, shape (m, V), float32 or wider."""
+    """Run the network on a tree of token sequences, and return logits at selected nodes.
+
+    Parameters
+    ----------
+    network
+        Network that passes the test `supports_trees`.
+    tree
+        Token sequences that are merged into a tree.
+    nodes
+        Numbers of the m selected nodes.
+
+    Returns
+    -------
+    tensor
+        Logits of the token after each node, shape (m, V), float32 or wider.
+    """
     device = network.device
     is_visible = torch.from_numpy(tree.attention_mask).to(device)
+    # The mask is added to the attention scores: 0 leaves them unchanged, the lowest number hides.
     mask = torch.zeros(is_visible.shape, dtype=network.dtype, device=device)
     mask.masked_fill_(~is_visible, torch.finfo(network.dtype).min)
     with torch.inference_mode():
@@ -142,6 +177,7 @@ def supports_trees(
     prefix
         Tokens at the beginning of every sequence. Some networks count positions from one of them.
     """
+    # Round both sizes up to a power of two, within the limits.
     depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
 
@@ -157,6 +193,7 @@ def supports_trees(
         tree = pack_trees(sequences, max_tokens=len(ids))[0]
         for number, path in zip(tree.sequences, tree.paths, strict=True):
             sequence = torch.from_numpy(sequences[number])[None].to(network.device)
+            # Compare the logits at up to nine positions of the sequence.
             sampled = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
             positions = torch.from_numpy(sampled).to(network.device)
             with torch.inference_mode():

@@ -20,21 +20,21 @@ from contstim.models.hf.unigram import TokenUnigram
 from contstim.progress import track
 from contstim.text import Sentence, WordList
 
-# Number of batches in a group of sentences of equal length: enough that most batches are full, few
-# enough that the inputs need little memory.
+# Sentences of equal length are prepared in groups of about this number of batches: enough that most
+# batches are full, few enough that the prepared token ids need little memory.
 _BATCHES_PER_GROUP = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Tokens of a sentence before and after one word.
+    """Tokens of a sentence without one word, into which candidates for this word are inserted.
 
     Attributes
     ----------
     left, right
         Token ids before and after the word, special tokens included, 1-D arrays.
     scored_left, scored_right
-        Positions of the scored tokens in `left` and in `right`.
+        Positions of the scored tokens in `left` and in `right`, each counted from 0.
     """
 
     left: IntArray
@@ -44,9 +44,22 @@ class Frame:
 
     @classmethod
     def from_encoded(cls, encoded: EncodedSentence, position: int, n_end: int = 0) -> Frame | None:
-        """Remove the word at `position` from a sentence; return None if it is not scored.
+        """Remove one word from a sentence.
 
-        The last `n_end` scored tokens mark the end of the sentence and do not belong to the word.
+        Parameters
+        ----------
+        encoded
+            Tokens of the sentence.
+        position
+            Index of the word, counted from 0.
+        n_end
+            Number of scored tokens at the end that mark the end of the sentence. They do not belong
+            to any word.
+
+        Returns
+        -------
+        Frame or None
+            The tokens on both sides of the word; None if the word has no scored token.
         """
         scored = encoded.scored_positions
         n_in_words = len(scored) - n_end
@@ -58,23 +71,23 @@ class Frame:
         return cls(left, right, scored[scored < start], scored[scored >= stop] - stop)
 
     def fill(self, tokens: IntArray) -> IntArray:
-        """Return the ids of the sentence with each of k words.
+        """Insert each of k words and return the token ids of the k sentences.
 
         Parameters
         ----------
         tokens
-            Token ids of the words, shape (k, n).
+            Token ids of the words, each with n tokens, shape (k, n).
 
         Returns
         -------
         array
-            Token ids, shape (k, L).
+            Token ids of the sentences, each with L tokens, shape (k, L).
         """
         k = len(tokens)
         return np.hstack([np.tile(self.left, (k, 1)), tokens, np.tile(self.right, (k, 1))])
 
     def scored_positions(self, n: int) -> IntArray:
-        """Return the positions of all scored tokens if the word has `n` tokens."""
+        """Return the positions of all scored tokens after a word of `n` tokens is inserted."""
         start = len(self.left)
         return np.concatenate(
             [self.scored_left, np.arange(start, start + n), self.scored_right + start + n]
@@ -87,9 +100,9 @@ class TransformerModel(SentenceModel):
     Parameters
     ----------
     spec
-        The spec.
+        String that identifies the model, with its options.
     defaults
-        Options of the family with their defaults.
+        Default value of each option of the family. They complete the spec.
     checkpoint
         The network and its tokenizer.
     special
@@ -138,7 +151,7 @@ class TransformerModel(SentenceModel):
         return self.tokenizer.in_vocabulary(words)
 
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
-        """Tokenise S sentences, prefix and scored end included.
+        """Tokenise S sentences, and add the prefix and the scored end of the model.
 
         Raises
         ------
@@ -159,15 +172,29 @@ class TransformerModel(SentenceModel):
         return np.array(counts, dtype=np.int64)
 
     def add_prefix_and_end(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
-        """Add prefix and scored end to the tokens of a sentence."""
+        """Add the model's prefix and end tokens to a sentence. The base class adds none."""
         return encoded
 
     @abstractmethod
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Return the log-probabilities from which each of S sentences is scored, nats."""
+        """Return the log-probabilities that are added up to the score of each sentence.
+
+        Causal models have one for each scored token. Masked models have one for each prediction of
+        their metric, which may predict a token several times.
+
+        Parameters
+        ----------
+        encoded
+            Tokens of S sentences.
+
+        Returns
+        -------
+        list of array
+            S arrays, nats.
+        """
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Return the scored tokens of a sentence from its `term_log_probs`."""
+        """Combine the log-probabilities of `term_log_probs` into one value per scored token."""
         return encoded.with_log_probs(log_probs)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
@@ -191,12 +218,15 @@ class TransformerModel(SentenceModel):
                     "use a checkpoint that is not damaged"
                 )
         if len(encoded) == 1:
-            # A search continues from the sentence that it has just verified.
+            # A search often scores a sentence and then its replacements: keep the result for them.
             self._last_scored = (sentences[0], encoded[0], log_probs[0])
         return [self.to_token_scores(*pair) for pair in zip(encoded, log_probs, strict=True)]
 
     def encode_and_score(self, sentence: str) -> tuple[EncodedSentence, FloatArray]:
-        """Return the tokens and `term_log_probs` of a sentence; the last result is cached."""
+        """Return the tokens of a sentence and its `term_log_probs`.
+
+        The result for the last sentence is cached.
+        """
         if self._last_scored is None or self._last_scored[0] != sentence:
             encoded = self.encode([sentence])
             self._last_scored = (sentence, encoded[0], self.term_log_probs(encoded)[0])
@@ -205,22 +235,30 @@ class TransformerModel(SentenceModel):
     def iter_groups(
         self, encoded: Sequence[EncodedSentence], n_rows: Sequence[int]
     ) -> Iterator[list[int]]:
-        """Yield indices of sentences of equal length, a few batches at a time, with progress.
+        """Divide sentences into groups of equal length, which need no padding.
+
+        A group fills a few batches. A progress bar is shown if there are several groups.
 
         Parameters
         ----------
         encoded
-            S sentences.
+            Tokens of S sentences.
         n_rows
-            Number of inputs of each sentence.
+            Number of rows of token ids that the network computes for each sentence: 1 for causal
+            models, the number of masked copies for masked models.
+
+        Yields
+        ------
+        list of int
+            Indices of the sentences of a group.
         """
         max_tokens = _BATCHES_PER_GROUP * self.batch_tokens
         groups: list[list[int]] = []
         n_tokens: list[float] = []
         for i in sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids)):
             length = len(encoded[i].ids)
-            same_length = groups and length == len(encoded[groups[-1][0]].ids)
-            if not same_length or n_tokens[-1] >= max_tokens:
+            has_same_length = groups and length == len(encoded[groups[-1][0]].ids)
+            if not has_same_length or n_tokens[-1] >= max_tokens:
                 groups.append([])
                 n_tokens.append(0)
             groups[-1].append(i)
@@ -254,17 +292,23 @@ class TransformerModel(SentenceModel):
         frame: Frame | None = None,
         score_tokens: Callable[[IntArray], FloatArray] | None = None,
     ) -> Callable[[IntArray], FloatArray]:
-        """Return a function that scores candidate words exactly.
+        """Return a function that computes the exact scores of selected candidates.
 
         Parameters
         ----------
-        sentence, position, words
-            `sentence`, and the candidates for the word at `position`.
+        sentence
+            The present sentence.
+        position
+            Index of the word that the candidates replace, counted from 0.
+        words
+            The V candidates.
         frame
-            The tokens of the sentence around the word.
+            Tokens of the sentence before and after the word.
         score_tokens
-            Function from the tokens of k candidates in `frame`, shape (k, n), to their scores,
-            shape (k,). Without it, candidates are scored as whole sentences.
+            Faster way to score k candidates with the same number n of tokens: a function from their
+            token ids, shape (k, n), to the scores of the sentences, shape (k,). It is used for
+            candidates that do not change the tokens in `frame`. All others are scored as whole
+            sentences.
 
         Returns
         -------
@@ -281,7 +325,7 @@ class TransformerModel(SentenceModel):
             groups: dict[int, list[int]] = {}
             for k, ids in enumerate(self.tokenizer.tokenize(texts)):
                 candidate = candidates[indices[k]]
-                # Some tokenizers split a word differently next to other words.
+                # Some tokenizers split a word differently next to other words: compare the tokens.
                 fits = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
                 groups.setdefault(len(candidate) if fits else 0, []).append(k)
             scores = np.empty(len(indices), dtype=np.float64)
