@@ -111,7 +111,8 @@ def condition_table(
     """Return the differences between levels of factors, of models and of pairs of models.
 
     P-values are adjusted across all differences of single models, and separately across all
-    interactions (differences of pairs of models).
+    interactions (differences of pairs of models). Catch trials and fillers are families of their
+    own.
     """
     rows = []
     level_pairs = [
@@ -134,7 +135,8 @@ def condition_table(
             note = TOO_FEW if np.isnan(estimate.stderr) else ""
             rows.append((*labels, *numbers, "", note))
     table = pd.DataFrame(rows, columns=list(CONDITION_COLUMNS))
-    for _, family in table.groupby(table["model_2"] == ""):
+    kinds = {a.name: "" if a.kind == EXPERIMENTAL else a.name for a in analyses}
+    for _, family in table.groupby([table["model_2"] == "", table["analysis"].map(kinds)]):
         table.loc[family.index, "q"] = benjamini_hochberg(family["p"].to_numpy(dtype=float))
     higher_level = table["level_1"].where(table["difference"] > 0, table["level_2"])
     conclusion = ("more in " + higher_level).where(table["q"] < ALPHA, "undecided")

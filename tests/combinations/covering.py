@@ -57,11 +57,14 @@ class Relation:
         Maps the output of that row to the output of the row as it was.
     view
         Maps either output to the part of it that is compared.
+    given
+        Values of options with which the relation is run at least once.
     """
 
     change: Callable[[Row], Row | None]
     undo: Callable[[Any], Any] = lambda output: output
     view: Callable[[Any], Any] = lambda output: output
+    given: Row = field(default_factory=dict)
 
 
 @dataclass
@@ -153,7 +156,7 @@ class Combinations:
         self, name: str, values: Mapping[str, Sequence[Any]], left: set[frozenset[Any]], work: Path
     ) -> None:
         """Run a relation in a row that is not refused, unless there was one."""
-        fixed = {RELATION: name, **self.compared}
+        fixed = {RELATION: name, **self.compared, **self.relations[name].given}
         for _ in range(20):
             if self.faults or any(fixed.items() <= row.items() for row in self.tried):
                 return

@@ -535,16 +535,17 @@ def quote_all(path: str) -> None:
     as_windows(path)
 
 
+FACTORS = {"--condition": VALUES["--condition"][1], "--participant-table": "people.csv"}
 RELATIONS = {
     "rows permuted": Relation(on_choices(shuffle)),
     "sides exchanged": Relation(on_choices(exchange_sides)),
     "column added": Relation(on_choices(lambda t: t.assign(further=1, kind_of="x"))),
-    "fillers added": Relation(add_trials("filler", -2.5), view=only_compared),
+    "fillers added": Relation(add_trials("filler", -2.5), view=only_compared, given=FACTORS),
     "catch trials added": Relation(add_trials("catch", 2.5), view=only_compared),
     "labels respaced": Relation(on_choices(respaced)),
     "participants renamed": Relation(rename_participants, participants_back),
     "participants duplicated": Relation(duplicate_participants, view=only_values),
-    "participant without trials": Relation(add_person),
+    "participant without trials": Relation(add_person, given=FACTORS),
     "models renamed": Relation(rename_models, names_back),
     "conditions renamed": Relation(
         on_choices(lambda t: t.assign(condition=t["condition"].replace(RENAMED))), names_back
@@ -571,7 +572,15 @@ def test_evaluate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("--side", "none"),
         ("--seed", "3"),
     ]
-    left_out = ("MORE", "--model", "--exclude", "--plan", "--preset", "--mixed-models")
+    left_out = (
+        "MORE",
+        "--condition",
+        "--model",
+        "--exclude",
+        "--plan",
+        "--preset",
+        "--mixed-models",
+    )
     compared = {"--scores": "long.csv", **dict.fromkeys(left_out)}
     Combinations("evaluate", VALUES, inputs, check, compare, RELATIONS, compared=compared).check(
         tmp_path / "work", inert=inert
