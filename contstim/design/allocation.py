@@ -25,16 +25,19 @@ _TIME_LIMIT = 60.0  # seconds, of the integer programme
 
 @dataclass(frozen=True, eq=False)
 class TrialCells:
-    """Trials to be allocated to groups.
+    """Trials to be allocated to groups, divided into cells.
+
+    A cell is a pair of models in a condition. All groups must see the same number of trials of each
+    cell.
 
     Attributes
     ----------
     cells : (n,) array
         Cell of each of n trials, numbered from 0.
     members
-        Sentences of each trial.
+        Sentences that each trial shows.
     n_groups
-        Number of groups; the number of trials of each cell is a multiple of it.
+        Number of groups of participants. The number of trials of each cell is a multiple of it.
     """
 
     cells: IntArray
@@ -42,18 +45,21 @@ class TrialCells:
     n_groups: int
 
     def trials_by_cell(self) -> list[IntArray]:
-        """Return the trials of each cell."""
+        """Return the indices of the trials of each cell, one array per cell."""
         order = np.argsort(self.cells, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(self.cells[order])) + 1)
 
 
 class _RepeatCounter:
-    """Counts how often each group sees each key, a sentence or a word.
+    """Counts how often each group sees each key.
+
+    A *key* is a sentence or a word that should not be repeated within a group. The counts are
+    updated when two trials exchange their groups, which is faster than counting again.
 
     Parameters
     ----------
     keys
-        Keys of each trial.
+        Set of keys that each trial contains.
     groups : (n,) array
         Group of each trial.
     """
@@ -66,41 +72,51 @@ class _RepeatCounter:
 
     @property
     def n_repeats(self) -> int:
-        """Number of presentations beyond the first, over all groups and keys."""
+        """Number of repeats: a key that a group sees n times counts n - 1."""
         return sum(n - 1 for counts in self.counts.values() for n in counts.values() if n > 1)
 
     def has_repeat(self, trial: int, group: int) -> bool:
-        """Return whether `group` sees a key of `trial`, one of its trials, more than once."""
+        """Return whether a trial of `group` contains a key that the group sees more than once."""
         counts = self.counts[group]
         return any(counts[key] > 1 for key in self.keys[trial])
 
-    def exchange_effect(self, trial: int, other: int, group: int, other_group: int) -> int:
-        """Return the change in the number of repeats if two trials exchange their groups."""
+    def exchange_effect(self, trial: int, other_trial: int, group: int, other_group: int) -> int:
+        """Return the change in the number of repeats if two trials exchange their groups.
+
+        `trial` is in `group`, and `other_trial` is in `other_group`. The counts are not changed.
+        """
         counts, other_counts = self.counts[group], self.counts[other_group]
         effect = 0
-        for key in self.keys[trial] - self.keys[other]:
+        # A key adds a repeat where it is present already, and removes one where it occurs twice.
+        for key in self.keys[trial] - self.keys[other_trial]:
             effect += (other_counts[key] >= 1) - (counts[key] >= 2)
-        for key in self.keys[other] - self.keys[trial]:
+        for key in self.keys[other_trial] - self.keys[trial]:
             effect += (counts[key] >= 1) - (other_counts[key] >= 2)
         return effect
 
-    def exchange(self, trial: int, other: int, group: int, other_group: int) -> None:
-        """Exchange the groups of two trials."""
+    def exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> None:
+        """Update the counts after an exchange of the groups of two trials.
+
+        Before the exchange, `trial` is in `group`, and `other_trial` is in `other_group`.
+        """
         self.counts[group].subtract(self.keys[trial])
-        self.counts[group].update(self.keys[other])
-        self.counts[other_group].subtract(self.keys[other])
+        self.counts[group].update(self.keys[other_trial])
+        self.counts[other_group].subtract(self.keys[other_trial])
         self.counts[other_group].update(self.keys[trial])
 
 
 def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> IntArray:
     """Allocate trials to groups so that no group sees a sentence twice.
 
+    A local search starts from `start` and exchanges the groups of two trials of the same cell
+    until no group sees a sentence twice. If it does not succeed, an integer programme is solved.
+
     Parameters
     ----------
     trials
         Trials and their cells.
     start : (n,) array
-        Initial group of each trial; each cell is shared equally.
+        Initial group of each trial. Each group must have the same number of trials of each cell.
     rng
         Random number generator for the choice between equivalent exchanges.
 
@@ -121,6 +137,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     for _ in range(200 + 20 * counter.n_repeats):
         if not counter.n_repeats:
             return groups
+        # Choose a trial with a repeated sentence, and the best partner for an exchange.
         clashing = [t for t, group in enumerate(groups.tolist()) if counter.has_repeat(t, group)]
         trial = int(rng.choice(clashing))
         group = int(groups[trial])
@@ -146,16 +163,19 @@ def separate_words(
     rng: np.random.Generator,
     n_proposals: int = 100_000,
 ) -> tuple[IntArray, int, int]:
-    """Exchange trials within cells so that groups see fewer words repeatedly.
+    """Exchange trials between groups to reduce the number of words that a group sees repeatedly.
+
+    Random exchanges of two trials of the same cell are proposed. An exchange is accepted if it adds
+    neither a repeated word nor a repeated sentence.
 
     Parameters
     ----------
     trials
         Trials and their cells.
     groups : (n,) array
-        Allocation without a repeated sentence. The result has none either.
+        Group of each trial, such that no group sees a sentence twice.
     words
-        Words of each trial whose repeats are counted.
+        Words of each trial that should not be repeated.
     rng
         Random number generator for the proposals.
     n_proposals
@@ -164,7 +184,7 @@ def separate_words(
     Returns
     -------
     groups : (n,) array
-        New allocation.
+        New group of each trial; still, no group sees a sentence twice.
     n_before, n_after : int
         Number of repeated words before and after.
     """
@@ -192,7 +212,11 @@ def separate_words(
 
 
 def _check_sentence_counts(trials: TrialCells) -> None:
-    """Raise an error if a sentence occurs in too many trials for an allocation to exist."""
+    """Raise an error for three simple reasons for which no allocation exists.
+
+    These are a trial with the same sentence twice, a sentence in more trials than there are groups,
+    and, with fewer than three groups, three sentences of which every pair forms a trial.
+    """
     counts: Counter[str] = Counter()
     for members in trials.members:
         if len(set(members)) < len(members):
@@ -225,9 +249,10 @@ def _check_sentence_counts(trials: TrialCells) -> None:
 
 
 def _allocate_exactly(trials: TrialCells) -> IntArray:
-    """Allocate trials by an integer programme.
+    """Allocate trials to groups by an integer programme, or prove that it is impossible.
 
-    With x_tg = 1 if trial t is in group g, and e_sg the excess of sentence s in group g:
+    The programme minimises the number of repeated sentences. With G groups, x_tg = 1 if trial t is
+    in group g, and e_sg the number of times that group g sees sentence s beyond the first:
 
         minimise    sum_sg e_sg
         subject to  sum_g x_tg = 1                                for every trial t,
@@ -244,6 +269,8 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     is_shared = np.bincount(codes) > 1
     sentences, shows = sentences[is_shared], shows[is_shared]
 
+    # The variables are x (trials by groups) followed by e (shared sentences by groups). Kronecker
+    # products repeat the coefficients of a trial for each group.
     n_x, n_e = n_trials * n_groups, len(sentences) * n_groups
     one_group = kron(eye_array(n_trials), np.ones((1, n_groups)))
     is_in_cell = csr_array((np.ones(n_trials), (trials.cells, np.arange(n_trials))))

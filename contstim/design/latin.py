@@ -144,9 +144,16 @@ def latin_square(
 
 
 def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
-    """Return the items with normalised sentences, an item, a condition and a stimulus number."""
+    """Complete the table of items, one row per version of an item, and check it.
+
+    Sentences are normalised. The columns ``item``, ``condition`` and ``stimulus`` (the number of
+    the row, from 1) are filled in: a row without an item is an item of its own, and a row without a
+    condition gets the joined values of `factors`. An error is raised if an item has two versions in
+    the same condition, or if two rows have the same pair of sentences.
+    """
 
     def read_labels(name: str) -> pd.Series:
+        """Return a column of labels as normalised text, missing where empty or absent."""
         labels = items.reindex(columns=[name])[name]
         labels = normalise_labels(labels) if labels.notna().any() else labels.astype("str")
         return labels.where(labels != "")
@@ -183,26 +190,31 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
     if not {*_PAIR} <= {*items}:
         return versions
 
-    # Data of equal pairs could not be told apart.
+    # Each pair of sentences must be unique, because answers are identified by their sentences.
     stimulus_by_pair: dict[frozenset[str], int] = {}
     texts_1, texts_2 = (
         items[name].fillna("").astype(str).map(normalise_sentence) for name in _PAIR
     )
-    for number, first, second in zip(numbers, texts_1, texts_2, strict=True):
-        if first == second:
-            raise InputError(f"row {number} of the table of items: both sentences are {first!r}")
-        other_number = stimulus_by_pair.setdefault(frozenset((first, second)), number)
+    for number, text_1, text_2 in zip(numbers, texts_1, texts_2, strict=True):
+        if text_1 == text_2:
+            raise InputError(f"row {number} of the table of items: both sentences are {text_1!r}")
+        other_number = stimulus_by_pair.setdefault(frozenset((text_1, text_2)), number)
         if other_number != number:
             raise InputError(
                 f"rows {other_number} and {number} of the table of items have the same two "
-                f"sentences, {first!r} and {second!r}; answers could not be told apart, so give "
+                f"sentences, {text_1!r} and {text_2!r}; answers could not be told apart, so give "
                 "each row a pair of its own"
             )
     return versions
 
 
 def _suggest_factors(items: pd.DataFrame, item: pd.Series) -> str:
-    """Return the option with columns that distinguish the versions of all items."""
+    """Suggest how to distinguish the versions of an item, for an error message.
+
+    Columns with few distinct values are added until no two rows of the same item agree in all of
+    them. The result is an option such as ``--factors number grammar``, or the advice to add a
+    column ``condition`` if no such columns exist. `item` is the item of each row.
+    """
     candidates: list[str] = []
     for name in items:
         has_few_values = items[name].nunique() <= len(items) / 2

@@ -1,4 +1,4 @@
-"""Estimates from a pilot study of how participants answer, for simulated studies."""
+"""Estimation of the parameters of simulated participants from a pilot study."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     class_means = np.bincount(pair_class, n_choices * share) / np.bincount(pair_class, n_choices)
     mean = class_means[pair_class]
 
-    # Proportion of the variance within classes that is binomial sampling error.
+    # Method of moments: the observed variance within classes is the sum of the variance of the
+    # probabilities and the binomial sampling error, whose unbiased estimate is `sampling`.
     n_pairs, n_classes = len(share), int(pair_class.max()) + 1
     variance = float(n_choices @ (share - mean) ** 2) * (n_pairs / max(n_pairs - n_classes, 1))
     sampling = float(n_choices @ (share * (1 - share) / np.maximum(n_choices - 1, 1)))
@@ -95,7 +96,12 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
 def _estimate_slope_sd(
     data: TrialData, is_chosen: FloatArray, probability: FloatArray, n_choices: IntArray
 ) -> tuple[float, FloatArray]:
-    """Return the standard deviation of log slopes and the latent preference of each pair.
+    """Estimate how much participants differ in the strength of their preferences.
+
+    The slope of a participant multiplies all preferences; its logarithm is normally distributed.
+    Participants with a larger slope agree more with the majority. The standard deviation is chosen
+    such that the variance of this agreement over participants equals the variance in the pilot,
+    after subtraction of the binomial sampling error.
 
     Parameters
     ----------
@@ -105,6 +111,13 @@ def _estimate_slope_sd(
         1 if the preferred sentence of the pair was chosen.
     probability, n_choices : (P,) array
         Probability that this sentence is chosen, and number of choices of each pair.
+
+    Returns
+    -------
+    slope_sd : float
+        Standard deviation of the log slopes.
+    latent : (P,) array
+        Preference for this sentence that leads to `probability`, in units of the noise.
     """
     direction = 2 * probability - 1
     participant_index = np.unique(data.participant, return_inverse=True)[1]
@@ -117,11 +130,11 @@ def _estimate_slope_sd(
     weights = n_choices / n_choices.sum()
 
     def latent_for(slope_sd: float) -> FloatArray:
-        """Return the preferences that give the probabilities."""
+        """Return the preferences that lead to the observed probabilities."""
         return np.interp(probability, mean_choice(grid, slope_sd), grid)
 
     def excess_variance(slope_sd: float) -> float:
-        """Return the variance of agreement over participants minus its estimate."""
+        """Return the predicted variance of agreement minus the variance in the pilot."""
         by_slope = ndtr(latent_for(slope_sd)[:, None] * np.exp(slope_sd * _NODES))
         agreement = (weights * direction) @ by_slope
         variance = _WEIGHTS @ (agreement - _WEIGHTS @ agreement) ** 2

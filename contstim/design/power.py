@@ -36,9 +36,9 @@ def power_curve(
 ) -> pd.DataFrame:
     """Compute the statistical power of studies of several sizes by simulation.
 
-    Each simulated study is tested as `evaluate` does by default: the difference between each two
-    models, in each analysis and measure, with participants and items random (Clark's quasi-F), and
-    with the false discovery rate controlled over all these tests.
+    Each simulated study is tested as `evaluate` does by default. The difference between every pair
+    of models is tested in each analysis and measure, with participants and items as random effects
+    (Clark's quasi-F). The false discovery rate is controlled over all these tests.
 
     Parameters
     ----------
@@ -169,7 +169,10 @@ def required_sample_size(
     curves: dict[int, pd.DataFrame] = {}
 
     def power(n: int, n_stderr: float = 0.0) -> FloatArray:
-        """Return the power of each comparison, plus a number of standard errors."""
+        """Return the power of each comparison with n participants, simulated once for each n.
+
+        `n_stderr` standard errors of the simulation are added.
+        """
         if n not in curves:
             curves[n] = power_curve(simulator, (n,), (n_trials,), n_simulations, seed)
         values = curves[n]["power"] + n_stderr * curves[n]["stderr"]
@@ -187,8 +190,12 @@ def required_sample_size(
             elif index == len(numbers):
                 results.append(None)
             else:
-                low, high = ndtri(np.clip(values[index - 1 : index + 1], 1e-4, 1 - 1e-4))
-                fraction = np.clip((ndtri(target) - low) / max(high - low, 1e-9), 0, 1)
+                # Interpolate the normal quantile of power linearly in the logarithm of numbers.
+                quantile_before, quantile_after = ndtri(
+                    np.clip(values[index - 1 : index + 1], 1e-4, 1 - 1e-4)
+                )
+                step = max(quantile_after - quantile_before, 1e-9)
+                fraction = np.clip((ndtri(target) - quantile_before) / step, 0, 1)
                 log_step = np.log(numbers[index] / numbers[index - 1])
                 number = numbers[index - 1] * np.exp(fraction * log_step)
                 results.append(int(np.ceil(number - 1e-9)))
@@ -211,7 +218,12 @@ def required_sample_size(
 
 
 def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
-    """Return whether the followed model is best, shape (n_studies, n_analyses * n_measures)."""
+    """Compute whether the model that participants follow has the highest value in each study.
+
+    The array has the shape (n_studies, n_analyses * n_measures). Its values are 1 if the model
+    `followed` is the only best model, 1 / k if k models share the highest value, 0 if it is not
+    among them, and NaN if participants follow no model.
+    """
     if followed is None:
         return np.full((data.item.shape[0], len(data.cells)), np.nan)
     recovery = []
@@ -228,7 +240,12 @@ def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
 
 
 def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
-    """Return the p-value and difference of each comparison, shape (n_studies, n_comparisons)."""
+    """Test the difference between every pair of models in each simulated study.
+
+    Two arrays of the shape (n_studies, n_comparisons) are returned: p-values and differences. The
+    comparisons are ordered by analysis and measure, then by pair of models. Both are NaN if no
+    participant has ratings for both models.
+    """
     p_values, differences = [], []
     for _, _, cells in data.cells:
         for i, j in combinations(range(len(cells)), 2):

@@ -93,9 +93,11 @@ class Simulation:
 
 
 def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simulation) -> FloatArray:
-    """Compute the mixture's preference for sentence 2 of each pair, with root mean square 1.
+    """Compute how strongly simulated participants prefer sentence 2 of each pair, before noise.
 
-    Infinite log-ratios are replaced by the largest finite one.
+    Participants follow a mixture of models. The log-ratios of each model are divided by their root
+    mean square and added with the weights of the mixture, and the sum is divided by its root mean
+    square. Infinite log-ratios are first replaced with the largest finite one.
 
     Parameters
     ----------
@@ -104,17 +106,18 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
     models
         Names of the M models.
     simulation
-        Simulated participants.
+        Parameters of the simulated participants, which contain the weights of the mixture.
 
     Returns
     -------
     (P,) array
-        Preferences; zero if participants follow no model.
+        Preferences with the root mean square 1; zero if participants follow no model.
 
     Raises
     ------
     InputError
-        If a model of the mixture has no scores or no preferences, or the mixture has none.
+        If a model of the mixture has no scores, a model prefers no sentence, or the preferences of
+        the models cancel out.
     """
     mixture = np.zeros(len(ratios))
     if not simulation.weights:
@@ -124,15 +127,15 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
             raise InputError(f"the mixture names {model!r}, which has no scores")
         values = ratios[:, models.index(model)]
         finite = values[np.isfinite(values)]
-        size = np.sqrt((finite**2).mean()) if len(finite) else 0.0
-        if size == 0:
+        root_mean_square = np.sqrt((finite**2).mean()) if len(finite) else 0.0
+        if root_mean_square == 0:
             raise InputError(f"model {model!r} prefers no sentence, so nobody can follow it")
         largest = float(np.abs(finite).max())
-        mixture += weight * np.clip(values, -largest, largest) / size
-    size = float(np.sqrt((mixture**2).mean()))
-    if size == 0:
+        mixture += weight * np.clip(values, -largest, largest) / root_mean_square
+    root_mean_square = float(np.sqrt((mixture**2).mean()))
+    if root_mean_square == 0:
         raise InputError("the mixture's models cancel out on every pair")
-    return np.asarray(mixture / size)
+    return np.asarray(mixture / root_mean_square)
 
 
 def simulate_choices(
@@ -265,11 +268,15 @@ def draw_ratings(
     rng: np.random.Generator,
     side: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Draw a rating for each trial.
+    """Draw the rating of a simulated participant in each trial.
 
-    The preference of participant p for sentence 2 of pair x in item j is
-    exp(slope_sd z_p) latent_x + item_sd (sqrt(1 - shared) z_x + sqrt(shared) z_j) + noise z, with
-    independent standard normal variables z.
+    The preference of participant p for sentence 2 of pair x, which belongs to item j, is
+
+        exp(slope_sd z_p) latent_x + item_sd (sqrt(1 - shared) z_x + sqrt(shared) z_j) + noise z,
+
+    where z_p, z_x, z_j and z are independent standard normal variables: one for each participant,
+    pair, item and trial. The sign of the preference is the choice, and its absolute value
+    determines the confidence of the rating.
 
     Parameters
     ----------
@@ -278,7 +285,8 @@ def draw_ratings(
     participant_index, pair, item : arrays
         Codes of participant, pair and item of each trial, broadcast to the shape of `latent`.
     simulation
-        Simulated participants.
+        Parameters of the simulated participants: `slope_sd`, `item_sd`, `shared`, `noise`, the
+        limits of confidence and the lapse rate.
     rng
         Random number generator.
     side

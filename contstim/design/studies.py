@@ -43,17 +43,18 @@ _MAX_LATENT = 1e3
 
 @dataclass(frozen=True, eq=False)
 class SimulatedData:
-    """Data of n simulated studies of one size, as the test needs them.
+    """Ratings of n simulated studies of the same size, prepared for the test of `power_curve`.
 
     Attributes
     ----------
     participant_index : (C,) array
-        Participant of each of C ratings.
+        Code of the participant who gave each of the C ratings of a study, the same in all studies.
     item : (n, C) array
-        Item of each rating in each study.
+        Code of the item of each rating in each study.
     cells
-        For each analysis and measure, its name, the measure, and the influence of each rating on
-        the value of each model (`Measure.trial_influence`), shape (M, n, C), NaN where undefined.
+        One tuple for each combination of an analysis and a measure: the name of the analysis, the
+        measure, and an (M, n, C) array. The array contains the influence of each rating on the
+        value of each of M models in each study, see `Measure.trial_influence`; NaN where undefined.
     """
 
     participant_index: IntArray
@@ -64,34 +65,39 @@ class SimulatedData:
 @displayable
 @dataclass(frozen=True, eq=False)
 class StudySimulator:
-    """Simulator of studies: draws sentence pairs and ratings of participants.
+    """Simulator of studies in which participants rate sentence pairs and models are compared.
 
-    It is created from a table of trials and models that participants follow (`from_trials`), from a
-    difference in accuracy (`from_difference`), or from a pilot study (`from_pilot`).
+    `draw` simulates studies of a given size; `power_curve` and `required_sample_size` use it to
+    compute statistical power. There are three ways to create a simulator: from a table of trials
+    and the models that participants follow (`from_trials`), from an assumed difference in accuracy
+    between two models (`from_difference`), or from the data of a pilot study (`from_pilot`).
 
     Attributes
     ----------
     models
         Names of the M models that are compared.
     groups
-        Indices of the pairs that each group of participants can judge.
+        For each group of participants, the indices of the sentence pairs that it can judge.
     item : (P,) array
-        Code of the item of each pair.
+        Code of the item to which each of the P sentence pairs belongs. Pairs of an item derive from
+        the same natural sentence or share a sentence.
     latent : (P,) array
-        Preference of participants for sentence 2, see `draw_ratings`.
+        Preference of participants for sentence 2 of each pair, before noise; see `draw_ratings`.
     ratios : (P, M) array
-        Log-ratios of the models.
+        Preference of each model for sentence 2: log p(sentence 2) - log p(sentence 1), in nats.
     simulation
-        Parameters of participants.
+        Parameters of the simulated participants.
     measures
-        Names of measures.
+        Names of the measures by which models are compared, see `evaluate`.
     analyses
-        Name of each analysis, and a (P, M) mask of the pairs in it for each model, or None for all.
+        Name of each analysis, and a (P, M) mask of the pairs on which it evaluates each model; None
+        for all pairs.
     followed
         Index of the model that participants follow; None if they follow none.
     resamples
-        Whether items are drawn with replacement. Otherwise, a study with fewer pairs than a group
-        has draws items without replacement, the last one in part.
+        Whether a study draws items with replacement, as a sample from a larger population of items.
+        Otherwise each pair is used at most once per participant: if a study has fewer trials than
+        a group has pairs, items are drawn without replacement until there are enough pairs.
 
     Examples
     --------
@@ -337,7 +343,10 @@ class StudySimulator:
 
     @property
     def default_trials(self) -> int:
-        """Number of trials per participant: all pairs of a group, or 40 if they are resampled."""
+        """Default number of trials per participant.
+
+        All pairs of the smallest group, or 40 if items are drawn with replacement.
+        """
         return _DEFAULT_TRIALS if self.resamples else min(map(len, self.groups))
 
     def draw(
@@ -424,19 +433,27 @@ class StudySimulator:
     def _draw_pairs(
         self, group: int, pairs: IntArray, n_trials: int, n_studies: int, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """Draw the pairs of a group; return pairs and codes of pairs and items, by study.
+        """Draw the sentence pairs that a group judges in each simulated study.
 
-        Pairs that are drawn twice with replacement have different codes. The arrays have the shape
-        (n_studies, n_trials).
+        Returns
+        -------
+        pair : (n_studies, n_trials) array
+            Indices of the pairs.
+        pair_code, item_code : (n_studies, n_trials) array
+            Codes of the pairs and of their items, by which random effects are drawn. A pair that is
+            drawn twice has two codes, since it represents two pairs of the population.
         """
         shape = (n_studies, n_trials)
         if self.resamples:
-            # Draw items, and all pairs of each item in turn.
+            # Draw items with replacement, and use all pairs of each item in turn until there are
+            # enough. `starts` is the position of the first pair of each item in `sorted_pairs`.
             sorted_pairs = pairs[np.argsort(self.item[pairs], kind="stable")]
             sizes = np.unique(self.item[pairs], return_counts=True)[1]
             starts = np.cumsum(sizes) - sizes
             pair, item_number = np.empty((2, *shape), dtype=np.int64)
             for row, items in enumerate(rng.integers(len(sizes), size=shape)):
+                # Trial t uses the item drawn at position item_number[t], and its pair number
+                # offsets[t].
                 item_number[row] = np.repeat(np.arange(n_trials), sizes[items])[:n_trials]
                 item_starts = np.cumsum(sizes[items]) - sizes[items]
                 offsets = np.arange(n_trials) - item_starts[item_number[row]]
@@ -450,6 +467,7 @@ class StudySimulator:
             )
         pair = np.tile(pairs, (n_studies, 1))
         if n_trials < len(pairs):
+            # Sort the pairs by a random number of their item, and use the first ones.
             order = rng.random((n_studies, int(self.item.max()) + 1))[:, self.item[pairs]]
             pair = pairs[np.argsort(order, axis=1, kind="stable")[:, :n_trials]]
         return pair, pair, self.item[pair]

@@ -1,4 +1,4 @@
-"""Trials of an experiment: who sees which two sentences, in which order, on which side."""
+"""Trials of an experiment: the sentence pairs of each participant, their order and sides."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _MAX_ROWS = 10**7  # trials of all participants
 
 _PAIR = ("sentence_1", "sentence_2")
 _TRIPLET = ("natural", "synthetic_1", "synthetic_2")
-# Kinds of the two sentences, as in the published choices: natural, synthetic, random, or catch.
+# Kinds of sentences 1 and 2: N natural, S synthetic, R random natural, C sentence of a catch trial.
 _SENTENCE_KINDS = dict(zip(CONDITIONS, ("NN", "SN", "NS", "SS", "RR", "CC"), strict=True))
-# Columns of the selections that are sentences 1 and 2 in each condition.
+# Columns of the table of natural pairs, or of triplets, that become sentences 1 and 2.
 _SENTENCE_COLUMNS = {
     CONDITIONS[0]: ("sentence_1", "sentence_2"),
     CONDITIONS[1]: ("synthetic_1", "natural"),
@@ -249,7 +249,11 @@ def design_trials(
 
 
 def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: str) -> pd.DataFrame:
-    """Return a selection with normalised sentences, both models or none, and its item's origin."""
+    """Check a table of natural pairs or triplets, and prepare it for `_build_stimuli`.
+
+    Sentences are normalised. A pair for a set of models has no names of models. The new column
+    ``origin`` has the first sentence of each row: stimuli with the same origin form an item.
+    """
     is_triplets = "natural" in columns
     required = ("model_1", "model_2", *columns) if is_triplets else columns
     require_columns(table, required, table_name)
@@ -280,7 +284,10 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
 
 
 def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
-    """Return the stimuli of a condition, whose sentences 1 and 2 are in `columns` of the table."""
+    """Build one stimulus, i.e. a sentence pair in a condition, from each row of a selection.
+
+    Sentence 1 and sentence 2 are in the two `columns` of the table.
+    """
     stimuli = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
     stimuli.columns = pd.Index([*_PAIR, "model_1", "model_2", "origin"])
     stimuli.insert(0, "condition", condition)
@@ -290,13 +297,17 @@ def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]
 def _number_within_pairs(
     stimuli: pd.DataFrame, n_groups: int, condition: str, rng: np.random.Generator
 ) -> IntArray:
-    """Return random numbers of the stimuli of each pair of models, which must divide equally."""
+    """Return random numbers, from 0, of the stimuli of each pair of models.
+
+    The number of a stimulus modulo `n_groups` is its initial group. An error is raised if the
+    groups cannot share the stimuli of each pair of models equally.
+    """
     numbers = np.empty(len(stimuli), dtype=np.int64)
     pair_by_size: dict[int, str] = {}
-    pairs = "model pair " + stimuli["model_1"].astype(str)
-    pairs += " and " + stimuli["model_2"].astype(str)
-    pairs = pairs.where(stimuli["model_1"].notna(), _SET_OF_MODELS)
-    for pair, rows in stimuli.groupby(pairs, sort=False).indices.items():
+    labels = "model pair " + stimuli["model_1"].astype(str)
+    labels += " and " + stimuli["model_2"].astype(str)
+    labels = labels.where(stimuli["model_1"].notna(), _SET_OF_MODELS)
+    for pair, rows in stimuli.groupby(labels, sort=False).indices.items():
         if len(rows) % n_groups:
             raise InfeasibleError(
                 f"{condition}: {pair} has {format_count(len(rows), 'stimulus', 'stimuli')}, which "
@@ -318,7 +329,11 @@ def _number_within_pairs(
 def _draw_fillers(
     pool: Sequence[str], used: set[str], layout: Layout, rng: np.random.Generator
 ) -> list[pd.DataFrame]:
-    """Draw random natural pairs and catch trials from sentences that the selections do not use."""
+    """Draw the random natural pairs and the catch trials of all groups from the pool.
+
+    A catch trial pairs a natural sentence with its words in random order. Sentences in `used`,
+    which the other stimuli contain, are not drawn. Each condition with trials has one table.
+    """
     n_random, n_catch = layout.groups * layout.random_natural, layout.groups * layout.catch
     if not n_random + n_catch:
         return []
@@ -367,7 +382,7 @@ def _draw_fillers(
 
 
 def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
-    """Draw the side of sentence 1 in each trial of a participant, balanced within conditions.
+    """Draw the side on which sentence 1 is shown in each trial, balanced within conditions.
 
     Parameters
     ----------
@@ -379,8 +394,8 @@ def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
     Returns
     -------
     Series
-        ``left`` in half of the trials of each condition (of an odd number, one more or less at
-        random), else ``right``.
+        ``left`` in half of the trials of each condition, else ``right``. If a condition has an odd
+        number of trials, the side with one more trial is drawn at random.
     """
     side = pd.Series("right", index=trials.index)
     for rows in trials.groupby("condition", sort=False).indices.values():
@@ -392,9 +407,12 @@ def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
 def check_design(trials: pd.DataFrame) -> dict[str, int]:
     """Check that a table of trials has the properties that :func:`design_trials` guarantees.
 
-    Nobody sees a sentence twice or is in two groups, all participants of a group see the same
-    trials, trials are numbered from 1, groups see each condition of each pair of models equally
-    often, and sides and kinds are valid.
+    The properties are:
+
+    - Each participant belongs to one group and sees no sentence twice.
+    - The trials of each participant are numbered from 1, with valid sides and kinds.
+    - All participants of a group see the same trials.
+    - All groups see the same number of trials of each condition of each pair of models.
 
     Parameters
     ----------

@@ -25,16 +25,23 @@ ROLES = ("sentence_1", "sentence_2")
 
 @dataclass(frozen=True)
 class Role:
-    """Role of a sentence in the pairs of two models: rejected by one, accepted by the other.
+    """One of the two sentence positions in the pairs of two models, to be filled by sentences.
+
+    A controversial pair consists of a sentence that model 1 accepts and model 2 rejects
+    (``sentence_1``), and a sentence that model 2 accepts and model 1 rejects (``sentence_2``). Each
+    pair of models therefore has two roles. A model accepts a sentence that it ranks high among all
+    sentences, and rejects a sentence that it ranks low. Selecting n pairs for two models means to
+    assign n sentences to each of their two roles.
 
     Attributes
     ----------
     model_1, model_2
         Names of the two models.
     role
-        ``sentence_1`` or ``sentence_2``.
+        Position of the sentences in their pairs, ``sentence_1`` or ``sentence_2``.
     reject, accept
-        Columns of the rejecting and of the accepting model in the table of ranks.
+        Column numbers of the rejecting model and of the accepting model in the arrays of
+        `AssignmentProblem`.
     n_sentences
         Number of sentences to select for this role.
     """
@@ -58,9 +65,11 @@ class Role:
 
 @dataclass(frozen=True, eq=False)
 class AssignmentProblem:
-    """Assignment of S sentences to A roles.
+    """Assignment of S sentences to A roles at minimum cost.
 
-    With x[a, s] = 1 if sentence s takes role a:
+    It is the assignment problem of operations research: each role needs a given number of
+    sentences, each sentence can take at most one role, and the cost depends on both. With
+    x[a, s] = 1 if sentence s takes role a:
 
         minimise    sum_{a, s} cost[s, reject(a)] x[a, s]
         subject to  sum_s x[a, s] = n_sentences(a)   for every role a,
@@ -70,13 +79,14 @@ class AssignmentProblem:
     Attributes
     ----------
     reject_costs : (S, M) array of int
-        Cost of the rejection of each sentence by each model.
+        Cost of assigning each sentence to a role that each of the M models rejects, for example
+        the rank of the sentence under this model.
     accepted : (S, M) array of bool
         Whether each model ranks each sentence high enough to accept it.
     rejected : (S, M) array of bool
         Whether each model ranks each sentence low enough to reject it.
     roles
-        The A roles.
+        The A roles, two for each pair of models.
     """
 
     reject_costs: IntArray
@@ -86,21 +96,29 @@ class AssignmentProblem:
 
     @property
     def n_sentences(self) -> int:
-        """Total number of sentences to select."""
+        """Total number of sentences to select, over all roles."""
         return sum(role.n_sentences for role in self.roles)
 
     @cached_property
     def cost_orders(self) -> dict[int, IntArray]:
-        """Sentences by increasing cost, for each rejecting model."""
+        """Rows of the sentences by increasing cost, for each column of a rejecting model."""
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
     def is_allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
-        """Return a mask of the sentences among `rows` (default: all) that may take `role`."""
+        """Return whether each sentence may take a role.
+
+        A sentence may take a role if the accepting model accepts it and the rejecting model may
+        reject it. The result is a mask over `rows`, by default over all sentences.
+        """
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
     def cheapest(self, role: Role, n: int) -> IntArray:
-        """Return the `n` allowed sentences of lowest cost for `role`, or all if there are fewer."""
+        """Return the `n` cheapest sentences that may take `role`, or all if there are fewer.
+
+        Increasing parts of the sorted sentences are searched, because the first few usually
+        suffice and a check of all sentences is slow.
+        """
         order = self.cost_orders[role.reject]
         length = 4 * n
         while True:
@@ -111,19 +129,26 @@ class AssignmentProblem:
             length *= 4
 
     def sort_by_cost(self, chosen: Sequence[IntArray]) -> list[IntArray]:
-        """Sort the chosen rows of each role by cost, equal costs by row."""
+        """Sort the chosen sentences of each role by cost, and equal costs by row.
+
+        `chosen` contains the rows of the sentences of each role, and so does the result.
+        """
         return [
             rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))]
             for role, rows in zip(self.roles, chosen, strict=True)
         ]
 
     def total_cost(self, chosen: Sequence[IntArray]) -> float:
-        """Return the objective of a selection, given as the chosen rows of each role."""
+        """Return the objective: the sum of the costs of the chosen rows of each role."""
         pairs = zip(self.roles, chosen, strict=True)
         return float(sum(self.reject_costs[rows, role.reject].sum() for role, rows in pairs))
 
     def cost_matrix(self, rows: IntArray) -> FloatArray:
-        """Return the costs of the sentences `rows`, shape (A, n_rows); inf where not allowed."""
+        """Return the cost of each sentence of `rows` in each role.
+
+        The array has the shape (A, n_rows), one row per role. Costs are infinite where the
+        sentence may not take the role.
+        """
         costs = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):
             role_costs = self.reject_costs[rows, role.reject]
@@ -134,12 +159,15 @@ class AssignmentProblem:
 def assign(problem: AssignmentProblem) -> list[IntArray]:
     """Solve an assignment problem exactly.
 
-    Only the K cheapest sentences of each role are candidates. The result is optimal among all
-    sentences if each role has an unassigned candidate or no sentence besides its candidates: an
-    unassigned sentence has the dual price 0, so no role's price exceeds the cost of a sentence
-    outside its candidates, and the same prices are feasible in the dual of the full problem.
-    Otherwise K is doubled. When K reaches the total number of sentences to select, the condition is
-    always satisfied.
+    The problem is solved by `scipy.optimize.linear_sum_assignment` over few candidates, the K
+    cheapest sentences of each role. The solution is also optimal among all sentences if each role
+    has an unassigned candidate, or if all sentences that may take the role are candidates.
+    Otherwise K is doubled and the problem is solved again. The condition is always satisfied when K
+    reaches the total number of sentences to select.
+
+    Proof of the condition: an unassigned sentence has the dual price 0. Therefore the dual price of
+    a role does not exceed the cost of its unassigned candidate, and sentences outside the
+    candidates cost at least as much. The dual prices are thus feasible for the full problem.
 
     Parameters
     ----------
@@ -166,58 +194,76 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
     n_candidates = min(
         problem.n_sentences, max(16, 2 * max(role.n_sentences for role in problem.roles))
     )
-    places = np.repeat(np.arange(len(problem.roles)), [r.n_sentences for r in problem.roles])
+    # A role that needs n sentences has n rows in the square form of the assignment problem.
+    role_by_position = np.repeat(
+        np.arange(len(problem.roles)), [role.n_sentences for role in problem.roles]
+    )
     while True:
         candidates = [problem.cheapest(role, n_candidates) for role in problem.roles]
         rows = np.unique(np.concatenate(candidates))
-        costs = problem.cost_matrix(rows)[places]
+        costs = problem.cost_matrix(rows)[role_by_position]
         try:
             _, columns = scipy.optimize.linear_sum_assignment(costs)
-            is_complete = len(columns) == len(places)
+            is_complete = len(columns) == len(role_by_position)
         except ValueError:  # raised by SciPy if no complete assignment exists
             is_complete = False
         if is_complete:
-            chosen = [rows[columns[places == a]] for a in range(len(problem.roles))]
             assigned = rows[columns]
+            chosen = [assigned[role_by_position == a] for a in range(len(problem.roles))]
             is_optimal = n_candidates >= problem.n_sentences or all(
-                len(listed) < n_candidates or not np.isin(listed, assigned).all()
-                for listed in candidates
+                len(role_candidates) < n_candidates or not np.isin(role_candidates, assigned).all()
+                for role_candidates in candidates
             )
             if is_optimal:
                 return problem.sort_by_cost(chosen)
         elif n_candidates >= problem.n_sentences:
-            raise InfeasibleError(_describe_shortage(problem, np.isfinite(costs), places))
+            is_allowed = np.isfinite(costs)
+            raise InfeasibleError(_describe_shortage(problem, is_allowed, role_by_position))
         n_candidates = min(problem.n_sentences, 2 * n_candidates)
 
 
-def _describe_shortage(problem: AssignmentProblem, allowed: BoolArray, places: IntArray) -> str:
-    """Name a set of roles with fewer allowed sentences than places (Hall's condition).
+def _describe_shortage(
+    problem: AssignmentProblem, is_allowed: BoolArray, role_by_position: IntArray
+) -> str:
+    """Write the error message for a problem in which some roles have too few sentences.
+
+    By Hall's theorem, an assignment exists unless some set of roles needs more sentences than may
+    take any of these roles. The function finds such a set from a maximum matching, and names its
+    roles and both numbers.
 
     Parameters
     ----------
     problem
         The problem without a solution.
-    allowed : (n_places, n_rows) array of bool
-        Whether each candidate sentence may take each place.
-    places : (n_places,) array
-        Role of each place.
-    """
-    match = maximum_bipartite_matching(csr_array(allowed), perm_type="column")
-    role_by_row = np.full(allowed.shape[1], -1)
-    role_by_row[match[match >= 0]] = places[match >= 0]
+    is_allowed : (n_positions, n_rows) array of bool
+        Whether each candidate sentence may take each position. A role that needs n sentences has n
+        positions.
+    role_by_position : (n_positions,) array
+        Number of the role of each position.
 
-    # Alternating paths from an unmatched place: every reachable sentence is taken by a short role.
-    short = {int(places[match < 0][0])}
+    Returns
+    -------
+    str
+        The message.
+    """
+    match = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
+    is_matched = match >= 0
+    role_by_row = np.full(is_allowed.shape[1], -1)
+    role_by_row[match[is_matched]] = role_by_position[is_matched]
+
+    # Follow alternating paths from an unmatched position: add the roles that hold a sentence
+    # which a role of the set could use, until the set no longer grows.
+    short_roles = {int(role_by_position[~is_matched][0])}
     while True:
-        is_reachable = allowed[np.isin(places, sorted(short))].any(axis=0)
-        extended = short | {int(a) for a in role_by_row[is_reachable] if a >= 0}
-        if extended == short:
+        is_usable = is_allowed[np.isin(role_by_position, sorted(short_roles))].any(axis=0)
+        extended = short_roles | {int(a) for a in role_by_row[is_usable] if a >= 0}
+        if extended == short_roles:
             break
-        short = extended
-    n_needed = sum(problem.roles[a].n_sentences for a in short)
-    names = [str(problem.roles[a]) for a in sorted(short)]
+        short_roles = extended
+    n_needed = sum(problem.roles[a].n_sentences for a in short_roles)
+    names = [str(problem.roles[a]) for a in sorted(short_roles)]
     listed = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
-        f"{n_needed} different sentences needed, {int(is_reachable.sum())} available, for "
+        f"{n_needed} different sentences needed, {int(is_usable.sum())} available, for "
         f"{listed}; reduce per_pair (--per-pair) or add sentences"
     )

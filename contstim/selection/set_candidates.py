@@ -21,6 +21,9 @@ _MAX_SPLITS = 511
 # Maximum number of sentence pairs compared for even splits, and pairs retained per pair to select.
 _MAX_COMPARISONS, _RETAINED_PER_PAIR = 10_000_000, 14
 
+# Number of best combinations, per requested pair, among which disjoint pairs are searched.
+_COMBINATIONS_PER_PAIR = 40
+
 # Maximum number of sentences at each end of a projection that are paired with each other.
 _MAX_SPLIT_DEPTH = 600
 _MAX_PRICED_DEPTH = 400
@@ -35,11 +38,13 @@ def tries_all_splits(n_models: int) -> bool:
 
 
 def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
-    """Propose pairs on which half of the models prefer each sentence.
+    """Propose pairs of which half of the models prefer sentence 1 and half prefer sentence 2.
 
-    With many models, only few splits can be tried, but every even split separates the same number
-    of pairs of models. Sentences are sorted by mean rank and compared with their neighbours in this
-    order, whose shared part of the ranks cancels out.
+    Such an even split separates the largest number of pairs of models, whichever models are on
+    which side. It is therefore enough to find even splits when there are too many models to try
+    every split. Sentences are sorted by their mean rank over models, and each sentence is compared
+    with its neighbours in this order. Neighbours have similar mean ranks, so their differences have
+    different signs under different models.
 
     Parameters
     ----------
@@ -60,6 +65,7 @@ def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
     n_sentences, n_models = values.shape
     half = n_models // 2
     pairs, smallest = np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32)
+    # Compare each sentence with the sentence `distance` places later in the order.
     for distance in range(1, min(n_sentences, 1 + -(-_MAX_COMPARISONS // n_sentences))):
         differences = values[distance:] - values[:-distance]
         n_positive = (differences > 0).sum(axis=1)
@@ -75,11 +81,17 @@ def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
 
 
 def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Propose pairs with large rank differences in the direction of each split of the models.
+    """Propose pairs that separate one half of the models clearly from the other.
 
-    For each split into two sides, sentences are projected on the mean rank of one side minus that
-    of the other, and sentences at both ends of the projection are paired. Of more than 10 models,
-    random even splits are used. Random disjoint pairs ensure that there are always n to select.
+    A *split* divides the models into two groups. For each split:
+
+    1. Compute the mean rank of each sentence in one group minus its mean rank in the other.
+    2. Take the sentences with the largest and with the smallest value of this difference.
+    3. Pair them such that every model ranks the two sentences as its group requires, by a large
+       margin.
+
+    All splits of up to 10 models are used, and random even splits of more models. Random disjoint
+    pairs are added, so that there are always n pairs to select.
 
     Parameters
     ----------
@@ -110,24 +122,34 @@ def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArr
     n_disjoint = min(n, n_sentences // 2)
     parts = [rng.permutation(n_sentences)[: 2 * n_disjoint].reshape(n_disjoint, 2)]
     for split in splits:
+        # Weights 1 / n of the models in each group: the projection is a difference of means.
         weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
-        high, low = _extreme_rows(values @ weights, depth)
+        top_rows, bottom_rows = _extreme_rows(values @ weights, depth)
+        # Smallest difference over models, negative if a model prefers the wrong sentence.
         smallest = np.full((depth, depth), np.inf, dtype=np.float32)
         for model, sign in enumerate(split):
-            differences = sign * (values[high, model][:, None] - values[low, model][None])
-            np.minimum(smallest, differences, out=smallest)
-        parts.append(_best_disjoint_pairs(smallest, high, low, n_per_split))
+            ranks_top, ranks_bottom = values[top_rows, model], values[bottom_rows, model]
+            np.minimum(smallest, sign * (ranks_top[:, None] - ranks_bottom[None]), out=smallest)
+        parts.append(_best_disjoint_pairs(smallest, top_rows, bottom_rows, n_per_split))
     return np.concatenate(parts)
 
 
 def priced_pairs(
     criterion: LogBayesFactor, rows: IntArray, n: int, dual_prices: FloatArray
 ) -> IntArray:
-    """Propose pairs with large expected log Bayes factors, weighted by dual prices.
+    """Propose pairs that distinguish those pairs of models which limit the objective.
 
-    Sentences are projected on the last eigenvectors of the Laplacian of the prices, along which the
-    weighted sum of squared differences between models is largest, and on the differences between
-    two models with a high price. Sentences at both ends of a projection are paired.
+    The dual price of a pair of models states how much the objective would gain if these two models
+    were distinguished better. Sentences are projected on two sets of directions in the space of
+    models:
+
+    1. The eigenvectors with the largest eigenvalues of the graph Laplacian, in which the models are
+       vertices and the prices are weights of edges. Along these directions, the weighted sum of
+       squared differences between models is largest.
+    2. The differences between the two models of each pair with a high price.
+
+    Sentences from both ends of each projection are paired if their expected log Bayes factors,
+    weighted by the prices, are large.
 
     Parameters
     ----------
@@ -159,32 +181,50 @@ def priced_pairs(
     n_per_direction = max(2, -(-2 * n // len(directions)))
     pairs = []
     for direction in directions:
-        high, low = _extreme_rows(scaled @ direction, depth)
-        differences = scaled[high][:, None] - scaled[low][None]
+        top_rows, bottom_rows = _extreme_rows(scaled @ direction, depth)
+        differences = scaled[top_rows][:, None] - scaled[bottom_rows][None]
         factors = log_bayes_factors(criterion.response_model.probabilities(differences), weights)
-        pairs.append(_best_disjoint_pairs(factors, high, low, n_per_direction))
+        pairs.append(_best_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
     return rows[np.concatenate(pairs)]
 
 
 def _extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
-    """Return the `depth` rows with the largest and with the smallest projection."""
-    high = np.argpartition(-projection, depth - 1)[:depth]
-    low = np.argpartition(projection, depth - 1)[:depth]
-    return high, low
+    """Find the sentences at both ends of a projection.
+
+    Two arrays of `depth` rows are returned: first the sentences with the largest values, then the
+    sentences with the smallest values, each in any order.
+    """
+    top_rows = np.argpartition(-projection, depth - 1)[:depth]
+    bottom_rows = np.argpartition(projection, depth - 1)[:depth]
+    return top_rows, bottom_rows
 
 
-def _best_disjoint_pairs(values: AnyArray, high: IntArray, low: IntArray, n: int) -> IntArray:
-    """Return up to `n` disjoint pairs (high[a], low[b]) with large values[a, b], greedily."""
-    flat = values.ravel()
-    best = np.argpartition(-flat, min(40 * n, flat.size) - 1)[: 40 * n]
+def _best_disjoint_pairs(
+    values: AnyArray, top_rows: IntArray, bottom_rows: IntArray, n: int
+) -> IntArray:
+    """Combine sentences from two lists to pairs of high value, using no sentence twice.
+
+    The value of the pair of ``top_rows[a]`` and ``bottom_rows[b]`` is ``values[a, b]``. Pairs are
+    selected greedily from the highest value down. Only the best combinations are searched, so there
+    may be fewer than `n` pairs.
+
+    Returns
+    -------
+    (n_pairs, 2) array
+        Rows of the two sentences of each pair.
+    """
+    flat_values = values.ravel()
+    n_searched = _COMBINATIONS_PER_PAIR * n
+    best = np.argpartition(-flat_values, min(n_searched, flat_values.size) - 1)[:n_searched]
     used: set[int] = set()
     pairs: list[tuple[int, int]] = []
-    for position in best[np.argsort(-flat[best], kind="stable")]:
-        first, second = int(high[position // len(low)]), int(low[position % len(low)])
-        if first == second or first in used or second in used:
+    for flat_index in best[np.argsort(-flat_values[best], kind="stable")]:
+        a, b = divmod(flat_index, len(bottom_rows))
+        sentence_1, sentence_2 = int(top_rows[a]), int(bottom_rows[b])
+        if sentence_1 == sentence_2 or sentence_1 in used or sentence_2 in used:
             continue
-        used.update((first, second))
-        pairs.append((first, second))
+        used.update((sentence_1, sentence_2))
+        pairs.append((sentence_1, sentence_2))
         if len(pairs) == n:
             break
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)

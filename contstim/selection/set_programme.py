@@ -98,7 +98,7 @@ class SetProgramme:
             raise InfeasibleError(NO_EQUAL_PAIR)
         self.n, self.uses, self.is_count = n, uses, criterion.is_count
 
-        # Sort out duplicates, and swap sentences that the first model does not prefer.
+        # Remove duplicates, and swap sentences that the first model does not prefer.
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         preferences = ranked.preferences(pairs)
         first_model = (preferences != 0).argmax(axis=1)
@@ -108,6 +108,7 @@ class SetProgramme:
         self.contributions = criterion.contributions(self.pairs)
         self.smallest_differences = ranked.rank_differences(self.pairs).min(axis=1)
 
+        # Incidence matrix of sentences by candidates, without sentences in at most `uses` of them.
         used, codes = np.unique(self.pairs.ravel(), return_inverse=True)
         n_candidates = len(self.pairs)
         columns = np.arange(2 * n_candidates) // 2
@@ -130,10 +131,10 @@ class SetProgramme:
         return float(self.contributions[chosen].sum(axis=0).min())
 
     def dual_prices(self) -> FloatArray:
-        """Return the dual prices of the pairs of models in the linear relaxation, scaled to sum 1.
+        """Compute the dual price of each pair of models in the linear relaxation.
 
-        Pairs of models with a high price limit the objective. If the relaxation is infeasible, all
-        prices are equal.
+        Pairs of models with a high price limit the objective, so further candidates should
+        distinguish them. Prices have the sum 1, and are equal if the relaxation is infeasible.
         """
         n_candidates, n_model_pairs = self.contributions.shape
         sums, rows = self._model_rows()
@@ -272,14 +273,18 @@ class SetProgramme:
         return chosen, float(np.floor(proven)) if self.is_count else proven, solver
 
     def _is_feasible(self, chosen: IntArray) -> bool:
-        """Return whether the chosen candidates satisfy all rows."""
+        """Return whether the chosen candidates satisfy all constraints, up to rounding errors."""
         sums = self.rows[:, chosen].sum(axis=1)
         tolerance = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
         is_within = (sums >= self.lower - tolerance) & (sums <= self.upper + tolerance)
         return bool(is_within.all())
 
     def _model_rows(self) -> tuple[csr_array, csr_array]:
-        """Return the rows of the pairs of models, sums minus t, and the other rows without t."""
+        """Build the constraint matrix, with a column for each candidate and a last column for t.
+
+        The first part has a row for each pair of models, the sum of contributions minus t. The
+        second part has the remaining constraints, in which t does not occur.
+        """
         n_model_pairs = self.contributions.shape[1]
         minus_t = csr_array(-np.ones((n_model_pairs, 1)))
         sums = hstack([csr_array(self.contributions.T), minus_t])
@@ -294,10 +299,12 @@ class SetProgramme:
         is_relaxed: bool = False,
         time_limit: float | None = None,
     ) -> Solution:
-        """Solve the programme with some candidates fixed at 1; the last variable is t.
+        """Solve the integer programme, or its linear relaxation if `is_relaxed`, with HiGHS.
 
-        Among equal numbers of separations, the larger mean of `smallest_differences` is preferred:
-        its weight of one half cannot outweigh a separation.
+        The solution has a value for each candidate and a last value, t, which is at most `bound`.
+        Candidates in the mask `is_fixed` must be selected. If contributions count separations, ties
+        are broken in favour of the larger mean of `smallest_differences`; its weight of one half
+        cannot outweigh a separation.
         """
         n_candidates, n_model_pairs = self.contributions.shape
         costs, relative_gap = np.zeros(n_candidates), 1e-3
@@ -319,7 +326,11 @@ class SetProgramme:
         )
 
     def _round(self, x: FloatArray) -> IntArray:
-        """Return up to n candidates of largest `x` that respect the uses of sentences, sorted."""
+        """Round a fractional solution to a selection, and return its sorted candidates.
+
+        Candidates are added by decreasing value of `x` until there are n. A candidate is left out
+        if one of its sentences is already in `uses` selected pairs.
+        """
         n_uses = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)
         chosen: list[int] = []
         for k in np.argsort(-x, kind="stable").tolist():
@@ -330,10 +341,14 @@ class SetProgramme:
         return np.sort(np.array(chosen, dtype=np.int64))
 
     def _describe_shortfall(self, time_limit: float) -> str:
-        """Name the constraints with a shortfall if the sum of scaled shortfalls is minimal."""
+        """Write the error message for constraints that cannot be satisfied together.
+
+        Each constraint gets two slack variables, by which its sum may be too small or too large.
+        The smallest total slack shows which constraints are violated, and by how much.
+        """
         n_candidates, n_rows = len(self.pairs), self.rows.shape[0]
         scale = np.maximum(1.0, abs(self.rows).max(axis=1).toarray().ravel())
-        # Elastic rows: the number of pairs and the constraints, each with two shortfall variables.
+        # The rows with slack variables: the number of pairs and the constraints.
         elastic = np.r_[0, n_rows - len(self.names) : n_rows]
         n_elastic = len(elastic)
         missing = csr_array(
@@ -369,7 +384,10 @@ def feasible_pairs(
     uses: int,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Pair sentences that satisfy the constraints in a fractional solution, at random.
+    """Propose pairs of sentences with which the constraints can be satisfied.
+
+    The function takes the sentences of a fractional solution of the assignment problem with the
+    constraints, and pairs them at random several times.
 
     Parameters
     ----------
@@ -418,7 +436,10 @@ def feasible_pairs(
 
 
 def _side_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
-    """Return roles of the two sides of n pairs, named by `sides` in messages."""
+    """Create the two roles of n sentence pairs: sentences 1 and sentences 2.
+
+    `sides` describes sentences 1 and sentences 2 in messages, in place of the two models.
+    """
     return Role(*sides, ROLES[0], 0, 1, n), Role(*sides, ROLES[1], 1, 0, n)
 
 
@@ -431,10 +452,11 @@ def _pair_constraints(
     n: int,
     uses: int,
 ) -> tuple[csr_array, list[ConstraintRows]]:
-    """Convert rows over sentences to rows over candidate pairs.
+    """Convert constraints on sentences to constraints on candidate pairs.
 
-    A constraint that compares sides has rows for each model, in which sentence 1 is the sentence
-    that the model prefers.
+    The weight of a candidate pair in a constraint is the sum of the weights of its two sentences.
+    A constraint that compares the two sentences is applied once for each model; sentence 1 is then
+    the sentence that the model prefers.
 
     Parameters
     ----------
@@ -446,6 +468,13 @@ def _pair_constraints(
         Positions in `used` of the sentences of each candidate.
     preferences : (K, M) array
         1 if a model prefers sentence 1 of a candidate, -1 for sentence 2, 0 for none.
+
+    Returns
+    -------
+    weights : sparse (n_rows, K) array
+        Weights of the K candidates in each constraint.
+    all_rows : list of ConstraintRows
+        Constraints on sentences, with names and bounds in the order of `weights`.
     """
     labels = ranked.labels[used]
     sentence_1, sentence_2 = codes.T

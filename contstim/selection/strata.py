@@ -77,15 +77,19 @@ class StratifiedSelection:
     per_stratum: int
 
     def solve(self) -> IntArray:
-        """Solve the problem as an assignment problem.
+        """Solve the problem exactly as an assignment problem.
 
-        The cost matrix has a left node for each place of a stratum of model 1 and for each row, and
-        a right node for each place of a stratum of model 2 and for each row:
+        A *slot* is a unit of the capacity of a stratum: each stratum of each model has
+        `per_stratum` slots, and a selected row occupies one slot of its stratum under model 1 and
+        one slot of its stratum under model 2. The cost matrix has a matrix row for each slot of
+        model 1 and for each candidate row, and a matrix column for each slot of model 2 and for
+        each candidate row. Its entries are infinite except for four kinds of assignment:
 
-        - place and row, if the row is in the stratum of model 1: cost of the row;
-        - row and place, if the row is in the stratum of model 2: 0;
-        - row and itself (not selected): 0;
-        - place and place (both empty): a cost that no saving can outweigh.
+        - a slot of model 1 to a row in its stratum: the cost of the row;
+        - a row to a slot of model 2 in its stratum: 0;
+        - a row to itself, i.e. the row is not selected: 0;
+        - a slot of model 1 to a slot of model 2, i.e. both remain empty: a cost so high that as
+          few slots as possible remain empty.
 
         Returns
         -------
@@ -94,29 +98,31 @@ class StratifiedSelection:
         """
         # Only the cheapest rows in each combination of strata can be selected.
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
-        cell = pd.Series(self.strata[order, 0] * self.n_strata + self.strata[order, 1])
-        is_cheap = cell.groupby(cell).cumcount().to_numpy() < self.per_stratum
+        combination = pd.Series(self.strata[order, 0] * self.n_strata + self.strata[order, 1])
+        is_cheap = combination.groupby(combination).cumcount().to_numpy() < self.per_stratum
         rows = np.sort(order[is_cheap])
         costs = self.costs[rows]
 
-        n_rows, n_places = len(rows), self.n_strata * self.per_stratum
-        place_stratum = np.repeat(np.arange(self.n_strata), self.per_stratum)
-        matrix = np.full((n_places + n_rows, n_places + n_rows), np.inf)
-        matrix[:n_places, :n_places] = 1.0 + 2.0 * float(np.abs(costs).sum())
-        is_in_stratum_1 = place_stratum[:, None] == self.strata[rows, 0][None, :]
-        matrix[:n_places, n_places:] = np.where(is_in_stratum_1, costs[None, :], np.inf)
-        is_in_stratum_2 = self.strata[rows, 1][:, None] == place_stratum[None, :]
-        matrix[n_places:, :n_places] = np.where(is_in_stratum_2, 0.0, np.inf)
-        np.fill_diagonal(matrix[n_places:, n_places:], 0.0)
-        _, assigned = scipy.optimize.linear_sum_assignment(matrix)
-        assigned = assigned[:n_places]
-        return np.asarray(rows[np.sort(assigned[assigned >= n_places] - n_places)])
+        n_rows, n_slots = len(rows), self.n_strata * self.per_stratum
+        slot_stratum = np.repeat(np.arange(self.n_strata), self.per_stratum)
+        matrix = np.full((n_slots + n_rows, n_slots + n_rows), np.inf)
+        # An empty slot costs more than any change of the selected rows can save.
+        matrix[:n_slots, :n_slots] = 1.0 + 2.0 * float(np.abs(costs).sum())
+        is_in_stratum_1 = slot_stratum[:, None] == self.strata[rows, 0][None, :]
+        matrix[:n_slots, n_slots:] = np.where(is_in_stratum_1, costs[None, :], np.inf)
+        is_in_stratum_2 = self.strata[rows, 1][:, None] == slot_stratum[None, :]
+        matrix[n_slots:, :n_slots] = np.where(is_in_stratum_2, 0.0, np.inf)
+        np.fill_diagonal(matrix[n_slots:, n_slots:], 0.0)
+        _, columns = scipy.optimize.linear_sum_assignment(matrix)
+        # A row is selected if a slot of model 1 is assigned to its column.
+        slot_columns = columns[:n_slots]
+        return np.asarray(rows[np.sort(slot_columns[slot_columns >= n_slots] - n_slots)])
 
     def solve_with_limits(self, rows: csr_array, limits: FloatArray) -> IntArray:
         """Solve the problem with the additional constraints ``rows @ x <= limits``.
 
-        Two integer programmes are solved: the first maximises the number of selected rows, the
-        second minimises the cost of that number.
+        Two integer programmes are solved. The first maximises the number of selected rows. The
+        second minimises the total cost among the selections with this number of rows.
 
         Parameters
         ----------
@@ -150,7 +156,7 @@ class StratifiedSelection:
     def unfilled_strata(
         self, selected: IntArray, models: tuple[str, str]
     ) -> list[dict[str, object]]:
-        """List the strata with fewer selected rows than wanted.
+        """List the strata with fewer than `per_stratum` selected rows.
 
         Parameters
         ----------
@@ -162,8 +168,8 @@ class StratifiedSelection:
         Returns
         -------
         list of dict
-            ``model``, ``stratum`` (from 0), and numbers of rows ``wanted``, ``selected`` and
-            ``available``.
+            For each such stratum: ``model``, ``stratum`` (numbered from 0), and the numbers of
+            rows ``wanted`` (`per_stratum`), ``selected``, and ``available`` (in the stratum).
         """
         unfilled: list[dict[str, object]] = []
         for strata, model in zip(self.strata.T, models, strict=True):
@@ -171,7 +177,7 @@ class StratifiedSelection:
             n_available = np.bincount(strata, minlength=self.n_strata).tolist()
             for stratum in range(self.n_strata):
                 if n_selected[stratum] < self.per_stratum:
-                    place = {"model": model, "stratum": stratum, "wanted": self.per_stratum}
+                    labels = {"model": model, "stratum": stratum, "wanted": self.per_stratum}
                     numbers = {"selected": n_selected[stratum], "available": n_available[stratum]}
-                    unfilled.append(place | numbers)
+                    unfilled.append(labels | numbers)
         return unfilled

@@ -22,7 +22,7 @@ TIE_RULES = ("average", "row-order")
 
 @dataclass(frozen=True)
 class TripletObjective:
-    """Value of a triplet; a selection maximises or minimises the total.
+    """Objective of a selection of triplets: the total of one value per triplet.
 
     Attributes
     ----------

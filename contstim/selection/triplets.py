@@ -1,4 +1,4 @@
-"""Selection of triplets: the most controversial, with equally many from each stratum."""
+"""Selection of the most controversial triplets, the same number from each stratum."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def select_triplets(
     max_word_share: float = 1.0,
     distinct_items: bool = False,
 ) -> pd.DataFrame:
-    """Select triplets for each pair of models, equally many from each stratum of both models.
+    """Select triplets for each pair of models, the same number from each stratum of both models.
 
     A stratum is a quantile range of a model's log-probabilities of natural sentences. If strata
-    have too few triplets, as many as possible are selected; among these selections, the one with
-    the best total objective is returned (`StratifiedSelection` states the formulas).
+    have too few triplets, as many as possible are selected. Among the selections of this size, the
+    selection with the best total objective is returned (`StratifiedSelection` states the formulas).
 
     Parameters
     ----------
@@ -180,20 +180,21 @@ def select_triplets(
 
 @dataclass(frozen=True, eq=False)
 class _PairTriplets:
-    """The T usable triplets of a pair of models.
+    """Selection problem of one pair of models: T usable triplets and the constraints on them.
 
     Attributes
     ----------
     models
         Names of the two models.
     rows : (T,) array
-        Rows in the table of triplets.
+        Positions of the usable triplets in the table of all triplets.
     selection
-        Their stratified selection.
+        Stratified selection of the usable triplets.
     limits
-        Rows and upper limits of further constraints, see `_limit_words`.
+        Matrix and upper limits of the additional constraints ``matrix @ x <= limits``, see
+        `_limit_words`.
     counts
-        Number of triplets considered, and excluded by reason.
+        Number of triplets that were considered, and numbers of excluded triplets by reason.
     """
 
     models: tuple[str, str]
@@ -206,8 +207,9 @@ class _PairTriplets:
 def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> list[IntArray]:
     """Select triplets of all pairs of models at once such that no two share a sentence.
 
-    The problems of the pairs are combined into one, in which each pair has its own strata and each
-    sentence may be selected once.
+    The problems of the pairs of models are combined into one problem, in which each pair of models
+    has its own strata and each sentence may be selected once. The result contains, for each element
+    of `parts`, the sorted indices of its selected triplets.
     """
     n_strata = parts[0].selection.n_strata
     combined = StratifiedSelection(
@@ -216,6 +218,7 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
         n_strata * len(parts),
         parts[0].selection.per_stratum,
     )
+    # One constraint for each sentence of several triplets: at most one of them is selected.
     sentences = triplets[list(_SENTENCES)].iloc[np.concatenate([part.rows for part in parts])]
     normalised = sentences.astype(str).map(normalise_sentence)
     codes = pd.factorize(normalised.to_numpy().ravel())[0]
@@ -233,7 +236,10 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
 
 
 def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
-    """Return the names of models 1 and 2 of each triplet after checking table and objective."""
+    """Check a table of triplets and whether the objective suits the scores of its models.
+
+    Two columns are returned: the names of model 1 and of model 2 of each triplet.
+    """
     check_objective(objective, ())
     columns = ("model_1", "model_2", *_SENTENCES, *LOG_PROB_COLUMNS)
     require_columns(triplets, columns, "the triplets table")
@@ -270,18 +276,22 @@ def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd
 def _usable_triplets(
     table: pd.DataFrame, models: tuple[str, str], objective: str, ties: str
 ) -> tuple[IntArray, BoolArray, FloatArray, dict[str, int]]:
-    """Sort the triplets of a pair of models that have finite log-probabilities.
+    """Find the triplets of a pair of models that can be selected, and compute their costs.
+
+    Triplets with a missing or infinite log-probability are excluded. The others are sorted by
+    natural sentence, then by cost, so that the result does not depend on the order of rows.
 
     Returns
     -------
     usable : (T,) array
-        Positions in `table`, by natural sentence and cost, independent of the order of rows.
+        Positions of the usable triplets in `table`.
     is_best : (T,) array of bool
-        Whether a triplet is the best of its natural sentence.
+        Whether a triplet has the lowest cost of the triplets with its natural sentence.
     costs : (T,) array
-        Costs.
+        Value of the objective for each triplet, with the sign such that lower is better.
     excluded : dict
-        Number of other triplets, by reason.
+        Number of triplets without finite log-probabilities (``not finite``), and of those that are
+        not the best with their natural sentence (``repeated natural``).
     """
     is_finite = np.isfinite(table[list(LOG_PROB_COLUMNS)].to_numpy(dtype=np.float64)).all(axis=1)
     if not is_finite.any():
@@ -303,10 +313,13 @@ def _usable_triplets(
 def _limit_words(
     triplets: pd.DataFrame, is_best: BoolArray, n_sentences: int, share: float
 ) -> tuple[csr_array, FloatArray]:
-    """Build the limits of words and natural sentences, ``rows @ x <= limits``.
+    """Build the constraints that limit how often a word and a natural sentence are selected.
 
-    With c_wt the number of synthetic sentences of triplet t that contain word w:
-    sum_t c_wt x_t <= limit_w for each word, and sum_{t of natural sentence} x_t <= 1.
+    Let x_t be 1 if triplet t is selected, and c_wt the number of its synthetic sentences that
+    contain word w. The constraints ``rows @ x <= limits`` are
+
+    - sum_t c_wt x_t <= limit_w for each word w: few selected sentences share a word;
+    - sum_t x_t <= 1 over the triplets with the same natural sentence.
 
     Parameters
     ----------
@@ -343,6 +356,7 @@ def _limit_words(
             limits[word] = limit
 
     index = {word: k for k, word in enumerate(limits)}
+    # Sparse matrix of the coefficients c_wt, from (word, triplet, count) entries.
     entries = [
         (index[word], t, n)
         for t, counts in enumerate(word_counts)
