@@ -28,7 +28,7 @@ def made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = dict.fromkeys(("title", "citation", "licence", "terms", "source"), "made")
     whole = DataSet(name="made", files=(), benchmarks={"choices": _choices}, **words)
-    monkeypatch.setitem(DATA_SETS._things, "made", whole)
+    monkeypatch.setitem(DATA_SETS._objects, "made", whole)
 
 
 def test_the_list_has_titles_licences_and_benchmarks(capsys):
@@ -75,7 +75,7 @@ def test_benchmarks_whose_files_are_missing_are_named(capsys, monkeypatch, tmp_p
     parts = {"lost": lambda files: files["lost.csv"], "choices": _choices}
     file = DataFile("lost.csv", 1, "0" * 64, "http://example.org/lost.csv")
     part = DataSet(name="part", files=(file,), benchmarks=parts, **words)
-    monkeypatch.setitem(DATA_SETS._things, "part", part)
+    monkeypatch.setitem(DATA_SETS._objects, "part", part)
     assert main(["benchmark", "part", "--from", "downloads", "--out", "out"]) == 0
     lost = "part/lost is skipped: downloads has no file lost.csv as part was published; download "
     assert lost in capsys.readouterr().err

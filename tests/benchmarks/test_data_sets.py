@@ -31,7 +31,7 @@ def made(served, monkeypatch):
             files=(DataFile("data.bin", SIZE, sha256, served.address(path)),),
             benchmarks={"bytes": lambda files: files["data.bin"].read_bytes()},
         )
-        monkeypatch.setitem(DATA_SETS._things, name, data_set)
+        monkeypatch.setitem(DATA_SETS._objects, name, data_set)
         return fetch(name, source)
 
     served.files["data.bin"] = CONTENT

@@ -318,7 +318,7 @@ def test_named_models_keep_the_unit_of_their_scores(tmp_path, monkeypatch, capsy
         return replace(kind, name="half", unit="halves", differs_in_nats=False)
 
     halved = Reduction("LP / 2", lambda lengths: 0.5 + 0 * lengths, halve)
-    monkeypatch.setitem(REDUCTIONS._things, "half", halved)
+    monkeypatch.setitem(REDUCTIONS._objects, "half", halved)
     Path("words.txt").write_text("\n".join(WORDS.split()))
     pair = ("both=contstim:unigram?reduction=half", "b=contstim:bigram")
     written = ["synthesize", "The cat sat here.", "--pair", *pair, "--vocabulary", "words.txt"]

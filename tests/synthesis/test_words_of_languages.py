@@ -34,7 +34,7 @@ def longest(text: str) -> list[str]:
 def unspaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Language:
     """A language without spaces, and two models of it in the working folder."""
     language = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
-    monkeypatch.setitem(LANGUAGES._things, "xx", language)
+    monkeypatch.setitem(LANGUAGES._objects, "xx", language)
     monkeypatch.chdir(tmp_path)
     ends = ("海水", "水", "上海", "猫")
     texts = [*(f"{a}{b}{c}。" for a in "猫狗" for b in "去喝" for c in ends), "猫上狗。"]

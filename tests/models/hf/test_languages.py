@@ -38,7 +38,7 @@ def longest(text: str) -> list[str]:
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch) -> Language:
     language = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
-    monkeypatch.setitem(LANGUAGES._things, "xx", language)
+    monkeypatch.setitem(LANGUAGES._objects, "xx", language)
     return language
 
 
