@@ -21,18 +21,22 @@ from contstim.synthesis.sample import GuidedSampling
 
 @dataclass(eq=False)
 class PooledSynthesisJob(SynthesisJob):
-    """The synthesis of sentences in a run by a strategy that samples a pool.
+    """The part of a run that synthesizes sentences by sampling a pool.
 
-    1. Sentences are sampled for each contrast of models.
-    2. The model of each lower bound in turn scores the sentences. Sentences that violate the bound
-       for all natural sentences are dropped.
-    3. The compared models score the remaining sentences, the candidates.
-    4. The candidates are assigned to the natural sentences.
+    Other strategies run a separate search for each natural sentence. A strategy of this kind
+    samples sentences for all natural sentences together, in these steps:
+
+    1. Tasks sample batches of sentences for each contrast, that is, for each choice of rejecting
+       and accepting models.
+    2. Tasks score the sampled sentences under the model of each lower bound. Sentences that violate
+       the bound for all natural sentences are dropped. The remaining sentences are the candidates.
+    3. Tasks score the candidates under the compared models.
+    4. The candidates are assigned to the natural sentences, without further tasks.
     """
 
-    # Candidates so far; None before the first call of `tasks`.
+    # Sampled sentences that satisfy the bounds; None before the first call of `tasks`.
     _candidates: list[str] | None = field(default=None, init=False)
-    # Rows by goal and natural sentence; None before the assignment.
+    # Rows of the table by goal and natural sentence; None before the assignment.
     _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
 
     @cached_property
@@ -49,7 +53,7 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def _contrasts(self) -> list[ModelContrast]:
-        """Distinct contrasts of all goals."""
+        """All different contrasts for which sentences are sampled."""
         contrasts = dict[ModelContrast, None]()
         for goal in self.starts_by_goal:
             contrasts |= dict.fromkeys(self.options.build_contrasts(goal))
@@ -61,7 +65,10 @@ class PooledSynthesisJob(SynthesisJob):
         return self.strategy.n_batches * len(self._contrasts)
 
     def sample_tasks(self) -> list[SampleTask]:
-        """Return the tasks that sample sentences, alternating between the contrasts."""
+        """Return the tasks that sample sentences, in the order of their execution.
+
+        The first batches of all contrasts come first, then the second batches, and so on.
+        """
         sentences = self.run.sentences
         form = self.strategy.sentence_form(sentences)
         natural = tuple(dict.fromkeys([*sentences, *self.supplement]))
@@ -72,12 +79,18 @@ class PooledSynthesisJob(SynthesisJob):
         ]
 
     def _read_sampled(self) -> list[dict[str, Any]]:
-        """Return the results of the sampling tasks that are done."""
+        """Read the results of the finished sampling tasks from the store, as JSON values."""
         store = self.run.store
         return [store.read_result(t.key) for t in self.sample_tasks() if t.is_done(store)]
 
     def read_drafts(self) -> dict[str, Mapping[str, Any]]:
-        """Return the sampled sentences so far, as JSON values of `Draft` by sentence."""
+        """Return all sentences sampled so far.
+
+        Returns
+        -------
+        dict
+            Fields of each `Draft` as JSON values, by the text of the sentence.
+        """
         drafts = dict[str, Mapping[str, Any]]()
         for result in self._read_sampled():
             for draft in result["drafts"]:
@@ -85,7 +98,10 @@ class PooledSynthesisJob(SynthesisJob):
         return drafts
 
     def tasks(self) -> list[Task]:
-        """Return all tasks that are known so far: sampling tasks, then scoring tasks."""
+        """Return all tasks that are known so far: sampling tasks, then scoring tasks.
+
+        The scoring tasks of a step are only known after all tasks of the previous step have ended.
+        """
         run, tasks = self.run, list[Task](self.sample_tasks())
         if run.store.find_pending(tasks):
             return tasks
@@ -101,7 +117,7 @@ class PooledSynthesisJob(SynthesisJob):
                 return tasks
             # Keep the sentences that satisfy the bound for at least one natural sentence.
             scores = {s: row.score for s, row in run.read_scores(bound.model).items()}
-            natural_scores = {scores[s] for _, s in self.starts if s in scores}
+            natural_scores = {scores[natural] for _, natural in self.starts if natural in scores}
             minimum = min(map(bound.minimum, natural_scores), default=math.inf)
             candidates = [s for s in candidates if s in scores and scores[s] >= minimum]
         self._candidates = candidates
@@ -109,24 +125,39 @@ class PooledSynthesisJob(SynthesisJob):
         return [*tasks, *create_score_tasks(models, candidates, run.versions)]
 
     def find_candidates(self) -> list[str]:
-        """Return the sampled sentences that satisfy the bounds, so far as these are scored."""
+        """Return the candidates: sampled sentences that satisfy the lower bounds.
+
+        The list is empty until the tasks that sample sentences, and those that score them under the
+        models of the bounds, have ended.
+        """
         if self._candidates is None:
             self.tasks()
         return self._candidates or []
 
     def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
-        """Return the rows of one natural sentence; None while tasks are pending."""
+        """Return the table rows of one natural sentence; None while any task is pending."""
         if self._rows_by_start is None and self.run.store.find_pending(self.tasks()):
             return None
         return self._assign_rows()[goal, sentence]
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows in the order of the natural sentences."""
+        """Yield all rows of the table, in the order of the natural sentences."""
         for start in self.starts:
             yield from self._assign_rows()[start]
 
     def _assign_rows(self) -> dict[tuple[Goal, str], Sequence[Row]]:
-        """Return the rows by goal and natural sentence; assign the candidates at the first call."""
+        """Assign the candidates to the natural sentences, and return the rows of the table.
+
+        Each *goal* is a list of contrasts: two for a triplet, one for a single sentence. Each
+        *slot* is one needed sentence, for one contrast of the goal. A natural sentence has
+        `per_sentence` attempts with one slot per contrast. The assignment is made at the first
+        call, and stored for later calls.
+
+        Returns
+        -------
+        dict
+            Rows of the table, by goal and natural sentence.
+        """
         if self._rows_by_start is None:
             options = self.options
             syntheses = iter(
@@ -138,6 +169,7 @@ class PooledSynthesisJob(SynthesisJob):
                     max_word_share=options.max_word_share,
                 )
             )
+            # Read the syntheses in the order of `slots`.
             self._rows_by_start = {}
             for goal, sentence in self.starts:
                 attempts = [[next(syntheses) for _ in goal] for _ in range(options.per_sentence)]
@@ -145,7 +177,7 @@ class PooledSynthesisJob(SynthesisJob):
         return self._rows_by_start
 
     def build_pool(self) -> SentencePool:
-        """Return the candidates that all models scored."""
+        """Return the pool for the assignment: all candidates with scores under every model."""
         specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
         scores = {
             self.run.all_models[spec].name: {
@@ -165,7 +197,7 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def slots(self) -> list[Slot]:
-        """Natural sentences and contrasts that need a candidate, in the order of the rows."""
+        """All slots to which candidates are assigned, in the order of the rows of the table."""
         return [
             Slot(sentence, self.resolve_contrast(contrast))
             for goal, sentence in self.starts
@@ -198,7 +230,15 @@ class PooledSynthesisJob(SynthesisJob):
         return n_expected_sentences * seconds_per_sentence
 
     def notes(self) -> dict[str, Any]:
-        """Return counts of sentences, and the compared models that did not guide the sampling."""
+        """Return notes on the pool for the metadata of the table.
+
+        Returns
+        -------
+        dict
+            ``written``: number of sampled sentences. ``pool``: number of candidates.
+            ``satisfying``: median number of candidates that satisfy each constraint.
+            ``filter_only``: names of the compared models that did not guide the sampling, if any.
+        """
         pool = self.build_pool()
         notes: dict[str, Any] = {
             "written": len(self.read_drafts()),

@@ -1,4 +1,4 @@
-"""Tasks of a run: score sentences, search a synthetic sentence, sample a batch of sentences.
+"""Tasks of a run: score sentences, search for a synthetic sentence, sample a batch of sentences.
 
 A task is a record of everything that its result depends on, and a digest of the record is its key.
 Random numbers are derived from the task, so its result does not depend on the order of execution
@@ -36,7 +36,7 @@ SCORE_BATCH_SIZE = 256
 
 @dataclass(frozen=True, eq=False)
 class Task(ABC):
-    """Base class of tasks.
+    """Base class of tasks, the smallest parts of a run that workers execute separately.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Task(ABC):
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """The task as JSON values."""
+        """Everything that the result depends on, as JSON values."""
         return {"task": self.kind, **asdict(self)}
 
     @cached_property
@@ -81,7 +81,10 @@ class Task(ABC):
 
     @abstractmethod
     def execute(self, worker: Worker) -> dict[str, Any] | None:
-        """Return the result as JSON values, or None if the score cache contains it."""
+        """Execute the task, and return its result as JSON values.
+
+        Tasks that write their result to the score cache return None.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +172,9 @@ def create_score_tasks(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ContrastTask(Task):
-    """Base class of tasks that write sentences for a contrast of models.
+    """Base class of tasks that synthesize sentences for given rejecting and accepting models.
 
-    The records in `models` have the order of `contrast.names`.
+    The attribute `models` contains the records in the order of `contrast.names`.
 
     Attributes
     ----------
@@ -210,7 +213,7 @@ class ContrastTask(Task):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SynthesisTask(ContrastTask):
-    """Task that searches one synthetic sentence from one natural sentence.
+    """Task that searches for one synthetic sentence, starting from a natural sentence.
 
     Attributes
     ----------
@@ -234,7 +237,7 @@ class SynthesisTask(ContrastTask):
     def shard_key(self) -> str:  # noqa: D102
         if self.has_word_limit:
             return json_digest([self.model_group])
-        # The number of attempts depends on the contrasts of both directions.
+        # Both sentences of a triplet share their number of attempts, so they need the same shard.
         return json_digest([self.model_group, self.sentence])
 
     def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
@@ -298,7 +301,7 @@ class SampleTask(ContrastTask):
 
 
 def build_problem(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Problem:
-    """Return the problem that a contrast describes.
+    """Return the problem of a contrast, with loaded models in place of their names.
 
     Parameters
     ----------
@@ -320,7 +323,7 @@ def build_problem(contrast: ModelContrast, models: Sequence[SentenceModel]) -> P
 
 
 def parse_synthesis(result: Mapping[str, Any]) -> Synthesis:
-    """Return the synthesis that the JSON result of a `SynthesisTask` describes."""
+    """Convert the JSON result of a `SynthesisTask` to a `Synthesis`; lists become tuples."""
 
     def restore_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}

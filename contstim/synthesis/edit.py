@@ -27,9 +27,9 @@ _BATCH_SIZE, _MAX_BUDGET_RATIO = 32, 128
 _MAX_BATCH_SIZE = 256
 # Default cost limit per sentence: model inputs, or scores of the sentence if these cost more.
 _MAX_INPUTS, _MAX_SENTENCE_SCORES = 25_000, 48
-# The search leaves a position without an improvement when the next score promises less than this
-# fraction of the mean improvement per score.
-_MIN_PROMISE = 1 / 8
+# The search leaves a position without an improvement when the expected improvement from the next
+# score is less than this fraction of the mean improvement per score so far.
+_MIN_RELATIVE_GAIN = 1 / 8
 # Minimum batch size if only the constraints of candidates are unknown.
 _MIN_CONSTRAINT_BATCH_SIZE = 8
 # Base-2 logarithm of the number of sampled losses if the expected improvement has no closed form.
@@ -50,9 +50,9 @@ class Edit(Strategy):
     2. The next candidate to score is the one with the largest expected improvement times its
        probability of feasibility (Gardner et al. 2014, Eq. 6). The models score it in the order of
        their costs, as long as it may still be an improvement.
-    3. The search leaves the position when the next score promises less than the mean improvement
-       per score so far (marginal value theorem, Charnov 1976), or after `first` scores. Before the
-       first improvement at a position, an eighth of this mean is enough.
+    3. The search leaves the position when the expected improvement from the next score is less
+       than the mean improvement per score so far (marginal value theorem, Charnov 1976), or after
+       `first` scores. Before the first improvement at a position, an eighth of this mean is enough.
     4. When no other position yields an improvement, the positions left after `first` scores are
        searched again, each time with twice as many scores, up to the maximum.
 
@@ -93,17 +93,22 @@ class Edit(Strategy):
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether no single replacement improves a result: if all candidates are considered."""
+        """Whether a result is a local optimum, because all candidates are considered."""
         return self.candidates == "all"
 
     def run(self, search: Search) -> bool:
-        """Run the coordinate search; each position adds to what the surrogates have learned."""
+        """Run the coordinate search; return False if candidates were skipped for their costs."""
+        # The surrogates learn from the scores at all positions.
         state = SearchState()
         search.optimize(partial(self.search_word, state=state), prefilter=True)
         return state.is_complete
 
     def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
-        """Search for a better word at one position, with the state of earlier word searches."""
+        """Search for a better word at one position, and propose it.
+
+        `state` is shared with the searches at other positions. Returns whether the search reached
+        its limit of scores and should continue in a later round.
+        """
         is_exact = all(table.is_exact for table in candidates.replacements.values())
         if self.candidates != "all" and not is_exact:
             state = SearchState() if state is None else state
@@ -189,7 +194,7 @@ class _WordSearch:
             n: float(candidates.score_costs(n).min()) * ((are_known and sizes.get(n)) or 1.0)
             for n in tables
         }
-        # Of models with equal costs, accepting ones come first, as in the reverse of `costs`.
+        # Sort the models by cost. Accepting models come before rejecting models of equal cost.
         constrained_first = list(costs)[::-1]
         self.models = sorted(constrained_first, key=costs.__getitem__)
         max_cost = costs[self.models[-1]]
@@ -201,7 +206,7 @@ class _WordSearch:
             surrogate = state.surrogates.setdefault(name, Surrogate())
             posterior = surrogate.posterior(replacements, candidates.current_scores[name])
             if not replacements.is_exact:
-                # The surrogate has learned from scores known here already.
+                # Exact scores computed here in an earlier round are already part of the surrogate.
                 exact = candidates.exact_scores[name]
                 scored = np.flatnonzero(~np.isnan(exact))
                 posterior.learn(scored, exact[scored], keep=False)
@@ -215,7 +220,11 @@ class _WordSearch:
         self._update_best()
 
     def run(self) -> bool:
-        """Score and propose candidates; return whether the search should continue later."""
+        """Alternate between scoring candidates and proposing the best one, until one is accepted.
+
+        Returns True if a limit on the number of scores ended the search, so that it should continue
+        in a later round.
+        """
         while True:
             ended_early = self._score_candidates()
             if self.best_index is None:
@@ -229,14 +238,22 @@ class _WordSearch:
             self._update_best()
 
     def _score_candidates(self) -> bool:
-        """Score candidates until no score is worth its cost; return whether a limit ended this."""
+        """Score candidates until no further score is worth its cost.
+
+        Each candidate is scored by the models in the order of their costs. In each iteration,
+        either a cheaper model scores a batch, or the most expensive model scores the candidates
+        with the largest acquisition values: expected improvement times probability of feasibility.
+
+        Returns True if a limit on the number of scores was reached.
+        """
         *cheaper, most_expensive = self.models
         while True:
             indices = self._undecided()
             if not len(indices):
                 return False
 
-            # Each candidate waits for the first cheaper model that has not scored it.
+            # Each candidate waits for the first cheaper model that has not scored it. Candidates
+            # that all cheaper models have scored are ready for the most expensive model.
             waiting: dict[str, IntArray] = {}
             is_ready = np.ones(len(indices), dtype=np.bool_)
             for name in cheaper:
@@ -245,12 +262,12 @@ class _WordSearch:
                     waiting[name] = indices[is_ready & ~is_scored]
                 is_ready &= is_scored
 
-            # Let a cheaper model score its batch if the batch is worth it.
+            # Let a cheaper model score a batch if its value per cost is large enough.
             acquisition = self._feasibility(indices) * self._improvement(indices)
             acquisition = np.where(is_ready, acquisition, 0.0)
-            max_promise, any_ready = float(acquisition.max()), bool(is_ready.any())
+            max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
             for name, waiting_indices in waiting.items():
-                batch = self._select_batch(name, waiting_indices, max_promise, any_ready)
+                batch = self._select_batch(name, waiting_indices, max_acquisition, any_ready)
                 if len(batch):
                     self._score(name, batch)
                     break
@@ -260,10 +277,12 @@ class _WordSearch:
                 is_stuck = not any_ready and all(self._n_scores_left(n) <= 0 for n in waiting)
                 if n_left <= 0 or is_stuck:
                     return not self.is_last_round
-                is_poor = max_promise <= self._min_promise()
+                is_poor = max_acquisition <= self._min_improvement_per_score()
                 if self.best_index is not None:
-                    total = -self.candidates.target_loss
-                    is_poor = total == 0 or max_promise * self.state.n_scores <= total
+                    # Compare with the mean improvement per score (marginal value theorem).
+                    total_improvement = -self.candidates.target_loss
+                    expected = max_acquisition * self.state.n_scores
+                    is_poor = total_improvement == 0 or expected <= total_improvement
                 if not any_ready or is_poor:
                     return False
                 size = min(n_left, 1 + self._n_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
@@ -274,39 +293,55 @@ class _WordSearch:
                 self._score(most_expensive, indices[order[is_ready[order]][:size]])
 
     def _select_batch(
-        self, name: str, indices: IntArray, max_promise: float, any_ready: bool
+        self, name: str, indices: IntArray, max_acquisition: float, any_ready: bool
     ) -> IntArray:
-        """Return the candidates that a cheaper model should score next; empty for none.
+        """Return the candidates that a cheaper model should score next.
+
+        The value of scoring a candidate is the expected increase of the maximum acquisition value.
+        The batch contains the candidates with the highest values. It is worth its cost if its total
+        value exceeds the expected improvement that the most expensive model achieves at this cost.
 
         Parameters
         ----------
         name
-            Model.
+            Name of the cheaper model.
         indices
-            Candidates that wait for this model.
-        max_promise
-            Maximum expected improvement, in nats, of the candidates that only the most expensive
-            model has not scored. The batch must promise more per cost.
+            Candidates that wait for a score by this model.
+        max_acquisition
+            Maximum acquisition value, in nats, of the candidates that are ready for the most
+            expensive model. A score by the most expensive model has cost 1.
         any_ready
-            Whether there are such candidates.
+            Whether any candidate is ready for the most expensive model.
+
+        Returns
+        -------
+        array
+            Indices of the candidates, shape (k,). Empty if the batch is not worth its cost.
         """
         n_left = self._n_scores_left(name)
         if n_left <= 0:
             return indices[:0]
         feasibility = self._feasibility(indices)
         if name in self.candidates.contrast.reject:
-            promise = feasibility * self._improvement(indices, max_promise / feasibility)
+            margin = max_acquisition / feasibility
+            values = feasibility * self._improvement(indices, margin)
         else:
-            margin = max_promise / self._feasibility(indices, excluded=name)
-            promise = feasibility * np.maximum(self._improvement(indices) - margin, 0.0)
+            # A score by a constrained model shows whether the candidate satisfies its constraint.
+            margin = max_acquisition / self._feasibility(indices, excluded=name)
+            values = feasibility * np.maximum(self._improvement(indices) - margin, 0.0)
         size = min(n_left, max(_BATCH_SIZE, self._n_scored(name) // 4), _MAX_BATCH_SIZE)
-        order = np.argsort(-promise, kind="stable")[:size]
-        min_promise = max_promise if any_ready else self._min_promise()
-        cost = min_promise * self.relative_costs[name] * len(order)
-        return indices[order] if promise[order].sum() > cost else indices[:0]
+        order = np.argsort(-values, kind="stable")[:size]
+        min_value_per_cost = max_acquisition if any_ready else self._min_improvement_per_score()
+        cost = self.relative_costs[name]
+        is_worthwhile = values[order].sum() > min_value_per_cost * cost * len(order)
+        return indices[order] if is_worthwhile else indices[:0]
 
     def _score(self, name: str, indices: IntArray) -> None:
-        """Score as many candidates as the cost limit allows, including their verification."""
+        """Compute exact scores of candidates under one model, and update the surrogate.
+
+        Only as many candidates are scored as the cost limit of the sentence allows, including
+        the later costs of their scores by the other models and of their verification.
+        """
         costs = self.candidates.score_costs(name)[indices]
         later_costs = np.maximum.accumulate(self._completion_costs(indices) - costs)
         n_affordable = np.searchsorted(
@@ -319,19 +354,29 @@ class _WordSearch:
         self._update_best()
 
     def _n_scored(self, name: str) -> int:
-        """Return the number of candidates that a model has scored here."""
+        """Return the number of candidates at this position that a model has scored.
+
+        The number is 0 for models that score all words at once, because their scores cost nothing.
+        """
         if self.candidates.replacements[name].is_exact:
             return 0
         return int((~np.isnan(self.candidates.exact_scores[name])).sum())
 
     def _n_scores_left(self, name: str) -> int:
-        """Return how many further candidates a model may score in this round."""
+        """Return the number of candidates that a model may still score in this round.
+
+        Models of lower cost may compute more scores, in inverse proportion to their costs.
+        """
         relative = self.relative_costs[name]
         ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
         return self.max_scores * ratio - self._n_scored(name)
 
     def _completion_costs(self, indices: IntArray) -> FloatArray:
-        """Return the costs (k,) of all missing scores and of verifying the best candidate."""
+        """Return the cost of finishing the search with each candidate, shape (k,).
+
+        It includes all missing scores of the candidate, and the verification of the candidate or
+        of the best candidate so far, whichever costs more.
+        """
         best = self.best_index
         min_verification = 0.0 if best is None else self._verification_costs(best)
         costs = np.zeros(len(indices))
@@ -341,7 +386,7 @@ class _WordSearch:
         return costs + np.maximum(self._verification_costs(indices), min_verification)
 
     def _verification_costs(self, indices: IntArray | int) -> FloatArray:
-        """Return the cost of scoring each sentence again by all models."""
+        """Return the cost of verifying each candidate: all models score the whole sentence."""
         names = self.candidates.replacements
         return np.asarray(sum(self.candidates.score_costs(name)[indices] for name in names))
 
@@ -349,7 +394,11 @@ class _WordSearch:
         return self.max_inputs - self.candidates.counter.cost
 
     def _update_best(self) -> None:
-        """Find the best candidate on the exact scores so far."""
+        """Update `best_index` and `best_loss` after new scores or a refused proposal.
+
+        Only candidates with exact scores by all rejecting and constrained models are considered. A
+        missing score is NaN, and comparisons with NaN are false.
+        """
         exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
         losses = self.candidates.contrast.loss(exact, self.candidates.natural_scores)
         is_better = losses < self.candidates.target_loss + SCORE_TOLERANCE
@@ -363,7 +412,11 @@ class _WordSearch:
             self.best_index, self.best_loss = int(self.indices[best]), float(losses[best])
 
     def _undecided(self) -> IntArray:
-        """Return affordable candidates with missing scores that may still be the best."""
+        """Return the candidates that may still turn out to be the best.
+
+        They lack the score of at least one model, their known scores exclude neither feasibility
+        nor an improvement, and the cost limit suffices for their missing scores.
+        """
         exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
         tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
         is_excluded = (
@@ -379,9 +432,11 @@ class _WordSearch:
         return undecided[is_affordable]
 
     def _feasibility(self, indices: IntArray, excluded: str | None = None) -> FloatArray:
-        """Return the probability (k,) that candidates satisfy all constraints, except on one model.
+        """Return the probability that each candidate satisfies all constraints, shape (k,).
 
-        Known scores have probability 1, because infeasible candidates are excluded before.
+        The probability is a product over the constrained models, without the model `excluded`. The
+        factor of a known score is 1, because candidates that violate a constraint are excluded
+        before.
         """
         probability = np.ones(len(indices))
         for name, minimum in self.candidates.min_scores.items():
@@ -394,14 +449,16 @@ class _WordSearch:
         return np.maximum(probability, 1e-300)
 
     def _improvement(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
-        """Return the expected improvement (k,) of the best loss, beyond a margin.
+        """Return the expected improvement of each candidate, E max(0, best - margin - loss).
 
-        It has a closed form for one rejecting model and is estimated by quasi-Monte Carlo sampling
-        for several.
+        The array has shape (k,). The expectation has a closed form for one rejecting model. For
+        several rejecting models, it is estimated by quasi-Monte Carlo sampling, because the loss is
+        a maximum over these models.
         """
         contrast, natural = self.candidates.contrast, self.candidates.natural_scores
         target = self.best_loss - margin
         means, deviations = {}, {}
+        # Known scores are exact: their posterior standard deviation is 0.
         for name in contrast.reject:
             mean, deviation = self.posteriors[name].predict(indices)
             exact = self.candidates.exact_scores[name][indices]
@@ -420,12 +477,16 @@ class _WordSearch:
         certain = np.maximum(target - mean, 0.0)
         return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
 
-    def _min_promise(self) -> float:
-        """Return the minimum expected improvement per score before the first one at a position."""
+    def _min_improvement_per_score(self) -> float:
+        """Return the minimum expected improvement of the next score, in nats.
+
+        Before the first improvement at a position, it is an eighth of the mean improvement per
+        score so far.
+        """
         if self.state.n_scores == 0:
             return 0.0
-        # The loss of the natural sentence is 0.
-        return -self.candidates.target_loss / self.state.n_scores * _MIN_PROMISE
+        # The loss of the natural sentence is 0, so -target_loss is the total improvement so far.
+        return -self.candidates.target_loss / self.state.n_scores * _MIN_RELATIVE_GAIN
 
 
 @cache

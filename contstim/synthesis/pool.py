@@ -25,8 +25,9 @@ from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, folded_words
 #: Maximum number of assigned sentences with the same first, or the same last, words.
 DIVERSITY_CAP = 2
 
-# A group of sentences with a common limit: the same first or last words (edge_phrases), or the same
-# models and a common word.
+# Key of a group of sentences. The number of assigned sentences in each group is limited. The
+# sentences of a group have the same first or last words (`edge_phrases`), or they contain the same
+# word and are assigned to slots with the same models.
 _Group = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
 # Value of an assigned sentence, which exceeds any loss.
@@ -37,7 +38,10 @@ _MIN_FRACTION = 1e-6
 
 @dataclass(frozen=True)
 class Slot:
-    """A natural sentence and a contrast of models that need a synthetic sentence.
+    """One synthetic sentence to be found: a row of the assignment problem.
+
+    One sentence of the pool is assigned to each slot. A triplet has two slots, because it needs two
+    synthetic sentences for the same natural sentence.
 
     Attributes
     ----------
@@ -75,7 +79,11 @@ class SentencePool:
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
     def constraint_masks(self, slot: Slot) -> dict[str, BoolArray]:
-        """Return the mask (P,) of the sentences that satisfy each constraint, by its text."""
+        """Return which sentences of the pool satisfy each constraint of a slot.
+
+        The dictionary contains a boolean mask (P,) for each constraint. Its keys are the texts of
+        the constraints, for example ``contstim:gpt>=natural``.
+        """
         masks: dict[str, BoolArray] = {}
         for constraint in slot.contrast.constraints:
             name = constraint.model
@@ -85,7 +93,11 @@ class SentencePool:
         return masks
 
     def losses(self, slot: Slot) -> FloatArray:
-        """Return the loss of each sentence, (P,); NaN if it is infeasible or not negative."""
+        """Return the loss of each sentence of the pool in a slot, shape (P,).
+
+        The loss is NaN if the sentence violates a constraint of the slot, or if its loss is not
+        negative, that is, if it is no better than the natural sentence.
+        """
         scores = {name: self.model_scores(name) for name in slot.contrast.reject}
         natural_scores = {name: self.scores[name][slot.natural] for name in scores}
         losses = slot.contrast.loss(scores, natural_scores)
@@ -128,6 +140,7 @@ def assign_sentences(
     2. Unused sentences that fit within the limits are added, and the assignment is optimised
        again. This is repeated as long as it improves the assignment.
     """
+    # Matrix (slots, sentences) of the decreases of the loss; NaN for impossible assignments.
     gains = np.array([-pool.losses(slot) for slot in slots]).reshape(len(slots), -1)
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
     assigned = _solve_assignment(gains, usable)
@@ -135,8 +148,8 @@ def assign_sentences(
     if not limits.are_satisfied(assigned):
         assigned = limits.round_relaxation(usable)
         while True:
-            fitting = limits.find_fitting(assigned, usable)
-            improved = _solve_assignment(gains, np.union1d(assigned[assigned >= 0], fitting))
+            addable = limits.find_addable_sentences(assigned, usable)
+            improved = _solve_assignment(gains, np.union1d(assigned[assigned >= 0], addable))
             is_better = _total_value(gains, improved) > _total_value(gains, assigned)
             if not (limits.are_satisfied(improved) and is_better):
                 break
@@ -145,7 +158,21 @@ def assign_sentences(
 
 
 def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
-    """Return the index of the usable sentence for each slot in the optimal assignment, or -1."""
+    """Solve the linear assignment problem without limits on groups of sentences.
+
+    Parameters
+    ----------
+    gains
+        Decrease of the loss by each sentence (column) in each slot (row); NaN if the sentence
+        cannot be used in the slot.
+    usable
+        Indices of the sentences to assign.
+
+    Returns
+    -------
+    array
+        Index of the sentence for each slot; -1 for slots without a sentence.
+    """
     assigned = np.full(len(gains), -1, dtype=np.int64)
     usable_gains = gains[:, usable]
     rows, columns = scipy.optimize.linear_sum_assignment(
@@ -157,16 +184,21 @@ def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
 
 
 def _total_value(gains: FloatArray, assigned: IntArray) -> float:
-    """Return the objective of an assignment: number of sentences first, then total gain."""
+    """Return the objective of an assignment.
+
+    It is the total gain plus a large constant per assigned sentence, so that an assignment of more
+    sentences always has a higher value.
+    """
     slots = np.flatnonzero(assigned >= 0)
     return float((_ASSIGNED_VALUE + gains[slots, assigned[slots]]).sum())
 
 
 class _Limits:
-    """Limits on the number of assigned sentences per group, as in `assign_sentences`.
+    """Limits on the number of similar sentences in an assignment (see `assign_sentences`).
 
-    A group contains the sentences with the same first words, with the same last words, or with the
-    same models and a common word.
+    Each limit applies to a group of sentences. A group contains the sentences that have the same
+    first words, that have the same last words, or that contain the same word and are assigned to
+    slots with the same models. A sentence belongs to several groups.
     """
 
     def __init__(
@@ -196,11 +228,15 @@ class _Limits:
         }
 
     def _groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
-        """Return the groups of sentence `i` if it is assigned to slots of the given models."""
+        """Return all groups that sentence `i` would belong to after its assignment.
+
+        `models` contains the set of model names of each slot that the sentence may be assigned to.
+        """
         return {*self._edge_phrases[i], *product(models, self._words[i])}
 
     def _cap(self, group: _Group) -> int:
-        """Return the maximum number of sentences of a group."""
+        """Return the maximum number of assigned sentences in a group."""
+        # The first part of the key is a boolean for groups with the same first or last words.
         models, _ = group
         if isinstance(models, bool):
             return self._diversity_cap
@@ -219,7 +255,12 @@ class _Limits:
         return all(n <= self._cap(group) for group, n in self._group_sizes(assigned).items())
 
     def round_relaxation(self, usable: IntArray) -> IntArray:
-        """Return an assignment within the limits, rounded from the linear relaxation."""
+        """Return an assignment within the limits, as an array of sentence indices by slot.
+
+        The fractions of the linear relaxation are rounded greedily. In the order of decreasing
+        fractions, each sentence is assigned to its slot, unless the slot or the sentence is already
+        used or a limit would be exceeded. Slots without a sentence have the index -1.
+        """
         slots, sentences, fractions = self._solve_relaxation(usable)
         assigned = np.full(len(self._models), -1, dtype=np.int64)
         used, sizes = set[int](), Counter[_Group]()
@@ -235,45 +276,49 @@ class _Limits:
         return assigned
 
     def _solve_relaxation(self, usable: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Solve the linear relaxation of the assignment with limits.
+        """Solve the linear relaxation of the assignment problem with limits.
 
-        The variables are the fraction x of each sentence in each slot and, for the limits, the
-        fraction y of each sentence in all slots of the same models.
+        In the linear program, a sentence can be divided between slots. The variables are the
+        fraction x of each sentence that is assigned to each slot, and the fraction y of each
+        sentence that is assigned to all slots with the same models. The limits on groups of
+        sentences are constraints on sums of y.
 
         Returns
         -------
         slots, sentences, fractions
-            Slot, sentence and fraction of each of the N possible assignments, (N,).
+            Arrays of length N with one entry for each sentence that can be used in a slot: index of
+            the slot, index of the sentence, and value of x.
         """
         slots, columns = np.nonzero(~np.isnan(self._gains[:, usable]))
         sentences = usable[columns]
         model_numbers = {models: n for n, models in enumerate(dict.fromkeys(self._models))}
         numbers = np.array([model_numbers[models] for models in self._models])[slots]
-        parts, part_indices = np.unique(np.stack([sentences, numbers]), axis=1, return_inverse=True)
-        n_x, n_y = len(slots), parts.shape[1]
-        # Entries of the constraint matrix (row, column, coefficient), and upper bounds of the rows.
+        y_keys, y_indices = np.unique(np.stack([sentences, numbers]), axis=1, return_inverse=True)
+        n_x, n_y = len(slots), y_keys.shape[1]
+        # Each row of the sparse constraint matrix limits a sum of variables. Collect the entries
+        # (row, column, coefficient) of the matrix, and the upper limits of its rows.
         entries: list[tuple[IntArray, IntArray, IntArray]] = []
-        bounds: list[FloatArray] = []
+        upper_limits: list[FloatArray] = []
 
         def add_limits(rows: IntArray, columns: IntArray, maxima: FloatArray) -> None:
-            """Limit sums of variables."""
-            offset = sum(map(len, bounds))
-            entries.append((offset + rows, columns, np.ones_like(rows)))
-            bounds.append(maxima)
+            """Append rows to the constraint matrix, with coefficients 1 in the given columns."""
+            first_row = sum(map(len, upper_limits))
+            entries.append((first_row + rows, columns, np.ones_like(rows)))
+            upper_limits.append(maxima)
 
         # Each slot has at most one sentence, and each sentence at most one slot.
         x, y = np.arange(n_x), n_x + np.arange(n_y)
         add_limits(slots, x, np.ones(len(self._models)))
-        sentence_rows = np.unique(parts[0], return_inverse=True)[1]
+        sentence_rows = np.unique(y_keys[0], return_inverse=True)[1]
         add_limits(sentence_rows, y, np.ones(len(usable)))
-        # y is at least the sum of x over the slots of the same models.
-        entries.append((sum(map(len, bounds)) + np.arange(n_y), y, np.full(n_y, -1)))
-        add_limits(part_indices, x, np.zeros(n_y))
+        # y is at least the sum of x over the slots with the same models: sum x - y <= 0.
+        entries.append((sum(map(len, upper_limits)) + np.arange(n_y), y, np.full(n_y, -1)))
+        add_limits(y_indices, x, np.zeros(n_y))
         # Each group has a maximum number of sentences.
         group_numbers = dict[_Group, int]()
         group_rows, group_columns = list[int](), list[int]()
         models_by_number = list(model_numbers)
-        for column, (i, number) in zip(y.tolist(), parts.T.tolist(), strict=True):
+        for column, (i, number) in zip(y.tolist(), y_keys.T.tolist(), strict=True):
             for group in sorted(self._groups(i, [models_by_number[number]]), key=repr):
                 group_rows.append(group_numbers.setdefault(group, len(group_numbers)))
                 group_columns.append(column)
@@ -283,34 +328,49 @@ class _Limits:
             np.array([self._cap(group) for group in group_numbers], dtype=np.float64),
         )
         rows, columns, coefficients = (np.concatenate(part) for part in zip(*entries, strict=True))
-        shape = (sum(map(len, bounds)), n_x + n_y)
+        shape = (sum(map(len, upper_limits)), n_x + n_y)
         matrix = scipy.sparse.csr_array((coefficients, (rows, columns)), shape)
 
-        # An assigned sentence is worth more than all gains together.
+        # Minimise -1 per assigned sentence minus its share of the gains. All shares together are
+        # below 1, so the number of sentences comes first.
         gains = self._gains[slots, sentences]
         max_total = 1.0 + len(self._models) * gains.max(initial=0.0)
         cost = np.concatenate([-1.0 - gains / max_total, np.zeros(n_y)])
         solve: Any = scipy.optimize.linprog  # its type stubs do not allow sparse matrices
-        result = solve(cost, matrix, np.concatenate(bounds), bounds=(0, 1), method="highs")
+        result = solve(cost, matrix, np.concatenate(upper_limits), bounds=(0, 1), method="highs")
         return slots, sentences, np.asarray(result.x[:n_x])
 
-    def find_fitting(self, assigned: IntArray, usable: IntArray) -> IntArray:
-        """Return unused sentences that fit within the limits in whichever slot they are used.
+    def find_addable_sentences(self, assigned: IntArray, usable: IntArray) -> IntArray:
+        """Return unused sentences that can be added to an assignment without exceeding a limit.
 
-        Sentences for empty slots come first, then those with the largest gains.
+        The limits remain satisfied whichever possible slots the added sentences are assigned to.
+        Sentences are considered in the order of their largest gains in empty slots, then of their
+        largest gains in any slot.
+
+        Parameters
+        ----------
+        assigned
+            Index of the sentence for each slot; -1 for empty slots.
+        usable
+            Indices of the sentences that can be used in at least one slot.
+
+        Returns
+        -------
+        array
+            Indices of the sentences that can be added.
         """
         used, sizes = set(assigned[assigned >= 0].tolist()), self._group_sizes(assigned)
         unused = np.array([i for i in usable.tolist() if i not in used], dtype=np.int64)
         gains = np.nan_to_num(self._gains[:, unused], nan=-np.inf)
         empty_slot_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
-        fitting = []
+        addable = []
         for n in np.lexsort([-gains.max(axis=0), -empty_slot_gains]).tolist():
             models = {self._models[slot] for slot in np.flatnonzero(np.isfinite(gains[:, n]))}
             groups = self._groups(int(unused[n]), models)
             if all(sizes[group] < self._cap(group) for group in groups):
                 sizes.update(groups)
-                fitting.append(int(unused[n]))
-        return np.array(fitting, dtype=np.int64)
+                addable.append(int(unused[n]))
+        return np.array(addable, dtype=np.int64)
 
 
 def assign_syntheses(
@@ -321,7 +381,23 @@ def assign_syntheses(
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[Synthesis]:
-    """Return one synthesis per slot, with the natural sentence itself if none is assigned."""
+    """Assign the sentences of a pool to slots, and return one synthesis per slot.
+
+    If no sentence of the pool can be assigned to a slot, the sentence of its synthesis is the
+    natural sentence, with the loss 0.
+
+    Parameters
+    ----------
+    pool, slots, diversity_cap, max_word_share
+        Parameters of `assign_sentences`.
+    seed, strategy
+        Random seed of the run, and name of the strategy. Both are copied to each synthesis.
+
+    Returns
+    -------
+    list of Synthesis
+        Results in the order of the slots.
+    """
     assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
     syntheses = []
     for slot, sentence in zip(slots, assigned, strict=True):
@@ -350,7 +426,16 @@ def assign_syntheses(
 
 
 def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, float]:
-    """Return the median number, over slots, of the sentences that satisfy each constraint."""
+    """Count the sentences of a pool that satisfy each constraint.
+
+    The counts show which constraint is responsible if slots remain without a sentence.
+
+    Returns
+    -------
+    dict
+        Median number of sentences over all slots, by the text of the constraint. The last entry
+        counts the sentences that satisfy all constraints and have a negative loss.
+    """
     n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
     for slot in slots:
         for name, mask in pool.constraint_masks(slot).items():
