@@ -53,7 +53,11 @@ _process_lock = threading.Lock()
 
 
 def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> TaskOutcome:
-    """Execute a task in this worker process, and add a byte to the file that counts its starts."""
+    """Execute a task in this worker process.
+
+    The size of `starts_file` counts how often the task was started: each start adds one byte. The
+    count remains available if the task kills its worker.
+    """
     with _process_lock:
         os.chdir(context.plan_folder)
         starts_file.parent.mkdir(parents=True, exist_ok=True)
@@ -231,7 +235,11 @@ class DaskExecutor(Executor):
 
     @staticmethod
     def _fetch_outcome(future: Any) -> tuple[TaskOutcome | None, BaseException | None]:
-        """Return the outcome of a task, or its error; neither if Dask cancelled the task."""
+        """Fetch the outcome of a finished task from Dask.
+
+        Returns the outcome and the error of the task. One of them is None. Both are None if Dask
+        cancelled the task.
+        """
         error: BaseException | None = future.exception()
         if error is not None or future.cancelled():
             return None, error
@@ -245,7 +253,10 @@ class DaskExecutor(Executor):
     def _give_up(
         task: Task, context: RunContext, error: BaseException | None, n_starts: int
     ) -> TaskOutcome:
-        """Write the error of a task without outcome, unless its result is in the store."""
+        """Return the outcome of a task that Dask could not finish, and write its error.
+
+        The worker may have committed the result before it died. The task then counts as done.
+        """
         if isinstance(error, OutputError):
             raise error
         store = RunStore(context.store_folder, context.cache_folder)

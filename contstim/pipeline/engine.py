@@ -137,7 +137,10 @@ class Engine:
     def _run_rounds(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]
     ) -> Iterator[TaskOutcome]:
-        """Execute the missing tasks by key, then list the tasks again, until none is missing."""
+        """Execute the missing tasks, then list the tasks again, until none is missing.
+
+        `tasks` contains the tasks that are known at the start, by key.
+        """
         while missing := self._find_missing(tasks.values()):
             running = self.executor.run(self.context, missing)
             with chdir(self.context.plan_folder), closing(running) as outcomes:

@@ -121,7 +121,10 @@ class RunStore:
         return None if record is None else str(record["error"])
 
     def _read(self, kind: str, key: str) -> dict[str, Any] | None:
-        """Return the content of a file, or None if it is missing, damaged or of another task."""
+        """Read the file of a task in the folder `kind`, ``tasks`` or ``failed``.
+
+        Returns None if the file is missing or damaged, or contains a task with another key.
+        """
         path = self._path(kind, key)
         try:
             record = decode_json(path.read_bytes())

@@ -62,7 +62,7 @@ def read_study_plan(path: str | Path) -> StudyPlan:
 
 
 def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
-    """Return the study plan of a TOML table in a file of this folder."""
+    """Convert the content of a TOML file to a study plan. `folder` contains the file."""
     stage_kinds = {s.key: s.options for _, s in STAGES.items() if s.key and s.options}
     keys = ("models", *_TABLES, *stage_kinds)
     for key in table:
@@ -205,7 +205,11 @@ def _open_store(plan: StudyPlan, out: Path | str | None, cache: Path | str | Non
 def _run_stage(
     stage: Stage, run: Run, engine: Engine, report: RunReport, shard: tuple[int, int] | None
 ) -> None:
-    """Execute the tasks of a stage and, without shards, write its table."""
+    """Execute the tasks of a stage, then write its table.
+
+    With `shard`, only the tasks of this shard are executed, and no table is written. The results
+    are added to `report`.
+    """
 
     def list_tasks() -> list[Task]:
         tasks = stage.tasks(run)

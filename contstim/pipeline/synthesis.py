@@ -183,7 +183,12 @@ def write_synthesis(
 
 @contextmanager
 def _work_folder(table: StageTable | None) -> Iterator[Path]:
-    """Yield the folder for unfinished work; remove it if the work turns out to be impossible."""
+    """Provide the folder for unfinished work during a block.
+
+    It is a temporary folder if there is no output file. Otherwise it is next to the output, and
+    remains there after an interruption. If an error ends the work before any task is done, the
+    folder is removed.
+    """
     if table is None:
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
             yield Path(name)
@@ -210,7 +215,11 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
 
 
 def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
-    """Return whether a table exists that was made with these settings; refuse any other file."""
+    """Return whether a table already exists that was made with the same settings.
+
+    Returns False if there is no file. Raises an `InputError` for any other existing file, because
+    it would be overwritten.
+    """
     out, notes = table.path, table.notes
     if not out.is_file():
         return False

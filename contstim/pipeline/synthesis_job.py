@@ -40,14 +40,18 @@ MIN_SENTENCES = 30
 
 @dataclass(eq=False)
 class SynthesisJob:
-    """The synthesis of sentences in a run.
+    """The part of a run that synthesizes sentences, with a separate search for each of them.
+
+    A *goal* is a list of contrasts, that is, of rejecting and accepting models. One sentence is
+    synthesized per contrast: two for a triplet, or a single one. A *start* is a goal together with
+    a natural sentence from which the searches begin.
 
     Attributes
     ----------
     run
         Run of the study.
     starts_by_goal
-        Natural sentences to start from, by goal, in the order of the tasks.
+        Natural sentences from which searches begin, by goal, in the order of the tasks.
     """
 
     run: Run
@@ -96,7 +100,7 @@ class SynthesisJob:
 
     @property
     def starts(self) -> list[tuple[Goal, str]]:
-        """Each goal with each of its natural sentences, in the order of the tasks."""
+        """Pairs of a goal and a natural sentence, in the order of the tasks."""
         return [(goal, s) for goal, sentences in self.starts_by_goal.items() for s in sentences]
 
     @property
@@ -127,7 +131,11 @@ class SynthesisJob:
         return list(dict.fromkeys([*self.run.sentences, *self.supplement[:MIN_SENTENCES]]))
 
     def score_tasks(self) -> list[ScoreTask]:
-        """Return the tasks that score the natural sentences under the models that use them."""
+        """Return the tasks that score natural sentences.
+
+        Each model scores the natural sentences of its contrasts. Models with scales also score the
+        sentences from which the scales are computed.
+        """
         sentences_by_model: dict[str, dict[str, None]] = {
             spec: dict.fromkeys(self._scale_sentences if spec in self._scaled_models else ())
             for spec in self.run.all_models
@@ -143,7 +151,10 @@ class SynthesisJob:
         return tasks
 
     def apply_scores(self) -> None:
-        """Compute the scales of models, and drop natural sentences without scores.
+        """Use the scores of the natural sentences, after the tasks of `score_tasks` have ended.
+
+        Computes the scale of each model that rejects together with other models, and drops natural
+        sentences that a model could not score.
 
         Raises
         ------
@@ -176,7 +187,7 @@ class SynthesisJob:
         self.starts_by_goal = scored_starts
 
     def resolve_contrast(self, contrast: ModelContrast) -> ModelContrast:
-        """Return a contrast with canonical names of its models, and with scales."""
+        """Replace the specs of a contrast with the names of the models, and add their scales."""
         reject = contrast.reject
         scales = tuple((self._scales or {})[spec] for spec in reject if len(reject) > 1)
         names = {spec: self.run.all_models[spec].name for spec in contrast.names}
@@ -211,7 +222,7 @@ class SynthesisJob:
         attempt: int = 0,
         excluded_words: tuple[str, ...] = (),
     ) -> SynthesisTask:
-        """Return the task that searches one synthetic sentence."""
+        """Return the task that searches for one synthetic sentence."""
         return SynthesisTask(
             **self.task_options(contrast),
             sentence=sentence,
@@ -245,7 +256,12 @@ class SynthesisJob:
                     yield from self._collect(goal, sentence, excluded_words[sentence])[1]
 
     def _find_excluded_words(self, goal: Goal) -> ExcludedWords:
-        """Return the words that `WordShareLimit` excludes, for the sentences with known tasks."""
+        """Return the words that must not be used, by natural sentence.
+
+        A word is excluded once too many of the synthetic sentences contain it (`WordShareLimit`).
+        Excluded words depend on the results for earlier sentences. The dictionary therefore ends
+        with the first batch that has a pending task.
+        """
         if goal in self._final_exclusions:
             return self._final_exclusions[goal]
         options, store = self.options, self.run.store
@@ -282,7 +298,11 @@ class SynthesisJob:
     def _collect(
         self, goal: Goal, sentence: str, excluded_words: tuple[str, ...]
     ) -> tuple[list[SynthesisTask], Sequence[Row]]:
-        """Return the tasks and rows of one natural sentence that are known so far."""
+        """Return the tasks of one natural sentence, and its rows of the table, known so far.
+
+        Further attempts become known when all earlier attempts are done but did not yield enough
+        different triplets.
+        """
         key = goal, sentence, excluded_words
         if key in self._finished:
             return self._finished[key]
@@ -306,15 +326,20 @@ class SynthesisJob:
         return tasks, rows
 
     def make_rows(self, goal: Goal, attempts: Iterable[Sequence[Synthesis]]) -> Sequence[Row]:
-        """Return the rows of one natural sentence, without sentences that do not lower the loss.
+        """Convert syntheses to rows of the table; omit those without a lower loss.
 
         Parameters
         ----------
         goal
             Goal of the sentences.
         attempts
-            One synthesis per contrast of the goal, for each attempt. No more attempts are read
-            than are needed.
+            For each attempt, one synthesis per contrast of the goal. The iterable is read only
+            until enough different triplets are found.
+
+        Returns
+        -------
+        sequence of Triplet or ContrastRow
+            Rows of one natural sentence.
         """
         options = self.options
         if options.makes_triplets:

@@ -160,7 +160,7 @@ class SynthesisOptions:
         return [(((second,), (first,)), ((first,), (second,))) for first, second in pairs]
 
     def build_contrasts(self, goal: Goal) -> list[ModelContrast]:
-        """Return the problem of each sentence of a goal, by specs of the models."""
+        """Return one contrast for each sentence of a goal, with the specs of the models."""
         return [
             ModelContrast(reject, accept, self.margin, self.bounds, self.parsed_edits)
             for reject, accept in goal

@@ -88,9 +88,9 @@ class Worker:
         self._strategy_records: Sequence[ModelRecord] = ()
 
         self._vocabulary: Vocabulary | None = None
-        # Vocabulary of the models of the last task, with their group.
+        # `Task.model_group` of the last task, and the vocabulary of its models.
         self._shared_vocabulary: tuple[str, SharedVocabulary] | None = None
-        # The same vocabulary without excluded words, with these words.
+        # Excluded words of the last task, and the same vocabulary without them.
         self._allowed_words: tuple[tuple[str, ...], SharedVocabulary] | None = None
 
     def run(self, task: Task) -> TaskOutcome:
@@ -124,7 +124,7 @@ class Worker:
         return TaskOutcome(task.key)
 
     def _check_versions(self, task: Task) -> None:
-        """Refuse a task of a run that was started with other package versions."""
+        """Raise an `InputError` if the run was started with other versions of the packages."""
         differences = ", ".join(
             f"{name} {self._versions.get(name, 'missing')} (run: {task.versions.get(name, 'none')})"
             for name in sorted({*self._versions, *task.versions})

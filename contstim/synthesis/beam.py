@@ -113,18 +113,25 @@ class Beam(Strategy):
         return () if self.guide is None else (self.guide,)
 
     def run(self, search: Search) -> bool:
-        """Accept the best sentence of all passes; with `refine`, then replace single words."""
+        """Run all passes, and offer the best sentences of each pass to the search.
+
+        The search accepts a sentence if it is better than its current sentence. After each pass,
+        log lambda of a constraint increases if the constraint was violated, and decreases
+        otherwise. Spare passes follow if no feasible sentence was found. With `refine`, single
+        words of the result are then replaced.
+        """
         beam, rng = BeamSearch.from_search(search, self), search.spawn_rng()
         full, fraction = beam.width, self.vocabulary_fraction
+        # Each pass: change of log lambda, beam width, fraction of the vocabulary.
         passes = [(step, max(1, full // _NARROWING), fraction) for step in _STEPS]
         passes += [(_STEPS[-1], full, fraction)] * (self.n_restarts - 1)
         passes += [(_STEPS[-1], full, 1.0)]
         spare = [(_STEPS[1], full, 1.0)] * (_MAX_RESTART_FACTOR - 1) * self.n_restarts
         log_lambda, is_feasible = np.zeros(len(beam.min_scores)), False
-        for number, (step, width, part) in enumerate(passes + spare):
+        for number, (step, width, word_fraction) in enumerate(passes + spare):
             if is_feasible and number >= len(passes):
                 break
-            restricted = beam.restrict_words(part, rng, search.sentence)
+            restricted = beam.restrict_words(word_fraction, rng, search.sentence)
             sentences, _, slack = restricted.run_pass(width, log_lambda)
             is_feasible |= any(search.accept(sentence) for sentence in sentences[:_MAX_VERIFIED])
             log_lambda = log_lambda + np.where(slack >= 0.0, -step, step)
@@ -249,7 +256,11 @@ class BeamSearch:
     def restrict_words(
         self, fraction: float, rng: np.random.Generator, sentence: Sentence
     ) -> BeamSearch:
-        """Return the search with a random fraction of the words, including those of a sentence."""
+        """Return a beam search that uses a random fraction of the vocabulary.
+
+        Different words in each pass make the passes find different sentences. The words of the
+        natural sentence, the words of `sentence` and the repeatable words are always included.
+        """
         language = self.natural.language
         included = {*map(language.fold, self.natural.words + sentence.words)}
         included |= self.repeatable_words
@@ -264,27 +275,33 @@ class BeamSearch:
     def run_pass(
         self, width: int, log_lambda: FloatArray
     ) -> tuple[list[Sentence], FloatArray, FloatArray]:
-        """Search once from the first to the last position.
+        """Run one pass of beam search, from the first to the last position.
+
+        At each position, all prefixes of the beam are extended by one word. The extensions with the
+        lowest Lagrangian form the next beam. M is the number of models.
 
         Parameters
         ----------
         width
             Number of prefixes kept at each position.
         log_lambda
-            Logarithms of the multipliers lambda relative to the sum of the weights, (M,).
+            Logarithm of the Lagrange multiplier lambda of each model, relative to the sum of the
+            weights, shape (M,).
 
         Returns
         -------
         sentences
-            List of S sentences: first those that satisfy the constraints, in the order of their
-            losses, then the others.
+            List of S sentences. Sentences that satisfy the constraints come first, in the order of
+            their losses.
         log_probs
-            Scores of the sentences in nats, (M, S).
+            Score of each sentence under each model in nats, shape (M, S).
         slack
-            Scores of the sentence with the lowest Lagrangian above their minima in nats, (M,).
+            Slack of each constraint for the sentence with the lowest Lagrangian: its score minus
+            the minimum score, in nats, shape (M,). Negative if it violates the constraint.
         """
         beam, words, n_words = list(self.empty_prefixes), [()], len(self.natural)
         totals, bias, slack = np.zeros((len(beam), 1)), np.zeros(len(beam)), -self.min_scores
+        # The Lagrangian of a sentence is the sum of factor * log-probability over the models.
         multipliers = self.weights.sum() * np.exp(log_lambda)
         factors = self.weights - np.where(np.isfinite(self.min_scores), multipliers, 0.0)
         final_mark = self.natural.after[-1]
@@ -300,7 +317,8 @@ class BeamSearch:
                     if m not in self.sentence_scorers and position:
                         estimates[m] += prefixes.end_log_probs(final_mark).mean()
                 slack = estimates[:, order[0]] - self.min_scores
-                # Half of the sentences have the lowest Lagrangian, because estimates may be wrong.
+                # Alternate between both orders, because estimates may be wrong. Keep the first
+                # occurrence of each sentence.
                 by_constraint = self._order_sentences(estimates)
                 mixed = np.stack([by_constraint, order], axis=1).ravel()
                 order = mixed[np.sort(np.unique(mixed, return_index=True)[1])]
@@ -333,12 +351,16 @@ class BeamSearch:
         return [self._sentence(words[i]) for i in order], totals[:, order], slack
 
     def _order_sentences(self, scores: FloatArray) -> IntArray:
-        """Return the order of sentences with scores (M, S): by violations, then by losses."""
+        """Sort sentences by the sum of their constraint violations, then by their losses.
+
+        `scores` has the shape (M, S) for M models and S sentences. Returns the indices (S,) of the
+        sentences in this order.
+        """
         violations = np.maximum(self.min_scores[:, None] - scores, 0.0).sum(axis=0)
         return np.lexsort([self.weights @ scores, violations])
 
     def _sentence(self, words: tuple[str, ...]) -> Sentence:
-        """Return a prefix as a sentence with the punctuation of the natural one."""
+        """Combine the words of a prefix with the punctuation of the natural sentence."""
         n, natural = len(words), self.natural
         after = (*natural.after[: n - 1], natural.after[-1])
         return Sentence(words, natural.before[:n], after, natural.language)
@@ -357,16 +379,17 @@ class BeamSearch:
         Parameters
         ----------
         beam, words, totals
-            R prefixes under each model, their words, and their log-probabilities (M, R).
+            R prefixes under each of M models, the words of each prefix, and the log-probabilities
+            of the prefixes in nats, shape (M, R).
         factors
-            Factors of the log-probabilities in the Lagrangian, (M,).
+            Factor of each model's log-probability in the Lagrangian, shape (M,).
         position, width
             Position of the next word, and the beam width.
 
         Returns
         -------
         rows, indices
-            Prefix and next word of each extension, (k,).
+            Index of the prefix and index of the next word of each extension, shape (k,).
         estimates
             Estimated log-probabilities of the extensions in nats, (M, k).
         """
@@ -374,6 +397,7 @@ class BeamSearch:
         offsets = np.stack([pair[min(position, 1)] for pair in self.offsets])
         is_allowed = self._is_allowed(words, beam[0].next_words, position)
         columns = np.flatnonzero(is_allowed.any(axis=0))
+        # Estimated Lagrangian of each prefix (row) with each permitted next word (column).
         lagrangian = np.add.outer(factors @ totals, factors @ offsets[:, columns])
         for factor, bound in zip(factors, bounds, strict=True):
             lagrangian += factor * bound[:, columns]
@@ -392,7 +416,11 @@ class BeamSearch:
     def _is_allowed(
         self, prefixes: Sequence[tuple[str, ...]], words: WordList, position: int
     ) -> BoolArray:
-        """Return the mask (R, V) of the words that may follow each prefix without a repetition."""
+        """Return which of V words may follow each of R prefixes, as a mask (R, V).
+
+        A word is allowed if it is permitted at this position and does not already occur in the
+        prefix. Repeatable words may occur again.
+        """
         is_allowed = np.ones((len(prefixes), len(words)), dtype=np.bool_)
         is_allowed &= self.word_masks[position]
         if self.vocabulary_masks is not None and position not in self.fixed_positions:
@@ -407,7 +435,13 @@ class BeamSearch:
     def _diverse(
         self, words: Sequence[tuple[str, ...]], rows: IntArray, indices: IntArray, width: int
     ) -> IntArray:
-        """Return the positions of the first `width` extensions within the diversity cap."""
+        """Select extensions so that the beam remains diverse.
+
+        Each extension consists of a prefix (index `rows` in `words`) and a last word (`indices`).
+        They are considered in their order, best first, until `width` of them are selected. An
+        extension is skipped if `diversity_cap` selected extensions have the same last word, or the
+        same first words. Returns the positions of the selected extensions in `rows`.
+        """
         last_counts, first_counts = Counter[int](), Counter[tuple[str, ...]]()
         selected: list[int] = []
         for number, (row, last) in enumerate(zip(rows.tolist(), indices.tolist(), strict=True)):
@@ -424,7 +458,7 @@ class BeamSearch:
         return np.array(selected, dtype=np.int64)
 
 
-#: The empty prefix under a model, and the offsets of words (`BeamSearch.offsets`).
+#: The empty prefix under a model, and the offsets of first and of later words (see `BeamSearch`).
 _Start = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 
 
@@ -432,15 +466,17 @@ _Start = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 def _prepare_start(
     model: SentenceModel, lists: tuple[WordList, WordList], is_guide: bool
 ) -> _Start | None:
-    """Prepare the empty prefix of a model; None if it has none.
+    """Prepare the start of a beam search for one model. Return None if it scores no prefixes.
 
-    Offsets of first words are exact. Offsets of later words are computed after the most probable
-    first word.
+    An offset is the difference between the log-probability of a word and its upper bound. Offsets
+    of first words are exact. Offsets of later words are estimated after the most probable first
+    word.
     """
     prefix = empty_prefix(model, lists, guide=is_guide)
     if prefix is None:
         return None
     upper, is_exact = prefix.upper_bounds()
+    # Select the most probable first word, if possible among words with exact log-probabilities.
     log_probs = np.where(is_exact, upper[0], -np.inf) if is_exact.any() else upper[0]
     later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([log_probs.argmax()]))
     return prefix, (_offsets(prefix), _offsets(later))

@@ -48,7 +48,7 @@ class _PositionScores:
         }
 
     def restrict(self, mask: BoolArray) -> _PositionScores:
-        """Return the words in a mask (V,), if the scores of all models are exact."""
+        """Keep only the words in a mask (V,). The scores of all models must be exact."""
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),
             self.is_allowed[mask],
@@ -180,7 +180,10 @@ class Search:
                 round_number += 1
 
     def words_at(self, position: int) -> WordList:
-        """Return the words for a position, whether or not they repeat another word."""
+        """Return the words that the vocabulary and the edits permit at a position.
+
+        The words include those that already occur elsewhere in the sentence.
+        """
         edits, vocabulary = self.problem.edits, self.shared_vocabulary
         options = vocabulary.restricted_words(self.natural, edits).get(position)
         words = vocabulary.words_at(self.natural, position, options)
@@ -231,14 +234,14 @@ class Search:
         )
 
     def permits(self, sentence: Sentence) -> bool:
-        """Return whether the vocabulary and the edits permit a sentence, scores aside."""
+        """Return whether the vocabulary and the edits permit a sentence, whatever its scores."""
         return self.shared_vocabulary.permits(self.natural, sentence, self.problem.edits)
 
     def accept(self, sentence: Sentence) -> bool:
-        """Continue from another sentence if it is better, and return whether it is.
+        """Make a sentence the current one if it is better; return whether it was accepted.
 
-        The sentence must be permitted, satisfy the constraints and have a lower loss than the
-        current sentence, on scores computed for the whole sentence.
+        The whole sentence is scored. It is accepted if it is permitted, satisfies all constraints
+        and has a lower loss than the current sentence.
         """
         if not self.permits(sentence):
             return False
@@ -274,8 +277,9 @@ class Search:
     def _base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.
 
-        They contain only the current sentence, unless the maximum number of changes is reached and
-        `position` is unchanged: then each of them takes one other change back.
+        Usually this is only the current sentence. If the maximum number of changes is reached and
+        the word at `position` is still the natural one, another change must be undone first. Each
+        of the returned sentences then restores one other natural word.
         """
         edits = self.problem.edits
         changed = Edits.differences(self.natural, self.sentence)
@@ -344,10 +348,12 @@ class Search:
     def _maximise_slack(
         self, sentence: Sentence, position: int, slack: float, unchanged: tuple[int, ...] = ()
     ) -> tuple[Sentence, float]:
-        """Return the sentence with the word of largest slack at a position, and this slack.
+        """Replace the word at a position with the word that gives the sentence the largest slack.
 
-        Both are returned as given if no word exceeds `slack`. `unchanged` are required positions
-        that still have the natural word.
+        The slack of a sentence is the minimum, over the constraints, of its score minus the minimum
+        score. Returns the new sentence and its slack, or the arguments `sentence` and `slack` if no
+        word gives a larger slack. `unchanged` lists the required positions that still have the
+        natural word.
         """
         edits = self.problem.edits
         changed = {position, *Edits.differences(self.natural, sentence), *self._required}
@@ -392,9 +398,10 @@ class Search:
     def _permits_partial(
         self, sentence: Sentence, position: int, unchanged: tuple[int, ...]
     ) -> bool:
-        """Return whether a word is permitted beside neighbours that are final already.
+        """Return whether the new word at a position is permitted beside its neighbours.
 
-        Words at `unchanged` positions will be replaced later and are ignored.
+        Words at the positions `unchanged` will be replaced later. Only the words between the
+        nearest two of these positions are therefore checked.
         """
         if not unchanged:
             return self.permits(sentence)
@@ -408,9 +415,10 @@ class Search:
         return span.round_trips and not (self.problem.edits.agreement and new_errors)
 
     def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
-        """Return the words for a position with the scores of all models, from the cache if there.
+        """Return the words for a position with their scores under all models.
 
-        With `prefilter`, words that the exact scores exclude are left out if that halves the list.
+        The scores are cached. With `prefilter`, the words that the exact scores of inexpensive
+        models exclude are left out, if this more than halves the list.
         """
         exact = self._exact_scores_at(position, sentence)
         if len(exact.replacements) == len(self._models):
@@ -437,7 +445,11 @@ class Search:
         return cached[kind]
 
     def _exact_scores_at(self, position: int, sentence: Sentence) -> _PositionScores:
-        """Return the words for a position with the models that score all of them at once."""
+        """Return the words for a position with their exact scores.
+
+        Only the models that score the whole vocabulary at once are used, because they are
+        inexpensive.
+        """
         key = _without_word(sentence, position)
         cached = self._cache.get(key, {})
         if "exact" not in cached:
@@ -455,7 +467,7 @@ class Search:
         return cached["exact"]
 
     def _prefilter_mask(self, position: int, sentence: Sentence) -> BoolArray:
-        """Return the mask (V,) of the words that may be improvements by all exact scores."""
+        """Return which words may improve the sentence according to the exact scores, shape (V,)."""
         table = self._exact_scores_at(position, sentence)
         mask = table.is_allowed.copy()
         if sentence == self.sentence and sentence.words[position] in table.words:

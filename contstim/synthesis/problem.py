@@ -373,9 +373,7 @@ def require_distinct_models(need: str, models: Sequence[str]) -> None:
 def worst_violation(
     constraints: Sequence[MinScore], natural: Mapping[str, float], scores: Mapping[str, float]
 ) -> tuple[MinScore | None, float]:
-    """Return the constraint that a sentence violates most, and by how many nats.
-
-    Returns None and 0 if the sentence satisfies all constraints.
+    """Find the constraint that a sentence violates by the largest number of nats.
 
     Parameters
     ----------
@@ -383,14 +381,21 @@ def worst_violation(
         Lower bounds on scores.
     natural, scores
         Scores of the natural sentence and of the checked sentence in nats, by name of the model.
+
+    Returns
+    -------
+    constraint, violation
+        The constraint, and the difference between its minimum and the score in nats. None and 0 if
+        the sentence satisfies all constraints.
     """
-    worst: tuple[MinScore | None, float] = (None, 0.0)
+    most_violated: MinScore | None = None
+    max_violation = 0.0
     for constraint in constraints:
         name = constraint.model
         violation = constraint.minimum(natural[name]) - scores[name]
-        if violation > worst[1]:
-            worst = constraint, violation
-    return worst
+        if violation > max_violation:
+            most_violated, max_violation = constraint, violation
+    return most_violated, max_violation
 
 
 def require_two_words(text: str, language: Language = ENGLISH) -> None:

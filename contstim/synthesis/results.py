@@ -150,7 +150,7 @@ class TableRow:
 
     @classmethod
     def columns(cls) -> list[str]:
-        """Return the columns that all rows of this kind have, in order."""
+        """Return the names of the columns that all rows of this class have, in order."""
         return [column.name for column in fields(cls) if column.name != "extra_columns"]
 
     def row(self) -> dict[str, str | float | int]:
@@ -366,26 +366,30 @@ Row = Triplet | ContrastRow
 
 
 def sentences_with_originals(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
-    """Return all synthetic sentences of a table, and the natural sentence of each."""
+    """Return two lists: all synthetic sentences of a table, and the natural sentence of each."""
     pairs = [(text, row.natural) for row in rows for text in row.synthetic_sentences]
     return [text for text, _ in pairs], [natural for _, natural in pairs]
 
 
 def max_attempts(per_sentence: int) -> int:
-    """Return the maximum number of attempts to find the given number of different triplets."""
+    """Return the maximum number of searches for one natural sentence and pair of models.
+
+    Searches can yield equal triplets. To find `per_sentence` different triplets, several times as
+    many searches may be made.
+    """
     return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
 
 
 def distinct_triplets(
     pairs: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
 ) -> list[Triplet]:
-    """Join pairs of syntheses from one natural sentence to different triplets.
+    """Combine pairs of syntheses from one natural sentence into triplets without duplicates.
 
     Parameters
     ----------
     pairs
-        Syntheses of sentences that model 1 and that model 2 accepts. No more of them are made than
-        are needed.
+        For each attempt, the synthesis of a sentence that model 1 accepts and of a sentence that
+        model 2 accepts. The iterable is read only until there are enough triplets.
     per_sentence
         Maximum number of triplets.
     minimum_drop

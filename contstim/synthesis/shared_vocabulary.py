@@ -66,9 +66,10 @@ class SharedVocabulary:
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
     def restricted_words(self, natural: Sentence, edits: Edits) -> dict[int, tuple[str, ...]]:
-        """Return the only words that edits allow, by restricted position.
+        """Return the words that the edits allow at each restricted position, by position.
 
-        An empty tuple means that the word at this position must not change.
+        Positions that the edits do not restrict are missing. An empty tuple means that the word at
+        this position must not change.
         """
         if edits.same_kind is None:
             return dict(edits.words)
@@ -78,7 +79,7 @@ class SharedVocabulary:
         return {**self._same_class_words[key], **dict(edits.words)}
 
     def permits(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
-        """Return whether the natural sentence may be changed into `sentence`, scores aside.
+        """Return whether the natural sentence may be changed into `sentence`, whatever its scores.
 
         The words must be in the vocabulary, the edits must be within their limits, and the text of
         the sentence must be read as the same words again.
@@ -179,7 +180,11 @@ class SharedVocabulary:
         return first, later
 
     def filter_by_n_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
-        """Return the words that all models split into as many tokens as the word at `position`."""
+        """Return the words that have the same number of tokens as the word at `position`.
+
+        The numbers of tokens must be equal under every model. The word at `position` itself is
+        always included.
+        """
         before, after = sentence.before[position], sentence.after[position]
         present = sentence.words[position]
         required = self._count_tokens(sentence, position, [present])
@@ -192,7 +197,11 @@ class SharedVocabulary:
         return self._same_length_words[key]
 
     def _count_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
-        """Return the number of tokens of words by tokenising model, shape (M, V)."""
+        """Return the number of tokens of each word under each model, shape (M, V).
+
+        M counts the models that split text into tokens, V the words. The tokens include the
+        punctuation around the word at `position` of the sentence.
+        """
         # Later words are tokenised after an arbitrary first word.
         first = self.vocabulary.words_at(0).words[: min(position, 1)]
         before, after = (
@@ -204,14 +213,21 @@ class SharedVocabulary:
         return np.array(rows, dtype=np.int64).reshape(-1, len(words))
 
     def _is_known(self, surfaces: Sequence[str]) -> BoolArray:
-        """Return which words all models know, shape (V,)."""
+        """Return whether all models know each of V words, shape (V,).
+
+        `surfaces` are the words together with the punctuation around them.
+        """
         is_known = np.ones(len(surfaces), dtype=np.bool_)
         for model in self.models:
             is_known &= model.in_vocabulary(surfaces)
         return is_known
 
     def is_unrepeated(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
-        """Return which words (V,) may stand at `position` without repeating another word."""
+        """Return whether each of V words may be used at `position` without a repetition, (V,).
+
+        A word is a repetition if it occurs at another position of the sentence (ignoring case) and
+        is not repeatable.
+        """
         language = self.vocabulary.language
         indices_by_word = words.case_insensitive_index(language)
         is_unrepeated = np.ones(len(words), dtype=np.bool_)
@@ -224,7 +240,10 @@ class SharedVocabulary:
 
 @lru_cache(maxsize=4)
 def extend_models(vocabulary: SharedVocabulary, model: SentenceModel) -> SharedVocabulary:
-    """Return the words that a further model knows, too; cached for many sentences."""
+    """Return the words that both the models of a vocabulary and a further model know.
+
+    The last results are cached, because many sentences use the same models.
+    """
     return SharedVocabulary(vocabulary.vocabulary, (*vocabulary.models, model))
 
 

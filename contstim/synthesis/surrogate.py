@@ -106,7 +106,11 @@ def _has_several_tokens(features: FloatArray) -> IntArray:
 
 
 def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return s for one and for several tokens, (2,), given the coefficients `mean`."""
+    """Return the noise s for candidates of one token and of several tokens, shape (2,).
+
+    s^2 is the mean squared residual of the regression with the coefficients `mean`, where the prior
+    counts as `_PRIOR_COUNT` observations.
+    """
     group = _has_several_tokens(x)
     squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
     return np.asarray(np.sqrt(squares / (np.bincount(group, minlength=2) + _PRIOR_COUNT)))
@@ -115,7 +119,22 @@ def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray
 def _fit_coefficients(
     x: FloatArray, y: FloatArray, mean: FloatArray, deviation: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the posterior mean (7,) and covariance (7, 7) of the coefficients, given the noise."""
+    """Fit the coefficients by Bayesian linear regression with known noise (Bishop 2006, Eq. 3.50).
+
+    Parameters
+    ----------
+    x, y
+        Features (k, 7) and targets (k,) of exactly scored candidates.
+    mean, deviation
+        Prior mean and standard deviation of the coefficients, shape (7,).
+    noise
+        Noise s for candidates of one token and of several tokens, shape (2,).
+
+    Returns
+    -------
+    mean, covariance
+        Posterior mean (7,) and covariance (7, 7) of the coefficients.
+    """
     weighted = x / noise[_has_several_tokens(x), None] ** 2
     precision = np.diag(deviation**-2.0)
     covariance = np.asarray(np.linalg.inv(precision + x.T @ weighted), dtype=np.float64)

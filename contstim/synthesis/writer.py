@@ -175,12 +175,14 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """R unfinished sentences, all of the same number of words.
+    """R unfinished sentences that all have the same number of words.
+
+    Sentences without a possible next word are removed from the batch, so R can decrease.
 
     Attributes
     ----------
     numbers
-        Index of each sentence in the batch as it was started, (R,).
+        Index of each sentence in the original batch, shape (R,).
     words
         Words of each sentence.
     commas
@@ -200,7 +202,7 @@ class _Batch:
         return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
 
     def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
-        """Return some of the sentences, each with a further word."""
+        """Return the sentences `rows`, each extended by one word with its log-probability."""
         extensions = list(zip(rows.tolist(), words, log_probs.tolist(), strict=True))
         return _Batch(
             self.numbers[rows],
@@ -210,7 +212,7 @@ class _Batch:
         )
 
     def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
-        """Return the sentences with commas after the last words of some of them, (R,)."""
+        """Add a comma after the last word of each sentence in the mask `has_comma` (R,)."""
         added = np.where(has_comma, log_probs, 0.0).tolist()
         commas = zip(self.commas, has_comma.tolist(), strict=True)
         totals = zip(self.log_probs, added, strict=True)
@@ -221,7 +223,10 @@ class _Batch:
         )
 
     def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Return a sentence with a final mark; None if its text is not read as the same words."""
+        """Finish the sentence `row` with a final mark that has the log-probability `end`.
+
+        Returns None if parsing the text of the sentence yields other words.
+        """
         words, log_probs = self.words[row], self.log_probs[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
         before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
@@ -334,7 +339,11 @@ class SentenceWriter:
         return drafts
 
     def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
-        """Return the mask (R, V) of the words that may come next without a repetition."""
+        """Return which of V words may come next in each of R sentences, as a mask (R, V).
+
+        A word is allowed if the form permits it at this position and it does not already occur in
+        the sentence. Repeatable words may occur again.
+        """
         is_allowed = np.ones((len(batch.words), len(words)), dtype=np.bool_)
         position = len(batch.words[0])
         if position in self._word_masks:
@@ -400,13 +409,14 @@ class SentenceWriter:
             rows = np.flatnonzero(drawn >= 0)
             if not len(rows):
                 return None
-            chosen = drawn[rows]
-            extended = prefixes[0].extend(prefix_rows[rows], indices[chosen])
+            drawn_words = indices[drawn[rows]]
+            extended = prefixes[0].extend(prefix_rows[rows], drawn_words)
             is_fragment = extended.word_end_log_probs() < _MIN_LOG_WORD_END
-            new_fragments = set(indices[chosen[is_fragment]].tolist()) - fragments
+            new_fragments = set(drawn_words[is_fragment].tolist()) - fragments
             if not new_fragments:
-                return rows, indices[chosen], log_probs[chosen], extended
+                return rows, drawn_words, log_probs[drawn[rows]], extended
             fragments |= new_fragments
+            # Draw again for the sentences with a fragment.
             drawn_indices = np.where(drawn < 0, -1, indices[drawn])
             drawn[np.isin(drawn_indices, list(new_fragments))] = -1
 
