@@ -87,7 +87,7 @@ class StageOptions:
     """Base class of stage options that depend on other tables of the study plan."""
 
     def check(self, plan: StudyPlan) -> None:
-        """Refuse options that contradict the other tables of the plan."""
+        """Raise an `InputError` if the options contradict other tables of the plan."""
 
 
 _Options = TypeVar("_Options")
@@ -137,17 +137,17 @@ class StudyPlan:
                 raise InputError(f"two models have the name {name!r}; rename one of them")
 
     def find_options(self, kind: type[_Options]) -> _Options | None:
-        """Return the options of one kind, or None if the plan has none."""
+        """Return the stage options of a given class; None if the plan does not contain them."""
         return next((options for options in self.stages if isinstance(options, kind)), None)
 
     def get_options(self, kind: type[_Options]) -> _Options:
-        """Return the options of one kind, which the plan must have."""
+        """Return the stage options of a given class. The plan must contain them."""
         options = self.find_options(kind)
         assert options is not None
         return options
 
     def replace_options(self, kind: type[Any], **values: Any) -> StudyPlan:
-        """Return a copy of the plan in which some options of one kind have other values."""
+        """Return a copy of the plan with new values of some options of a given class."""
         stages = (replace(o, **values) if isinstance(o, kind) else o for o in self.stages)
         return replace(self, stages=tuple(stages))
 

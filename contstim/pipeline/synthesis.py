@@ -50,8 +50,8 @@ class SynthesisReport:
     n_candidates
         Number of sampled sentences that satisfy the bounds for at least one natural sentence.
     n_satisfying
-        Median number of candidates that satisfy a constraint, over natural sentences, by
-        constraint.
+        Number of candidates that satisfy each constraint, by the text of the constraint: the median
+        over all natural sentences.
     filter_only
         Names of the compared models that did not guide the sampling.
     is_up_to_date
@@ -91,7 +91,7 @@ def write_synthesis(
     executor
         Executor of the tasks.
     show
-        Function that is called with each row, in order, as soon as the row is final.
+        Function that is called once for each row, in order, as soon as the row is final.
     pool
         CSV file for all sampled sentences with their scores, for strategies that sample a pool.
     time_limit

@@ -58,7 +58,8 @@ class SynthesisJob:
     starts_by_goal: Mapping[Goal, Sequence[str]] = field(init=False)
     # Standard deviations of natural scores, by spec; None until the scores are known.
     _scales: dict[str, float] | None = field(default=None, init=False)
-    # Tasks and rows of each finished start, by goal, natural sentence and excluded words.
+    # Tasks and rows of the natural sentences for which all tasks are done. Keys: goal, natural
+    # sentence and excluded words.
     _finished: dict[Any, tuple[list[SynthesisTask], Sequence[Row]]] = field(
         default_factory=dict, init=False
     )
@@ -194,7 +195,7 @@ class SynthesisJob:
         return replace(contrast.rename_models(names), scales=scales)
 
     def estimate_later_seconds(self) -> float:
-        """Return the expected duration, with one worker, of tasks that are not known yet."""
+        """Return the expected duration in seconds, with one worker, of tasks not known yet."""
         return 0.0
 
     def notes(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
 
 
 def _parse_number(text: str) -> int | float | str:
-    """Return the number in a text, or the text itself if it is not a number."""
+    """Convert the value of a strategy option to a number; return other texts unchanged."""
     # Python also reads 1_000 and the digits of other scripts as numbers.
     if not text.isascii() or "_" in text:
         return text
@@ -177,9 +177,9 @@ def synthesize(
     Returns
     -------
     Synthesis
-        Sentence that satisfies the constraints when all models score it again. It is the natural
-        sentence if the search had no success, and the best sentence so far if a request budget
-        ended the search.
+        Result with the best sentence that was found. All models scored this sentence again to
+        verify that it satisfies the constraints. If no better sentence was found, it is the natural
+        sentence. If a request budget ended the search, it is the best sentence until then.
 
     Raises
     ------

@@ -116,7 +116,11 @@ class Candidates:
         )
 
     def promising(self) -> IntArray:
-        """Return the indices of the candidates that no bound excludes."""
+        """Return the indices of the candidates that may improve the sentence.
+
+        Candidates are excluded if the upper bound of a score is below the minimum score, or if the
+        losses are known and are not lower than the loss of the best sentence so far.
+        """
         mask = self.is_allowed.copy()
         for name, minimum in self.min_scores.items():
             mask &= self.replacements[name].upper_bounds >= minimum - SCORE_TOLERANCE
@@ -126,7 +130,10 @@ class Candidates:
         return np.flatnonzero(mask)
 
     def scores(self, name: str, indices: IntArray) -> FloatArray:
-        """Return exact scores (k,) under a model, computing those not known yet."""
+        """Return the exact scores of candidates under one model, shape (k,).
+
+        Missing scores are computed and stored in `exact_scores`.
+        """
         exact = self.exact_scores[name]
         if self.replacements[name].is_exact:
             return exact[indices]
@@ -139,7 +146,11 @@ class Candidates:
         return exact[indices]
 
     def filter_feasible(self, indices: IntArray) -> IntArray:
-        """Return the candidates that satisfy all constraints, computing scores as needed."""
+        """Return the candidates that satisfy all constraints, among the given indices.
+
+        Missing scores are computed. Candidates that violate the constraint on one model are not
+        scored under the more expensive models.
+        """
         # The least expensive models come first.
         for name in sorted(self.min_scores, key=lambda name: self.score_costs(name).min()):
             scores = self.scores(name, indices)
@@ -147,18 +158,26 @@ class Candidates:
         return indices
 
     def losses(self, indices: IntArray) -> FloatArray:
-        """Return the losses (k,) of candidates, computing scores as needed."""
+        """Return the losses of candidates, shape (k,). Missing scores are computed."""
         scores = {name: self.scores(name, indices) for name in self.contrast.reject}
         return self.contrast.loss(scores, self.natural_scores)
 
     def propose(self, index: int) -> bool:
-        """Propose a candidate; return whether it was accepted, which ends this word search."""
+        """Propose a candidate as the new word, and return whether it was accepted.
+
+        The whole sentence is scored again. An accepted candidate replaces the word, and the search
+        at this position ends.
+        """
         self.counter.cost += sum(float(self.score_costs(name)[index]) for name in self.replacements)
         return self.verify(index)
 
 
 def split_into_batches(indices: IntArray) -> Iterator[IntArray]:
-    """Split indices into batches of increasing size, so that an early success costs little."""
+    """Split indices into batches of increasing size.
+
+    The first batches are small, so that few scores are computed if one of the first candidates is
+    accepted.
+    """
     start, size = 0, _MIN_BATCH_SIZE
     while start < len(indices):
         yield indices[start : start + size]

@@ -39,9 +39,10 @@ class _ToyModel(RandomBigramModel):
 def find_improvements(
     result: Synthesis, problem: Problem, shared_vocabulary: SharedVocabulary
 ) -> tuple[list[str], int]:
-    """Find all single replacements that improve a result, by exhaustive search.
+    """Find all replacements of a single word that improve a result, by exhaustive search.
 
-    If the result has the maximum number of changes, a replacement may also take one change back.
+    If the result already has the maximum number of changes, another change may be undone together
+    with the replacement.
 
     Returns
     -------
@@ -151,7 +152,11 @@ def check_strategy(strategy: Strategy) -> list[str]:
 
 
 def _make_problems() -> dict[str, Problem]:
-    """Make problems by description, with exact scores, bounds only, or unknown scores."""
+    """Create the toy problems, by description.
+
+    The kinds of models are ``all`` (exact scores of all words at once), ``bound`` (upper bounds of
+    the scores) and ``none`` (no information before a word is scored).
+    """
     problems: dict[str, Problem] = {}
     pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
     for seed, kinds in enumerate(pairs):
@@ -160,11 +165,11 @@ def _make_problems() -> dict[str, Problem]:
         )
         problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem((reject,), (accept,))
     first, second, third = (_ToyModel(_WORDS.words, seed, exact="bound") for seed in (20, 21, 22))
-    two = (first, second)
-    problems["two rejecting models"] = Problem(two, (third,), 1.0, scales=(1.0, 1.0))
+    rejecting = (first, second)
+    problems["two rejecting models"] = Problem(rejecting, (third,), 1.0, scales=(1.0, 1.0))
     problems["two accepting models"] = Problem((first,), (second, third), 1.0)
     problems["two rejecting models, a bound and at most two changes"] = Problem(
-        two,
+        rejecting,
         (third,),
         1.0,
         (MinScore(second.name, -4.0, natural=True),),
@@ -189,7 +194,14 @@ def _failed(strategy: Strategy, name: str, result: Synthesis, failure: str) -> V
 def _check_result(
     strategy: Strategy, name: str, problem: Problem, shared: SharedVocabulary, result: Synthesis
 ) -> None:
-    """Check the constraints, the loss and the words of one result."""
+    """Check that one result has the properties that `check_strategy` lists.
+
+    Raises
+    ------
+    ValidationError
+        If the result violates a constraint, reports a wrong or positive loss, contains a word that
+        is not permitted, or can still be improved although the search is exhaustive.
+    """
     natural_scores, scores = dict[str, float](), dict[str, float]()
     for model_name, model in problem.models_by_name.items():
         natural_scores[model_name] = float(model.score([result.natural])[0])

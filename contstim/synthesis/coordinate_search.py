@@ -48,7 +48,7 @@ class _PositionScores:
         }
 
     def restrict(self, mask: BoolArray) -> _PositionScores:
-        """Keep only the words in a mask (V,). The scores of all models must be exact."""
+        """Return the words in a mask (V,) with their scores, all of which must be exact."""
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),
             self.is_allowed[mask],

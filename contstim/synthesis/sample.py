@@ -64,7 +64,11 @@ class GuidedSampling(SamplingOptions, Strategy):
         return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
     def run(self, search: Search) -> bool:
-        """Sample sentences for one natural sentence, and accept the best feasible one."""
+        """Sample sentences for one natural sentence, and propose each of them to the search.
+
+        The samples have the same number of words and the same punctuation as the natural sentence.
+        The search accepts a sample if it is feasible and better than all previous samples.
+        """
         natural = search.natural
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
         commas = tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA))
@@ -127,6 +131,6 @@ class GuidedSampling(SamplingOptions, Strategy):
         weighted_models = [(c, models[name]) for name, c in guidance_weights(problem).items()]
         writer = SentenceWriter(model, weighted_models, words, form, self, guide)
         n_prompts = min(self.n_prompts, len(natural))
-        chosen = rng.choice(len(natural), size=n_prompts, replace=False)
-        prompt = format_prompt(natural[i] for i in chosen)
+        prompt_indices = rng.choice(len(natural), size=n_prompts, replace=False)
+        prompt = format_prompt(natural[i] for i in prompt_indices)
         return SampledBatch(writer.write(prompt, rng), writer.filter_only)

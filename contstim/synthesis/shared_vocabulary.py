@@ -199,8 +199,8 @@ class SharedVocabulary:
     def _count_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
         """Return the number of tokens of each word under each model, shape (M, V).
 
-        M counts the models that split text into tokens, V the words. The tokens include the
-        punctuation around the word at `position` of the sentence.
+        M counts the models that split text into tokens, V the words. Each word is tokenised with
+        the punctuation that surrounds the word at `position` of the sentence.
         """
         # Later words are tokenised after an arbitrary first word.
         first = self.vocabulary.words_at(0).words[: min(position, 1)]
