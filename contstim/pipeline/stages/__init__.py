@@ -131,7 +131,7 @@ class Run:
         return self.vocabulary.language
 
     def read_scores(self, spec: str) -> Mapping[str, CachedScore]:
-        """Return the scores of a model that are known so far, by sentence.
+        """Return the scores of a model that have been computed so far, by sentence.
 
         Parameters
         ----------
@@ -146,7 +146,11 @@ class Run:
         return (*SCORES, UNIT, *[SPEC] * self._has_names)
 
     def score_rows(self, sentences: Collection[str]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a table of scores, model by model, without missing scores."""
+        """Yield the rows of a table of scores, with the columns `score_columns`.
+
+        All sentences under the first model come first, then those under the next model. Sentences
+        without a score are left out.
+        """
         for spec, model in self.models.items():
             scores = self.read_scores(spec)
             model_columns = (score_kind(model.spec).unit, *[model.spec] * self._has_names)
@@ -232,7 +236,7 @@ class Stage(ABC):
         return ()
 
     def check(self, run: Run) -> None:  # noqa: B027 - most stages have nothing to check
-        """Refuse a run that cannot succeed, before any task is executed.
+        """Check that a run can succeed, before any task is executed.
 
         Raises
         ------
@@ -257,9 +261,10 @@ class Stage(ABC):
 
     @abstractmethod
     def inputs(self, run: Run) -> Any:
-        """Return everything that the table depends on except versions and options, as JSON values.
+        """Return the data from which the table is made, as JSON values.
 
-        Stages with equal inputs must write equal tables.
+        The table is made again if the inputs change. Versions and options need not be included,
+        because they are added for all stages. Equal inputs must lead to equal tables.
         """
 
     @abstractmethod
@@ -286,7 +291,7 @@ class Stage(ABC):
         run.get_table(self).write(text, self._all_inputs(run), notes)
 
     def compute_status(self, run: Run) -> StageStatus:
-        """Return the progress of the stage."""
+        """Return the progress of the stage: counts of tasks, errors and the state of the table."""
         tasks = self.tasks(run)
         missing = run.store.find_missing(tasks)
         errors = [f"{task}: {error}" for task in missing if (error := run.store.read_error(task))]

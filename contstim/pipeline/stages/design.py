@@ -67,12 +67,12 @@ class DesignOptions(StageOptions):
             )
 
     def check(self, plan: StudyPlan) -> None:
-        """Refuse a design without stimuli."""
+        """Raise an `InputError` if the plan has no stage that selects stimuli."""
         if not any(plan.find_options(k) for k in (NaturalOptions, SetOptions, TripletOptions)):
             raise InputError("[design] has no stimuli; add [natural], [set] or [triplets]")
 
     def _numbers(self) -> dict[str, Any]:
-        """Return the options that define a layout, without missing ones."""
+        """Return the numbers of a custom layout that are set in the plan, by option."""
         names = ("groups", "participants", "random_natural", "catch", "conditions")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 

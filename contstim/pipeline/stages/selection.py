@@ -44,13 +44,16 @@ class SelectionOptions(StageOptions):
         check_constraints(self.constraints)
 
     def describe_rules(self) -> str:
-        """Describe the restrictions in full sentences; empty if there are none."""
+        """Describe the restrictions in full sentences. The text is empty if there are none."""
         distinct = "No content word occurs twice in a sentence." if self.distinct_words else ""
         rules = f"Constraints: {', '.join(self.constraints)}." if self.constraints else ""
         return " ".join(filter(None, (distinct, rules)))
 
     def inputs(self, run: Run) -> list[Any]:
-        """Return the parts of the run that the restrictions depend on, as JSON values."""
+        """Return the data that the restrictions depend on, as JSON values.
+
+        The data are the repeatable words, and a digest of the features if there are any.
+        """
         features = self._read_features(run)
         digests = [] if features is None else [json_digest(features.to_csv())]
         return [sorted(run.vocabulary.repeatable), *digests]
@@ -101,16 +104,20 @@ def load_log_probs(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFram
 
 
 def load_token_counts(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the number of tokens of each sentence under each model, (S, M); NaN if unknown.
+    """Return the number of tokens of each sentence under each model.
 
-    Rows and columns are the same as in `load_log_probs`.
+    The DataFrame has one row per sentence and one column per model, as in `load_log_probs`. Unknown
+    numbers are NaN.
     """
     counts = _read_score_field(run, "n_tokens", extra_sentences)
     return counts.where(counts != 0)
 
 
 def _read_score_field(run: Run, field: str, extra_sentences: Sequence[str]) -> pd.DataFrame:
-    """Return one field of `CachedScore` by sentence and model, (S, M)."""
+    """Return one field of `CachedScore`, such as ``n_tokens``, for all sentences and models.
+
+    The DataFrame has one row per sentence and one column per model. Missing values are NaN.
+    """
     columns = {}
     for spec, model in run.models.items():
         values = {s: getattr(score, field) for s, score in run.read_scores(spec).items()}

@@ -61,7 +61,7 @@ class SetOptions(SelectionOptions):
     synthetic: bool = False
 
     def check(self, plan: StudyPlan) -> None:
-        """Refuse synthetic candidates if the plan makes no triplets."""
+        """Raise an `InputError` if `synthetic` is set but the plan makes no triplets."""
         synthesis = plan.find_options(SynthesisOptions)
         if self.synthetic and (synthesis is None or not synthesis.makes_triplets):
             raise InputError(
@@ -130,7 +130,10 @@ class _SetStage(Stage):
         return format_csv(pairs), selection_notes(pairs)
 
     def _synthetic_sentences(self, run: Run) -> list[str]:
-        """Return the sentences of the triplets, once all syntheses are done."""
+        """Return the synthetic sentences of all triplets in sorted order.
+
+        The list is empty until all tasks of the synthesis are done, or if `synthetic` is not set.
+        """
         options = run.plan.get_options(SetOptions)
         if not options.synthetic or run.store.find_missing(SYNTHESIS.tasks(run)):
             return []

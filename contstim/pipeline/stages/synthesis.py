@@ -84,14 +84,27 @@ class SynthesisStage(Stage):
         return cast("SynthesisJob", run.stage_data[SYNTHESIS.name])
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        """Return the stage of scores, if the synthesis depends on scores."""
+        """Return the stages that must be executed before.
+
+        Lower bounds on scores, and the scales of several rejecting models, depend on the scores of
+        the natural sentences.
+        """
         options = plan.get_options(SynthesisOptions)
         sides = [side for goal in options.list_goals(plan.models) for side in goal]
         has_scales = any(len(reject) > 1 for reject, _ in sides)
         return (SCORE,) if has_scales or options.bounds else ()
 
     def check(self, run: Run) -> None:
-        """Refuse models and words that cannot be used for synthesis."""
+        """Check that the models and the listed words can be used for synthesis.
+
+        Raises
+        ------
+        InputError
+            If a model is a table of scores, if two specs describe the same model, or if a listed
+            word is blocked by the options of the vocabulary.
+        InfeasibleError
+            If a model knows none of the words listed for a position.
+        """
         options = run.plan.get_options(SynthesisOptions)
         for spec, model in run.all_models.items():
             if model.description["event"]["start"] == UNSTATED:
@@ -128,11 +141,11 @@ class SynthesisStage(Stage):
         return self.get_job(run).estimate_later_seconds()
 
     def inputs(self, run: Run) -> Any:
-        """Return the keys of the tasks that are done."""
+        """Return the keys of the finished tasks, from which the table is made."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
-        """Return everything that the rows depend on, as JSON values."""
+        """Return all settings that the rows of the table depend on, as JSON values by name."""
         plan, options = run.plan, run.plan.get_options(SynthesisOptions)
         defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
@@ -165,7 +178,15 @@ class SynthesisStage(Stage):
         }
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
-        """Return the rows as CSV, and notes: the settings and counts of results."""
+        """Return the table and its notes.
+
+        Returns
+        -------
+        table : str
+            Rows of the table as CSV text.
+        notes : dict
+            Settings of the synthesis and counts of results (`RESULT_NOTES`), as JSON values.
+        """
         options, job = run.plan.get_options(SynthesisOptions), self.get_job(run)
         tasks = self.tasks(run)
         rows = list(job.rows())

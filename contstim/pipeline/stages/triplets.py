@@ -61,7 +61,13 @@ class TripletOptions(StageOptions):
         resolve_n_strata(self.per_pair, self.strata, "triplets.per_pair")
 
     def check(self, plan: StudyPlan) -> None:
-        """Refuse a plan without triplets, and objectives that do not suit its models."""
+        """Check that the plan synthesizes triplets, and that the objective suits its models.
+
+        Raises
+        ------
+        InputError
+            If the plan makes no triplets, or if the objective does not apply to its models.
+        """
         synthesis = plan.find_options(SynthesisOptions)
         if synthesis is None:
             raise InputError("[triplets] needs triplets to select from; add [synthesis]")
