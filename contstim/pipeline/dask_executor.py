@@ -273,7 +273,10 @@ class DaskExecutor(Executor):
 
 
 def _start_slurm_cluster(n_jobs: int) -> Any:
-    """Return a Dask cluster that keeps a number of SLURM jobs running."""
+    """Start a Dask cluster with one worker in each of `n_jobs` SLURM jobs.
+
+    SLURM jobs that end are replaced by new ones.
+    """
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:

@@ -54,7 +54,7 @@ class Executor(AbstractContextManager["Executor"]):
 
 
 class SequentialExecutor(Executor):
-    """Executor that executes one task after the other in this process."""
+    """Executor that executes one task after the other in this process, without parallel workers."""
 
     def __init__(self) -> None:
         self._models = ModelCache()
@@ -158,7 +158,10 @@ class Engine:
         return [task for task in self.store.find_missing(tasks) if task.key not in failed_keys]
 
     def _wait_for_results(self, label: str, tasks: Sequence[Task]) -> None:
-        """Wait until the results of tasks are visible, which takes time on network folders."""
+        """Wait until the store contains the results of tasks that were reported as done.
+
+        Files that another machine wrote to a network folder can take time to appear.
+        """
         for pause in _VISIBILITY_PAUSES:
             if not self._find_missing(tasks):
                 return

@@ -83,7 +83,11 @@ def load_model_on_cpu(spec: str) -> SentenceModel:
 
 
 class ModelCache:
-    """Cache of the models that this process used last, by their specs in the study plan."""
+    """Cache of the models that this process used most recently.
+
+    Loading a model is slow, so models stay in memory for the next task. The keys of the cache are
+    the specs of the models in the study plan.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[str, tuple[SentenceModel, ModelRecord]] = {}

@@ -203,7 +203,10 @@ class SynthesisJob:
         return {}
 
     def task_options(self, contrast: ModelContrast) -> dict[str, Any]:
-        """Return the fields that all tasks for a contrast share (see `ContrastTask`)."""
+        """Return the attributes that all tasks for a contrast have in common, by name.
+
+        They are keyword arguments for the constructors of `SynthesisTask` and `SampleTask`.
+        """
         models, strategy = self.run.all_models, self.options.parsed_strategy
         return {
             "versions": self.run.versions,

@@ -124,7 +124,7 @@ class Worker:
         return TaskOutcome(task.key)
 
     def _check_versions(self, task: Task) -> None:
-        """Raise an `InputError` if the run was started with other versions of the packages."""
+        """Check that this worker has the same versions of the packages as the run."""
         differences = ", ".join(
             f"{name} {self._versions.get(name, 'missing')} (run: {task.versions.get(name, 'none')})"
             for name in sorted({*self._versions, *task.versions})

@@ -33,7 +33,11 @@ _MAX_REQUIRED_TRIALS = 64
 
 @dataclass(frozen=True, eq=False)
 class _PositionScores:
-    """Words for one position and their scores, valid while all other words stay the same."""
+    """Words for one position and their scores, valid while all other words stay the same.
+
+    The attributes are V words, a mask (V,) of the words that do not repeat another word of the
+    sentence, and the scores of the sentence with each word, by model.
+    """
 
     words: WordList
     is_allowed: BoolArray

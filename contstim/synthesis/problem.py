@@ -306,7 +306,7 @@ class Problem:
 
     @cached_property
     def contrast(self) -> ModelContrast:
-        """Definition of the problem by the names of its models."""
+        """Loss and constraints of the problem, with the names of the models in place of models."""
         return ModelContrast(
             tuple(model.name for model in self.reject),
             tuple(model.name for model in self.accept),

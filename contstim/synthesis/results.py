@@ -146,7 +146,11 @@ class Synthesis:
 
 @dataclass(frozen=True)
 class TableRow:
-    """Base class of the rows of tables of synthetic sentences."""
+    """Base class of the rows of tables of synthetic sentences.
+
+    Each field of a subclass is a column of the table. The field ``extra_columns`` contains the
+    names and values of further columns, which depend on the models.
+    """
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -333,7 +337,16 @@ class ContrastRow(TableRow):
     def from_synthesis(
         cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis
     ) -> ContrastRow:
-        """Return the row of a synthesis, with the scores in alphabetical order of the models."""
+        """Convert the result of a search to a row of the table.
+
+        Parameters
+        ----------
+        reject, accept
+            Names of the rejecting and of the accepting models.
+        result
+            Result of the search. The extra columns contain its scores in alphabetical order of the
+            models.
+        """
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
         return cls(
             " ".join(reject),

@@ -78,7 +78,7 @@ class Surrogate:
             scale = np.full(len(scale), max(abs(current_score), min_scale))
         scale = np.maximum(scale, min_scale)
 
-        # Compute the features of all candidates.
+        # Compute the features of all candidates, divided by u: l, u - l, d and u k / 3.
         minimum = scale.min() / scale
         distance = (estimates - current_score) / scale
         extra_tokens = np.zeros(len(scale))
@@ -186,12 +186,19 @@ class Posterior:
             self.surrogate.targets.append(y)
 
     def predict(self, indices: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (k,) and standard deviation (k,) of the scores of candidates, in nats."""
+        """Predict the scores of candidates.
+
+        Returns
+        -------
+        mean, deviation
+            Mean and standard deviation of the predictive distribution in nats, shape (k,).
+        """
         mean, covariance = _fit_coefficients(
             self._x, self._y, self.mean, self.deviation, self.noise
         )
         noise = _fit_noise(self._x, self._y, mean, self.noise)
         x, scale = self.features[indices], self.scale[indices]
+        # Predictive variance: variance of the noise plus x^T covariance x (Bishop 2006, Eq. 3.59).
         variance = noise[_has_several_tokens(x)] ** 2
         variance = variance + np.einsum("vi,ij,vj->v", x, covariance, x)
         return self.estimates[indices] + scale * (x @ mean), scale * np.sqrt(variance)

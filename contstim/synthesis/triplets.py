@@ -127,7 +127,7 @@ def synthesize_triplets(
     natural = list(dict.fromkeys(map(words.language.normalise_spacing, sentences)))
 
     def triplets_from(sentence: str, shared_vocabulary: SharedVocabulary) -> list[Triplet]:
-        """Return the triplets of one natural sentence."""
+        """Search for the triplets of one natural sentence, and return them."""
         model_1, model_2 = shared_vocabulary.models
         syntheses = (
             (
@@ -151,7 +151,10 @@ def synthesize_triplets(
     rows = list[Triplet]()
 
     def synthesize_all() -> Iterator[int]:
-        """Append all rows, yielding once for each natural sentence whose triplets are accepted."""
+        """Append the triplets of all pairs and sentences to `rows`.
+
+        Yields once for each natural sentence that is finished, for the progress bar.
+        """
         for models in model_pairs:
             n_accepted, shared_vocabulary = 0, SharedVocabulary(words, models)
             triplets_by_number = dict[int, list[Triplet]]()

@@ -437,14 +437,15 @@ class SentenceWriter:
         estimates = np.where(is_allowed, bounds, -np.inf)
         estimates[:, ~is_exact] -= prefixes.log_group_sizes()[~is_exact]
 
-        # Sort the most probable words of each prefix.
+        # Select the most probable words of each prefix, in the order of their probabilities.
         n_words = min(_MAX_WORDS, estimates.shape[1])
         top = np.argpartition(-estimates, n_words - 1, axis=1)[:, :n_words]
         values = np.take_along_axis(estimates, top, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
         top, values = np.take_along_axis(top, order, 1), np.take_along_axis(values, order, 1)
 
-        # Keep the nucleus, and only a few words of several tokens, which are expensive to score.
+        # Keep the nucleus: the most probable words, until their total probability reaches top-p. Of
+        # the words of several tokens, keep only a few, because they are expensive to score.
         mass = np.exp(values)
         total = np.exp(estimates).sum(axis=1, keepdims=True)
         is_kept = (mass.cumsum(axis=1) - mass < self.options.top_p * total) & np.isfinite(values)

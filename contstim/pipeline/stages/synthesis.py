@@ -72,7 +72,10 @@ class SynthesisStage(Stage):
         )
 
     def get_job(self, run: Run) -> SynthesisJob:
-        """Return the synthesis job of a run; create it at the first call."""
+        """Return the object that creates the tasks and rows of a run.
+
+        It is created at the first call, and stored in the run for later calls.
+        """
         if SYNTHESIS.name not in run.stage_data:
             job_class = SynthesisJob
             if run.plan.get_options(SynthesisOptions).is_pooled:
@@ -209,7 +212,11 @@ class SynthesisStage(Stage):
 
 
 class _PoolStage(SynthesisStage):
-    """The stage that writes the sampled and the natural sentences with their scores."""
+    """The stage that writes the table ``pool.csv``, for strategies that sample a pool.
+
+    The table contains all natural sentences and all candidates with their scores. It has the same
+    tasks as the stage of the synthesis.
+    """
 
     name = "pool"
     file = "pool.csv"
