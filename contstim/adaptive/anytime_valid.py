@@ -20,20 +20,23 @@ def asymptotic_confidence_sequence(
     bounds: tuple[float, float] = (-1.0, 1.0),
     start: int = MIN_START,
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute an asymptotic confidence sequence for running means.
+    """Compute an asymptotic confidence sequence for the mean of a growing sample.
 
-    Like a t test across units, it assumes that the mean over `start` units is approximately normal.
+    A confidence sequence is an interval after each unit (participant) of the sample. All intervals
+    together contain the true mean with the stated probability, so sampling may stop at any time.
+    As in a t test, the mean over `start` units is assumed to be approximately normal.
 
     Parameters
     ----------
     values : (..., N) array
         Values within `bounds`, one for each of N units (participants), in their order.
     alpha
-        Probability that the sequence ever excludes the mean, on either side.
+        Probability that any of the intervals excludes the true mean, on either side.
     bounds
         Minimum and maximum of the values.
     start
-        Number of units from which on the sequence is used; it is narrowest near this number.
+        Number of units after which the sequence is first used. Earlier intervals are `bounds`, and
+        the sequence is narrowest near this number.
 
     Returns
     -------
@@ -52,8 +55,9 @@ def asymptotic_confidence_sequence(
 
         m_n ± s_n sqrt(2 (n rho² + 1) / (n rho²) · log(sqrt(n rho² + 1) / alpha)).
 
-    The corresponding normal quantile is replaced by the quantile of Student's t distribution with
-    n - 1 degrees of freedom, which is more conservative for few units.
+    The factor of s_n is a quantile of the normal distribution. It is replaced with the
+    corresponding quantile of Student's t distribution with n - 1 degrees of freedom, which is
+    larger for few units.
 
     Examples
     --------
@@ -82,10 +86,12 @@ def asymptotic_confidence_sequence(
     stderrs = np.sqrt(np.maximum(squares, 0.0) / df / n_units)
 
     # Mixture parameter for which the sequence is narrow after `start` units.
-    penalty = -2 * np.log(alpha)
-    rho = float(np.sqrt((penalty + np.log(penalty + 1)) / start))
-    precisions = n_units * rho**2
-    z = np.sqrt(2 * (precisions + 1) / precisions * (np.log1p(precisions) / 2 - np.log(alpha)))
+    minus_two_log_alpha = -2 * np.log(alpha)
+    rho = float(np.sqrt((minus_two_log_alpha + np.log(minus_two_log_alpha + 1)) / start))
+    # Boundary of the notes: z is the factor of s_n, and n_rho_squared is n rho².
+    n_rho_squared = n_units * rho**2
+    log_ratio = np.log1p(n_rho_squared) / 2 - np.log(alpha)
+    z = np.sqrt(2 * (n_rho_squared + 1) / n_rho_squared * log_ratio)
     margins = np.where(n_units < start, 1.0, -stdtrit(df, ndtr(-z)) * stderrs)
     low = minimum + np.maximum(means - margins, 0.0) * (maximum - minimum)
     high = minimum + np.minimum(means + margins, 1.0) * (maximum - minimum)
@@ -95,14 +101,17 @@ def asymptotic_confidence_sequence(
 def log_e_value(
     log_evidence: FloatArray, log_weights: FloatArray, log_likelihood: FloatArray
 ) -> float:
-    """Compute the log e-value against a composite hypothesis by universal inference.
+    """Compute the log e-value against a hypothesis with unknown parameters (universal inference).
+
+    An e-value measures evidence against a hypothesis: its expectation under the hypothesis is at
+    most 1, so that values above 1 / alpha have a probability of at most alpha.
 
     Parameters
     ----------
     log_evidence : (J,) array
-        log p(answers) under J alternatives that were fixed before the study.
+        log p(answers) under each of J alternatives to the hypothesis, fixed before the study.
     log_weights : (J,) array
-        Log prior weights of the alternatives, whose weights sum to 1.
+        Logarithms of the prior weights of the alternatives. The weights sum to 1.
     log_likelihood : array
         log p(answers) under each parameter value of the hypothesis.
 
@@ -113,9 +122,9 @@ def log_e_value(
 
     Notes
     -----
-    The e-value is the likelihood of the mixture of alternatives divided by the maximum likelihood
-    under the hypothesis. It is bounded by an e-process, so it is valid whatever trials are chosen
-    and whenever it is computed (Wasserman, Ramdas and Balakrishnan 2020, doi
+    The e-value is the weighted mean likelihood of the alternatives, divided by the maximum
+    likelihood under the hypothesis. It is valid for any choice of trials and at any time, because
+    an e-process is an upper bound on it (Wasserman, Ramdas and Balakrishnan 2020, doi
     10.1073/pnas.1922664117).
 
     Examples

@@ -65,7 +65,8 @@ class Conclusion:
         Columns: `model_1`, `model_2`, `difference`, `low`, `high`, `differs`. The interval is the
         confidence sequence or, at prespecified analyses, the repeated confidence interval (Jennison
         and Turnbull 1989). Models differ significantly if it excludes 0. At prespecified analyses,
-        `p` is the repeated p-value; M models differ if it is below 2 alpha / M.
+        `p` is the repeated p-value, adjusted for the earlier analyses. Two of M models differ
+        significantly if it is below 2 alpha / M.
         """
         return self.make_pairs()
 
@@ -110,7 +111,7 @@ def apply_stopping_rule(
     after_each: bool = True,
     item: IntArray | None = None,
 ) -> list[Conclusion]:
-    """Draw a conclusion after each participant.
+    """Draw a conclusion about the models after each participant of a study.
 
     Parameters
     ----------
@@ -140,10 +141,11 @@ def apply_stopping_rule(
 
     Notes
     -----
-    Each of the two limits of an interval fails with probability at most alpha / M. The probability
-    of calling a wrong model the best is therefore at most alpha (Bonferroni), because the wrong
-    model has to be significantly better than the right one. Models are equivalent if the intervals
-    of all differences between models that may be best lie within the margin.
+    For each pair of M models, there is an interval for their difference in accuracy. Each of its
+    two limits is wrong with probability at most alpha / M. A wrong model is called the best only if
+    it is significantly better than the right one, so the probability of this error is at most
+    alpha (Bonferroni). A model may be best as long as no model is significantly better. The models
+    that may be best are equivalent if the intervals of their differences lie within the margin.
 
     Examples
     --------
@@ -188,10 +190,13 @@ def _apply_prespecified_analyses(
     stopping: Stopping,
     models: list[str],
 ) -> list[Conclusion]:
-    """Draw conclusions at prespecified analyses, each valid until the next one.
+    """Draw conclusions at the prespecified analyses of a group-sequential design.
 
-    A study that has stopped is not analysed again. `differences` has shape (pairs, N),
-    `trial_differences` (T, pairs).
+    Between two analyses, the conclusion of the last one is repeated for each participant. A study
+    that has stopped is not analysed again.
+
+    `differences` contains the differences between the models of each pair by participant, shape
+    (pairs of models, N), and `trial_differences` by trial, shape (T, pairs of models).
     """
     n_pairs, n_participants = differences.shape
     no_limits = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
@@ -204,6 +209,7 @@ def _apply_prespecified_analyses(
         text=f"continue: the first analysis is after {first} participants",
     )
     conclusions: list[Conclusion] = []
+    # Share of the item variance at each analysis so far, by pair of models.
     shares: list[tuple[float, ...]] = [()] * n_pairs
     for number, n in enumerate(stopping.analyses):
         if n > n_participants or conclusion.stops:
@@ -212,7 +218,8 @@ def _apply_prespecified_analyses(
             replace(conclusion, n_participants=k) for k in range(len(conclusions) + 1, n)
         ]
 
-        # Repeated confidence intervals of the crossed design.
+        # Repeated confidence intervals: estimate ± boundary times standard error. Participants and
+        # items are crossed random effects. Without a boundary, the limits stay -1 and 1.
         is_included = participant < n
         design = CrossedDesign(participant[is_included], item[is_included])
         estimates = [design.estimate(values) for values in trial_differences[is_included].T]
@@ -221,12 +228,12 @@ def _apply_prespecified_analyses(
             for earlier, estimate in zip(shares, estimates, strict=True)
         ]
         low, high = no_limits[0].copy(), no_limits[1].copy()
-        for row, estimate in enumerate(estimates):
-            boundary = stopping_boundary(stopping, len(models), shares[row])
+        for pair, estimate in enumerate(estimates):
+            boundary = stopping_boundary(stopping, len(models), shares[pair])
             if np.isfinite(boundary):
                 limits = np.array(estimate.interval(1 - 2 * float(ndtr(-boundary))))
                 limits = np.where(np.isnan(limits), (-1, 1), limits)
-                low[row], high[row] = np.clip(limits, -1, 1)
+                low[pair], high[pair] = np.clip(limits, -1, 1)
 
         p_values = [estimate.p_value() for estimate in estimates]
         make_p_values = partial(_repeated_p_values, p_values, stopping, shares)
@@ -245,7 +252,10 @@ def _apply_prespecified_analyses(
 def _repeated_p_values(
     p_values: list[float], stopping: Stopping, shares: list[tuple[float, ...]]
 ) -> list[float]:
-    """Adjust p-values for repeated analyses; undefined ones stay NaN."""
+    """Adjust the p-value of each pair of models for repeated analyses; NaN stays NaN.
+
+    `shares` contains the share of the item variance at each analysis so far.
+    """
     return [
         repeated_p_value(p, stopping.analyses, stopping.spending, item_shares) if p >= 0 else np.nan
         for p, item_shares in zip(p_values, shares, strict=True)
@@ -259,7 +269,7 @@ def _pairs_table(
     high: FloatArray,
     make_p_values: Callable[[], list[float]] | None = None,
 ) -> pd.DataFrame:
-    """Build the table `Conclusion.pairs`."""
+    """Build the table `Conclusion.pairs` from differences and the limits of their intervals."""
     first, second = np.triu_indices(len(models), 1)
     table = pd.DataFrame(
         {
@@ -283,7 +293,11 @@ def _conclude(
     n_participants: int,
     make_p_values: Callable[[], list[float]] | None = None,
 ) -> Conclusion:
-    """Draw a conclusion from the intervals of all pairs of models."""
+    """Draw a conclusion from the confidence interval of the difference in each pair of models.
+
+    `differences`, `low` and `high` are arrays with one value per pair of models. The models that
+    may be best, the *candidates*, are those to which no other model is significantly superior.
+    """
     first, second = np.triu_indices(len(models), 1)
     is_worse = np.zeros(len(models), dtype=np.bool_)
     is_worse[second[low > 0]] = True

@@ -99,8 +99,8 @@ class Block:
     n_available
         Number of pairs that could be chosen.
     version
-        Number of first blocks by whose answers the posterior was updated before the choice,
-        including skipped blocks.
+        Number of blocks that the posterior took into account when this block was chosen: the blocks
+        from 0 to `version` - 1, including skipped ones.
     swapped_sides
         Whether sentence 2 of each pair is shown on the left.
     skipped_blocks
@@ -202,7 +202,10 @@ class Conductor:
         return self.posterior.weights
 
     def process_answers(self, max_blocks: int = 1) -> None:
-        """Update the posterior by the next blocks, as long as all their answers have arrived."""
+        """Update the posterior by up to `max_blocks` further blocks.
+
+        It stops before the first block with missing answers, since the order of issue is kept.
+        """
         version = self._version
         last = min(len(self.blocks), version + max_blocks)
         while version < last and self._is_answered(self.blocks[version]):
@@ -257,7 +260,7 @@ class Conductor:
     def _choose_block(
         self, participant: str, max_trials: int, version: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        """Update the posterior to a version, then choose the next block."""
+        """Choose the next block by a posterior that contains the blocks before number `version`."""
         self._update_posterior(version, skipped_blocks)
         number = len(self.blocks)
         state = PolicyState(
@@ -285,7 +288,10 @@ class Conductor:
         )
 
     def n_remaining(self, participant: str) -> int:
-        """Return the number of trials a participant may still get, 0 for an exhausted pool."""
+        """Return the number of trials that a participant still has to see.
+
+        It is 0 if the last block was empty because no pairs were available.
+        """
         blocks = self._blocks_by_participant.get(participant, [])
         if blocks and not blocks[-1].pairs:
             return 0
@@ -302,8 +308,9 @@ class Conductor:
         In adaptive studies all participants share one mask, since a pair is shown only once.
         """
         key = participant if self.plan.is_fixed else ""
-        is_no_anchor = np.arange(len(self.pool.pairs)) >= self.plan.anchors
-        return self._available.setdefault(key, is_no_anchor)
+        # Initially, all pairs but the anchors are available.
+        after_anchors = np.arange(len(self.pool.pairs)) >= self.plan.anchors
+        return self._available.setdefault(key, after_anchors)
 
     def _n_issued(self, participant: str) -> int:
         return sum(len(block.pairs) for block in self._blocks_by_participant.get(participant, []))

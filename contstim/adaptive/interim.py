@@ -20,7 +20,7 @@ from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.trial_kinds import EXPERIMENTAL, add_kinds
 
-#: Condition of the trials that all participants see, which no policy chooses.
+#: Condition of anchors: trials that all participants see and that no policy chooses.
 ANCHOR_CONDITION = "anchor"
 
 
@@ -32,9 +32,9 @@ class InterimResult:
     Attributes
     ----------
     models
-        One row per model: `model`, `posterior` (probability), `log_e_value` (against the hypothesis
-        that answers follow this model and the link) and `accuracy` (mean over the participants who
-        finished; NaN if nobody has).
+        One row per model: `model`, `posterior` (probability), `log_e_value` (log of the evidence
+        against the hypothesis that answers follow this model and the link) and `accuracy` (mean
+        over the participants who finished; NaN if nobody has).
     conclusions
         Conclusion after each participant who finished.
     n_answers
@@ -107,7 +107,7 @@ class InterimResult:
 
 @dataclass(frozen=True, eq=False)
 class ChosenTrials:
-    """Answers to T chosen trials in the order of issue.
+    """Answers to the T trials that the policy chose, in the order in which they were issued.
 
     Attributes
     ----------
@@ -118,11 +118,11 @@ class ChosenTrials:
     screen_rating : (T,) array
         Rating, negative for the sentence on the left.
     arrival : (T,) array of int
-        Rank of the answer's time.
+        Rank of the time at which the answer arrived.
     participant_names
-        Names of the participants.
+        Identifiers of the participants, by their index.
     pool
-        Pool of the pairs.
+        Sentence pairs and the preferences of the models.
     """
 
     participant: IntArray
@@ -146,7 +146,7 @@ class ChosenTrials:
         return (agreement + 1) / 2
 
     def number_participants(self, n_trials: int) -> tuple[IntArray, BoolArray]:
-        """Assign numbers to participants in the order in which they finished.
+        """Assign numbers from 0 to the participants in the order in which they finished.
 
         Parameters
         ----------
@@ -177,7 +177,10 @@ def max_chosen_trials(choices: pd.DataFrame) -> int:
 
 
 def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
-    """Return a mask of the answers to experimental trials, without anchors."""
+    """Return a mask of the rows that are answers to trials chosen by the policy.
+
+    Catch trials, practice trials, anchors and rows without a rating are excluded.
+    """
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; give one row per trial")
@@ -190,7 +193,15 @@ def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
 
 
 def alphabetical_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
-    """Return the sentences of each row in alphabetical order, and a mask of swapped rows."""
+    """Sort the two sentences of each row, so that the same pair is recognised in both orders.
+
+    Returns
+    -------
+    pairs : DataFrame
+        The columns `sentence_1` and `sentence_2` in alphabetical order.
+    is_swapped : array of bool
+        Rows in which the sentences were swapped.
+    """
     pairs = choices[["sentence_1", "sentence_2"]].astype(str)
     is_swapped = np.asarray(pairs["sentence_1"] > pairs["sentence_2"])
     pairs[is_swapped] = pairs.loc[is_swapped, ["sentence_2", "sentence_1"]].to_numpy()
@@ -262,27 +273,40 @@ def interim_analysis(
 def analyse_trials(
     trials: ChosenTrials, plan: AdaptivePlan, after_each: bool = True
 ) -> InterimResult:
-    """Compute posterior, goodness of fit and conclusions from chosen trials.
+    """Compute the posterior, the goodness of fit and the conclusions from chosen trials.
 
-    The alternatives of the e-values are the models and the mean of their preferences, with equal
-    weights. `after_each` is explained in `interim_analysis`.
+    The goodness of fit of a model is an e-value: a likelihood ratio that is large if the answers
+    contradict the model. Its numerator is the mean likelihood of all models and of a further
+    model, whose preferences are the mean of theirs. Its denominator is the likelihood of the
+    tested model, maximised over its median slope.
+
+    Parameters
+    ----------
+    trials
+        Answers to chosen trials.
+    plan
+        Plan of the study, with the assumed distribution of answers and the stopping rule.
+    after_each
+        Whether to draw a conclusion after each participant, or only after the last one.
     """
     models, link = list(trials.pool.models), plan.link
     n_models = len(models)
     preferences = trials.screen_preferences
     preferences_and_mean = np.column_stack([preferences, preferences.mean(axis=1)])
 
-    # Only the first answer to each pair is independent, given the model.
+    # Only the first answer to each pair is independent, given the model. Ratings in the middle
+    # of the scale choose neither sentence.
     first_answers = np.sort(np.unique(trials.pair, return_index=True)[1])
-    used = first_answers[trials.screen_rating[first_answers] != 0].tolist()
+    used_trials = first_answers[trials.screen_rating[first_answers] != 0].tolist()
     max_answers = int(np.bincount(trials.participant).max())
     posterior = ModelPosterior(replace(link, prior=()), n_models + 1, max_answers)
-    for trial in used:
+    for trial in used_trials:
         answer = link.encode_rating(float(trials.screen_rating[trial]))
         posterior.add_answer(int(trials.participant[trial]), preferences_and_mean[trial], answer)
     log_evidence = posterior.log_evidence
+    # The last model is the additional one; it has no posterior probability.
     log_prior = np.log(link.prior_weights(n_models) + 1e-300)
-    equal_weights = np.full(n_models + 1, -np.log(n_models + 1))
+    log_equal_weights = np.full(n_models + 1, -np.log(n_models + 1))
 
     numbers, has_finished = trials.number_participants(plan.trials)
     accuracy = np.full(n_models, np.nan)
@@ -294,7 +318,7 @@ def analyse_trials(
             "model": models,
             "posterior": softmax(log_prior + log_evidence[:-1]),
             "log_e_value": [
-                log_e_value(log_evidence, equal_weights, log_likelihood)
+                log_e_value(log_evidence, log_equal_weights, log_likelihood)
                 for log_likelihood in posterior.log_likelihood[:-1]
             ],
             "accuracy": accuracy,
@@ -302,13 +326,17 @@ def analyse_trials(
     )
     conclusions = draw_conclusions(trials, plan, after_each)
     n_answers, n_participants = len(trials.pair), len(trials.participant_names)
-    return InterimResult(table, conclusions, n_answers, len(used), n_participants)
+    return InterimResult(table, conclusions, n_answers, len(used_trials), n_participants)
 
 
 def draw_conclusions(
     trials: ChosenTrials, plan: AdaptivePlan, after_each: bool = True
 ) -> list[Conclusion]:
-    """Apply the stopping rule of a plan to the participants who finished."""
+    """Apply the stopping rule of a plan to the participants who answered all their trials.
+
+    The list has one conclusion per participant, or the last one if not `after_each`. It is empty if
+    nobody has finished.
+    """
     numbers, has_finished = trials.number_participants(plan.trials)
     if not has_finished.any():
         return []

@@ -16,7 +16,7 @@ from contstim.display import displayable
 from contstim.plugins import Registry
 from contstim.settings import PositiveInt, settings, validate_choice
 
-# Maximum number of outcomes of a block, the most probable ones, in the joint information.
+# Maximum number of outcomes (combinations of answers to a block) in the joint information.
 _MAX_OUTCOMES = 128
 _MAX_BLOCK_SIZE = 50
 
@@ -29,7 +29,8 @@ class PolicyState:
     Attributes
     ----------
     grid_positions : (P, M) array of int
-        Indices of the preferences on the grid of `answer_curves`; see `grid_positions`.
+        Index of the grid preference nearest to each preference, into the last axis of
+        `answer_curves`.
     preferences : (P, M) array
         Preferences of the models for sentence 2 of each pair.
     available : (P,) array of bool
@@ -37,7 +38,7 @@ class PolicyState:
     weights : (M,) array
         Posterior probabilities of the models.
     answer_curves : (M, C, G) array
-        Predictive probabilities of the participant's C answers under each model, at the G
+        Probabilities of the participant's next answer: of C answers under M models, at the G
         preferences of `ParticipantQuadrature.grid`.
 
     Examples
@@ -64,7 +65,10 @@ class PolicyState:
 
 
 def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -> IntArray:
-    """Return the indices of the grid points nearest to preferences, for `PolicyState`."""
+    """Round preferences to the grid of the quadrature and return the indices of the grid points.
+
+    Policies use them to look up answer probabilities, which are tabulated on this grid.
+    """
     maximum, n_points = quadrature.link.response_model.max_preference, len(quadrature.grid)
     positions = np.rint((preferences + maximum) * ((n_points - 1) / (2 * maximum)))
     # Column-major, because policies read one model at a time.
@@ -86,7 +90,7 @@ class Policy(ABC):
         Whether trials are fixed before the study. Then all participants may see the same pairs,
         each of them once; otherwise each pair is shown to one participant only.
     random_share
-        Proportion of trials drawn uniformly, if it does not depend on `PolicyOptions.epsilon`.
+        Proportion of trials drawn uniformly, or None for `PolicyOptions.epsilon`.
 
     Examples
     --------
@@ -106,34 +110,35 @@ class Policy(ABC):
 
     @abstractmethod
     def values(self, state: PolicyState) -> FloatArray:
-        """Compute the value of each pair, shape (P,).
+        """Compute the value of showing each of the P pairs next, shape (P,).
 
-        The unit is arbitrary. A value of minus infinity excludes the pair.
+        Pairs with larger values are preferred. The unit is arbitrary. Minus infinity excludes a
+        pair.
         """
 
     def values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Compute the values of pairs, given the pairs already in the block.
+        """Recompute the values of pairs when some pairs of the block have been chosen.
 
-        By default these are the values of single pairs. Override the method to choose the pairs of
-        a block jointly.
+        By default the values do not change. Override the method to choose the pairs of a block
+        jointly.
 
         Parameters
         ----------
         state
-            State, in which the chosen pairs are no longer available.
+            State of the study; the chosen pairs are not available.
         shortlist : (L,) array of int
-            Indices of the best pairs, ascending.
+            Indices of the L pairs with the largest values, ascending.
         values : (L,) array
-            Values of the best pairs.
+            Values of these pairs by themselves.
         chosen
-            Indices of the pairs in the block, at least one.
+            Indices of the pairs already in the block, at least one.
 
         Returns
         -------
         (L,) array
-            Values given the chosen pairs.
+            Values of the shortlisted pairs in addition to the chosen ones.
         """
         return values
 
@@ -163,10 +168,11 @@ class Information(Policy):
     )
 
     def values(self, state: PolicyState) -> FloatArray:
-        """Compute H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)) for each pair, shape (P,).
+        """Compute the mutual information between model and answer for each pair, shape (P,).
 
-        w_m are the posterior probabilities of the models and P_m(y) their predictive probabilities
-        of the answer y, at preferences rounded to the grid.
+        It is H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), where H is the entropy in nats, w_m the
+        posterior probability of model m, and P_m(y) the probability of answer y under model m.
+        Preferences are rounded to the grid.
         """
         n_pairs, n_answers = len(state.grid_positions), state.answer_curves.shape[1]
         mixture = np.zeros((n_answers, n_pairs), dtype=np.float32)
@@ -178,6 +184,7 @@ class Information(Policy):
             for answer in range(n_answers - 1):
                 mixture[answer] += (weight * state.answer_curves[model, answer])[positions]
             conditional_entropy += (weight * entropy_curves[model])[positions]
+        # The probabilities of all answers sum to the total weight of the models.
         mixture[-1] = state.weights.sum() - mixture[:-1].sum(axis=0)
         np.maximum(mixture, 1e-12, out=mixture)
         entropy = -(mixture * np.log(mixture)).sum(axis=0)
@@ -186,9 +193,13 @@ class Information(Policy):
     def values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Compute the information of one more answer, given the answers in the block."""
+        """Compute the information of one more answer, averaged over the answers in the block.
+
+        The answers to the chosen pairs are not known yet. For each combination of them, an
+        *outcome*, the models are reweighted by Bayes' rule and the mutual information is computed.
+        """
         models = np.arange(len(state.weights))
-        # Joint probabilities of the R most probable outcomes and the models, shape (R, M).
+        # Joint probabilities of outcomes and models, shape (R, M) for the R most probable outcomes.
         outcomes = state.weights[None]
         for pair in chosen:
             probabilities = state.answer_curves[models, :, state.grid_positions[pair]]
@@ -199,7 +210,8 @@ class Information(Policy):
                 outcomes = outcomes / outcomes.sum()
         outcome_weights = outcomes.sum(axis=1)
 
-        # Expected information over outcomes; probabilities have shape (L, M, C).
+        # Mean over outcomes of H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)). Probabilities of C answers
+        # to L shortlisted pairs under M models have shape (L, M, C).
         probabilities = state.answer_curves[models, :, state.grid_positions[shortlist]]
         posterior = outcomes / outcome_weights[:, None]
         predictive = np.einsum("rm,lmc->rlc", posterior, probabilities, optimize=True)
@@ -209,7 +221,7 @@ class Information(Policy):
         return np.asarray(outcome_weights @ entropy - expected_entropy, dtype=np.float64)
 
     def describe(self, options: PolicyOptions) -> str:
-        """Describe the choice of trials, with the joint choice of blocks."""
+        """Describe the choice of trials; the pairs of a block are chosen jointly."""
         joint = "Within a block, values are those of all its answers together, and decrease by"
         return super().describe(options).replace("Within a block, values decrease by", joint)
 
@@ -231,7 +243,7 @@ class AtRandom(Policy):
 
 
 class InOrder(Policy):
-    """Order of the pool for all participants: a fixed study."""
+    """All participants see the pairs in the order of the pool: the study is not adaptive."""
 
     reason = "in a fixed order"
     uses_answers = False
@@ -239,7 +251,10 @@ class InOrder(Policy):
     random_share = 0.0
 
     def values(self, state: PolicyState) -> FloatArray:
-        """Return values with such large steps that the choice is deterministic."""
+        """Return values that decrease with the position in the pool.
+
+        The steps are so large that the softmax always chooses the first available pair.
+        """
         return -1e9 * np.arange(len(state.grid_positions), dtype=np.float64)
 
     def describe(self, options: PolicyOptions) -> str:
@@ -319,7 +334,9 @@ def choose_block(
     words: Sequence[frozenset[str]] | None = None,
     values: FloatArray | None = None,
 ) -> tuple[list[int], list[float]]:
-    """Choose a block of pairs, one after the other.
+    """Choose a block, that is, several pairs that are shown to a participant without an update.
+
+    The pairs are drawn one after the other, as explained in `PolicyOptions`.
 
     Parameters
     ----------
@@ -344,7 +361,7 @@ def choose_block(
     Greedy maximisation of joint information reaches at least 1 - 1/e of the best block if answers
     are independent given the model (Krause and Guestrin 2005). Here it is a heuristic, because the
     answers share the participant's slope and side bias, which are not updated within the block.
-    Only the 128 most probable outcomes of a block are followed.
+    Only the 128 most probable combinations of answers to a block are considered.
 
     Examples
     --------
@@ -410,7 +427,10 @@ def choose_block(
 def _repeated_share(
     pairs: IntArray, chosen: Sequence[int], words: Sequence[frozenset[str]] | None
 ) -> FloatArray:
-    """Return the proportion of each pair's words that the chosen pairs contain."""
+    """Return the proportion of each pair's words that already occur in the chosen pairs.
+
+    `words` holds the words of each pair; without it, all proportions are 0.
+    """
     if words is None:
         return np.zeros(len(pairs))
     block_words = frozenset().union(*(words[pair] for pair in chosen))

@@ -30,7 +30,8 @@ _N_GRID = 257
 _MIN_PROBABILITY = 1e-12
 _DEFAULT_MAX_ANSWERS = 200
 
-#: Probabilities of answers at the preferences of `ParticipantQuadrature.grid`.
+#: Probability of each of C answers under each of M models, shape (..., M, C, G), at the G
+#: preferences of `ParticipantQuadrature.grid`.
 AnswerCurves = NDArray[np.float32]
 
 #: Thresholds of six ratings in logits, fitted to the second experiment of Golan et al. (2023) by
@@ -42,9 +43,11 @@ SIX_POINT = (2.2, 4.34)
 class Link:
     """Assumed distribution of answers if a model is right, with prior distributions.
 
-    Answers follow `ResponseModel`, except that the median slope is unknown: each model has its own,
-    so the scale of its log-probabilities has no effect. Each pair is shown once, so its effect
-    u ~ N(0, item_sd²) is integrated out of each answer separately.
+    The logit of choosing the right-hand sentence is beta g + b + u, see `ResponseModel`: g is the
+    preference of the model, beta the participant's slope, b the participant's side bias and u the
+    effect of the sentence pair. Unlike there, the median of beta is estimated separately for each
+    model, so that models with larger differences in log-probability have no advantage. Each pair is
+    shown once, so u ~ N(0, item_sd²) is integrated out of each answer separately.
 
     Attributes
     ----------
@@ -104,7 +107,7 @@ class Link:
 
     @property
     def n_answers(self) -> int:
-        """Number C of possible answers."""
+        """Number C of possible answers: all ratings, or 2 (left, right) without thresholds."""
         return 2 * len(self.thresholds) + 2
 
     @property
@@ -147,9 +150,10 @@ class Link:
 
 
 class ParticipantQuadrature:
-    """Quadrature over a participant's slope and side bias.
+    """Numerical integration over a participant's unknown slope beta and side bias b.
 
-    K nodes are used for each of H possible median slopes.
+    The integral is a weighted sum over K pairs of values (beta, b), called *nodes*. There is one
+    such set of nodes for each of the H possible median slopes of `Link.slopes`.
 
     Parameters
     ----------
@@ -214,14 +218,16 @@ class ParticipantQuadrature:
         self.log_prior = _log(prior / prior.sum())
 
     def node_spacings(self) -> tuple[float, float]:
-        """Return the spacings of nodes for log slope and side bias, in standard units.
+        """Return the distances between nodes for the log slope and for the side bias.
 
-        A spacing of 0 stands for a single node.
+        They are in standard deviations over participants, and follow from the lower bound on the
+        posterior's standard deviation in the notes of the class. 0 stands for a single node.
         """
         response_model = self.link.response_model
         logits = np.arange(-_MAX_LOGIT, _MAX_LOGIT, 8 * _LOGIT_STEP)
         probabilities = self.probabilities(logits)
         derivatives = np.gradient(probabilities, logits, axis=0)
+        # Fisher information J(x) = Σ_y P_y'(x)² / P_y(x) of one answer.
         side_information = (derivatives**2 / probabilities).sum(axis=1)
         slope_information = (np.abs(logits) + 2 * response_model.side_sd) ** 2 * side_information
         spacings = []
@@ -236,6 +242,7 @@ class ParticipantQuadrature:
     def probabilities(self, logits: FloatArray) -> FloatArray:
         """Return the probability of each answer, shape (..., C), at values of beta g + b."""
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
+        # The probability of an answer is the difference of two adjacent exceedance probabilities.
         above = self._choice_probability(logits[..., None] - self.link.cut_points)
         ends = np.ones((*above.shape[:-1], 1))
         exceedances = np.concatenate([ends, above, 0 * ends], axis=-1)
@@ -243,15 +250,15 @@ class ParticipantQuadrature:
         return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
     def _choice_probability(self, logits: FloatArray) -> FloatArray:
-        """Interpolate the logistic function averaged over item effects."""
+        """Interpolate the tabulated logistic function, averaged over item effects, linearly."""
         clipped = np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)
         position = (clipped + _MAX_LOGIT) * (1 / _LOGIT_STEP)
-        lower = np.minimum(position.astype(np.int64), len(self._choice_curve) - 2)
-        low = self._choice_curve[lower]
-        return np.asarray(low + (position - lower) * (self._choice_curve[lower + 1] - low))
+        left_index = np.minimum(position.astype(np.int64), len(self._choice_curve) - 2)
+        left, right = self._choice_curve[left_index], self._choice_curve[left_index + 1]
+        return np.asarray(left + (position - left_index) * (right - left))
 
     def likelihood(self, preferences: FloatArray, answers: IntArray) -> FloatArray:
-        """Return P(answer | model, median slope, node).
+        """Return the probability of an answer under each model, median slope and node.
 
         Parameters
         ----------
@@ -263,7 +270,8 @@ class ParticipantQuadrature:
         Returns
         -------
         array
-            Probabilities of the given answers, shape (..., M, H, K).
+            Probabilities of the given answers, shape (..., M, H, K): M models, H median slopes and
+            K nodes.
         """
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
         logits = preferences[..., None, None] * self.slopes + self.side_biases
@@ -286,7 +294,7 @@ class ParticipantQuadrature:
     def update(
         self, state: FloatArray, preferences: FloatArray, answers: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Update a participant's posterior over the nodes by an answer.
+        """Update a participant's probabilities of the nodes by an answer (Bayes' rule).
 
         Parameters
         ----------
@@ -308,33 +316,34 @@ class ParticipantQuadrature:
 
     @property
     def grid(self) -> FloatArray:
-        """Preferences at which answer curves are tabulated, shape (G,)."""
+        """Preferences at which answer probabilities are tabulated, equally spaced, shape (G,)."""
         maximum = self.link.response_model.max_preference
         return np.linspace(-maximum, maximum, _N_GRID)
 
     def answer_curves(self, state: FloatArray, slope_weights: FloatArray) -> AnswerCurves:
-        """Return a participant's predictive probabilities of answers on `grid`.
+        """Return the probabilities of a participant's next answer at each preference of `grid`.
 
         Parameters
         ----------
         state
-            Probabilities of the nodes, shape (..., M, H, K).
+            Probabilities of the K nodes under M models and H median slopes, shape (..., M, H, K).
         slope_weights
-            Probabilities of the median slopes under each model, shape (..., M, H).
+            Probabilities of the H median slopes under each model, shape (..., M, H).
 
         Returns
         -------
         array
-            P(answer | model), shape (..., M, C, G).
+            P(answer | model), shape (..., M, C, G), for C answers and G preferences.
         """
         table = self._node_curves
-        mixed = (state * slope_weights[..., None]).reshape(*state.shape[:-2], -1)
-        curves = mixed.astype(np.float32) @ table.reshape(len(table), -1)
+        # Average over median slopes and nodes, weighted by their joint probabilities.
+        joint = (state * slope_weights[..., None]).reshape(*state.shape[:-2], -1)
+        curves = joint.astype(np.float32) @ table.reshape(len(table), -1)
         return np.asarray(curves.reshape(*curves.shape[:-1], *table.shape[1:]))
 
     @cached_property
     def _node_curves(self) -> AnswerCurves:
-        """P(answer) at each node and preference of the grid, shape (H K, C, G)."""
+        """P(answer) for H median slopes times K nodes, C answers, G preferences: (H K, C, G)."""
         logits = self.slopes[..., None] * self.grid + self.side_biases[:, None]
         probabilities = self.probabilities(logits.reshape(-1, _N_GRID))
         return np.ascontiguousarray(probabilities.swapaxes(-1, -2), dtype=np.float32)
@@ -342,7 +351,7 @@ class ParticipantQuadrature:
 
 @lru_cache(maxsize=8)
 def _tabulate_choice_curve(item_sd: float) -> FloatArray:
-    """Tabulate the logistic function averaged over item effects u ~ N(0, item_sd²)."""
+    """Tabulate the mean of sigma(x + u) over pair effects u ~ N(0, item_sd²); x is a logit."""
     logits = np.linspace(-_MAX_LOGIT, _MAX_LOGIT, round(2 * _MAX_LOGIT / _LOGIT_STEP) + 1)
     step = 0.1 / max(1.0, item_sd)
     nodes = np.arange(-8, 8 + step, step)
@@ -380,9 +389,9 @@ class ModelPosterior:
     Notes
     -----
     Participants are independent given a model and its median slope, since each pair is shown to one
-    participant only: p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF(beta, b),
-    where h is the median slope, p a participant and t a trial. Choosing trials by previous answers
-    does not bias this likelihood.
+    participant only: p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF_h(beta, b).
+    Here h is the median slope, p a participant, t a trial with answer y_t to pair x_t, and F_h the
+    distribution of slope beta and side bias b. Choosing trials by answers does not bias it.
 
     Examples
     --------
@@ -468,7 +477,7 @@ class ModelPosterior:
         return softmax(self._log_prior + self.log_evidence)
 
     def answer_curves(self, participant: Hashable) -> AnswerCurves:
-        """Return a participant's predictive probabilities of answers, shape (M, C, G)."""
+        """Return the probabilities of a participant's next answer, see `AnswerCurves`."""
         slope_weights = softmax(self.log_likelihood + self.quadrature.log_prior)
         return self.quadrature.answer_curves(self.participant_state(participant), slope_weights)
 

@@ -94,8 +94,8 @@ def simulate(
         require_known("model", name, pool.models)
     rows = []
     for number in track(range(n_studies), n_studies, "simulating studies"):
-        default = [pool.models[number % len(pool.models)]]
-        true_models = tuple(default if named_models is None else named_models)
+        model_in_turn = pool.models[number % len(pool.models)]
+        true_models = (model_in_turn,) if named_models is None else tuple(named_models)
         columns = [pool.models.index(name) for name in true_models]
         preferences = np.zeros(len(pool.pairs))
         if columns:
@@ -133,7 +133,10 @@ def simulate_answers(
     rng: np.random.Generator,
     choice_curve: Callable[[FloatArray], FloatArray] = expit,
 ) -> Iterator[tuple[int, Block, list[float]]]:
-    """Simulate participants one after the other until the pool is exhausted.
+    """Simulate the answers of participants, who take part one after the other.
+
+    The simulation ends after the maximum number of participants of the stopping rule, or when no
+    pairs are left.
 
     Parameters
     ----------
@@ -171,11 +174,13 @@ def simulate_answers(
                 return
             pairs, side_sign = list(block.pairs), np.where(block.swapped_sides, -1.0, 1.0)
             logits = side_sign * (slope * preferences[pairs] + item_effects[pairs]) + side_bias
-            probabilities = choice_curve(logits[:, None] - link.cut_points)
-            n_passed = (probabilities > rng.random((len(pairs), 1))).sum(axis=1)
+            # Cumulative link model: the answer is the number of cut points below the latent value.
+            exceedances = choice_curve(logits[:, None] - link.cut_points)
+            n_cut_points = (exceedances > rng.random((len(pairs), 1))).sum(axis=1)
             is_lapse = rng.random(len(pairs)) < response_model.lapse
             random_answers = rng.integers(link.n_answers, size=len(pairs))
-            answers = np.where(is_lapse, random_answers, n_passed)
+            answers = np.where(is_lapse, random_answers, n_cut_points)
+            # Answer codes from 0 become ratings from -2.5 to 2.5, with their sign by sentence.
             ratings = (side_sign * (answers / (link.n_answers - 1) * 5 - 2.5)).tolist()
             for pair, rating in zip(block.pairs, ratings, strict=True):
                 conductor.record_answer(name, pair, rating)
@@ -189,7 +194,10 @@ def _simulate_study(
     response_model: ResponseModel,
     rng: np.random.Generator,
 ) -> tuple[InterimResult, Conclusion]:
-    """Simulate one study until its end."""
+    """Simulate one study until the stopping rule is satisfied or no participants are left.
+
+    Returns the interim analysis of all answers, and the conclusion at the end of the study.
+    """
     conductor = Conductor(plan, pool)
     item_effects = response_model.item_sd * rng.normal(size=len(preferences))
     log: list[tuple[float, ...]] = []
@@ -198,8 +206,9 @@ def _simulate_study(
         conductor, preferences, item_effects, response_model, rng
     ):
         side_signs = np.where(block.swapped_sides, -1.0, 1.0)
-        for row in zip(block.pairs, side_signs, side_signs * ratings, strict=True):
-            log.append((participant, *row))
+        screen_ratings = side_signs * ratings
+        for pair, side_sign, rating in zip(block.pairs, side_signs, screen_ratings, strict=True):
+            log.append((participant, pair, side_sign, rating))
         has_finished = not conductor.n_remaining(str(participant))
         analyses = plan.stopping.analyses
         if has_finished and (not analyses or participant + 1 in analyses):
@@ -217,7 +226,11 @@ def _simulate_study(
 
 
 def collect_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials:
-    """Collect simulated answers: rows of participant, pair, side sign and rating by side."""
+    """Convert the log of a simulated study to the input of `analyse_trials`.
+
+    Each row of the log is an answer: number of the participant, index of the pair, sign of the side
+    (1 if sentence 1 was on the left) and rating, negative for the left-hand sentence.
+    """
     participant, pair, side_sign, screen_rating = map(np.array, zip(*log, strict=True))
     arrival = np.arange(len(participant))
     names = [str(number) for number in range(participant[-1] + 1)]

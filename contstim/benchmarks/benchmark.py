@@ -26,16 +26,17 @@ RESULTS = (
     *("ceiling_lower", "ceiling_upper", "share", "share_low", "share_high"),
     *("n_participants", "n_items", "source", "note"),
 )
-#: Columns of published figures. `quantity` is the column of `RESULTS` that contains the figure,
-#: `place` its table or page in the publication.
+#: Columns of a table of published figures, that is, numbers printed in a publication, one per row.
+#: `quantity` is the column of `RESULTS` that the number belongs to, such as ``value``, and `place`
+#: the table or page where it is printed.
 FIGURE_COLUMNS = ("analysis", "measure", "model", "quantity", "value", "place")
 #: The `source` of a model that was scored in this run.
 SCORED_HERE = "scored here"
-#: The `note` of a published figure whose scores are not public.
+#: The `note` of a result that is printed in a publication without the scores behind it.
 AS_PUBLISHED = "as published, no interval"
 
 _KEYS = ["analysis", "measure", "model"]
-# Columns that a criterion may fill, besides those of `RESULTS`.
+# Columns that the criterion of a benchmark may compute; `with_shares` adds further ones.
 _FILLED = (
     *("analysis", "measure", "model", "value", "ci_low", "ci_high", "chance"),
     *("ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
@@ -72,9 +73,10 @@ class BenchmarkResult:
 class Benchmark(ABC):
     """Human judgements of sentences, with a criterion that is applied to one model at a time.
 
-    Subclasses define the criterion by `sentences` and `estimate`. The values of a model that
-    `estimate` needs are computed from scores by `extract_values`; `published_values` contains them
-    for published models.
+    A criterion is a number that tells how well scores of sentences agree with the judgements, such
+    as accuracy or a correlation. Subclasses define `sentences`, which a model has to score, and
+    `estimate`, which computes the criterion from the values of a model. `extract_values` computes
+    these values from scores, and `published_values` contains them for published models.
 
     Attributes
     ----------
@@ -86,9 +88,10 @@ class Benchmark(ABC):
         Publication that the published models are from, such as ``Golan et al. (2023)``.
     primary_measure
         Analysis and measure by which models are compared across benchmarks.
-    figures
-        Published figures, with the columns `FIGURE_COLUMNS`. The published scores must reproduce
-        them; models without published scores have only these.
+    published_figures
+        Results printed in publications, with the columns `FIGURE_COLUMNS`. They are compared with
+        the results computed from published scores. For models without published scores, they are
+        the only results.
     scored_unit
         What a model scores: the ``sentence``, or each ``word`` after the words before it.
 
@@ -121,32 +124,37 @@ class Benchmark(ABC):
 
     @property
     def published_values(self) -> Mapping[str, pd.Series]:
-        """Values for `estimate`, by the name of the published model."""
+        """Values of each published model with public scores, by its name, as for `estimate`."""
         return {}
 
     @property
     def published_models(self) -> list[str]:
-        """Names of the published models, with scores or with figures only."""
+        """Names of all published models, including those without public scores."""
         return list(
             dict.fromkeys([*self.published_values, *map(str, self.published_figures["model"])])
         )
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Extract the values for `estimate` from a score table, by default scores by sentence."""
+        """Extract the values of each model, the input of `estimate`, from a table of scores.
+
+        By default the values are the scores by sentence.
+        """
         wide = score_table(scores, self.sentences)
         return {str(model): wide[model] for model in wide}
 
     def estimate(self, values: pd.Series) -> Iterable[Mapping[str, object]]:
-        """Estimate the criterion for one model, as rows with columns of `RESULTS`.
+        """Compute the criterion for one model, one row of results per analysis and measure.
 
-        Each row has `analysis`, `measure`, `value`, its interval and `n_items`. Benchmarks with a
-        noise ceiling add `chance`, `ceiling_lower`, `ceiling_lower_ci_low`,
-        `ceiling_lower_ci_high`, `gap_ci_low` and `gap_ci_high`.
+        Each row has `analysis`, `measure`, `value`, its confidence interval (`ci_low`, `ci_high`)
+        and `n_items`. Benchmarks with a noise ceiling add `chance` (value of a model that guesses),
+        `ceiling_lower` (lower noise ceiling) with its interval (`ceiling_lower_ci_low`,
+        `ceiling_lower_ci_high`), and the interval of the difference between value and ceiling
+        (`gap_ci_low`, `gap_ci_high`).
         """
         raise NotImplementedError
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:
-        """Return further tables by name."""
+        """Return tables with details of the results, by the stem of the file to write."""
         return {}
 
     def check_model_names(self, models: Iterable[str]) -> None:
@@ -178,8 +186,8 @@ class Benchmark(ABC):
         if scores is not None:
             new = self.extract_values(scores)
             self.check_model_names(new)
-            values |= new
-            sources |= dict.fromkeys(new, SCORED_HERE)
+            values.update(new)
+            sources.update(dict.fromkeys(new, SCORED_HERE))
         rows = [
             {**row, "model": model, "source": source}
             for model, source in sources.items()
@@ -189,28 +197,42 @@ class Benchmark(ABC):
         return BenchmarkResult(self.add_published_figures(table), self.detail_tables(values))
 
     def compare_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Return each published figure beside the value computed from published scores.
+        """Compare printed results with the results computed from published scores.
 
         Returns
         -------
         DataFrame
-            The columns `FIGURE_COLUMNS`, `here` and `difference`, one row per figure.
+            One row per published figure with the columns `FIGURE_COLUMNS`, `here` (computed value,
+            NaN without published scores) and `difference` (computed minus published value).
         """
         quantities = list(self.published_figures["quantity"].unique())
-        scored = results["source"].ne(SCORED_HERE) & results["note"].ne(AS_PUBLISHED)
-        computed = results.loc[scored, [*_KEYS, *quantities]]
+        has_public_scores = results["source"].ne(SCORED_HERE) & results["note"].ne(AS_PUBLISHED)
+        computed = results.loc[has_public_scores, [*_KEYS, *quantities]]
         long = computed.melt(_KEYS, var_name="quantity", value_name="here")
         table = self.published_figures.merge(long, on=[*_KEYS, "quantity"], how="left")
         return table.assign(difference=table["here"] - table["value"])
 
     def add_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Return results with the columns `RESULTS` and the figures of models without scores."""
-        computed = pd.MultiIndex.from_frame(results[_KEYS])
-        alone = self.published_figures[self.published_figures["quantity"] == "value"]
-        alone = alone[~pd.MultiIndex.from_frame(alone[_KEYS]).isin(computed)]
-        alone = alone.rename(columns={"place": "source"}).assign(note=AS_PUBLISHED)
-        filled = [part for part in (results, alone) if len(part)]
-        if not filled:
+        """Add printed results to computed results, for models without published scores.
+
+        Parameters
+        ----------
+        results
+            Computed results, with at least the columns `analysis`, `measure` and `model`.
+
+        Returns
+        -------
+        DataFrame
+            All results with the columns `RESULTS`. For a printed result, `source` is its place in
+            the publication and `note` is `AS_PUBLISHED`.
+        """
+        computed_keys = pd.MultiIndex.from_frame(results[_KEYS])
+        printed = self.published_figures[self.published_figures["quantity"] == "value"]
+        is_computed = pd.MultiIndex.from_frame(printed[_KEYS]).isin(computed_keys)
+        without_scores = printed[~is_computed].rename(columns={"place": "source"})
+        without_scores = without_scores.assign(note=AS_PUBLISHED)
+        nonempty = [table for table in (results, without_scores) if len(table)]
+        if not nonempty:
             raise InputError(f"{self.name} has no published models; name one, --model SPEC")
-        table = pd.concat(filled, ignore_index=True).reindex(columns=list(RESULTS))
+        table = pd.concat(nonempty, ignore_index=True).reindex(columns=list(RESULTS))
         return table.assign(benchmark=self.name, note=table["note"].astype(object).fillna(""))

@@ -27,7 +27,7 @@ Reader = Callable[[Mapping[str, Path]], "Benchmark"]
 
 @dataclass(frozen=True)
 class DataFile:
-    """A published file.
+    """A file of a published data set.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class DataFile:
         Size in bytes.
     sha256
         SHA-256 of the content, 64 hexadecimal digits.
-    address
-        URL.
+    url
+        Address from which the file is downloaded.
     """
 
     name: str
@@ -67,9 +67,9 @@ class DataSet:
     source
         Address of the published data.
     files
-        The files.
+        Published files, which are downloaded together.
     benchmarks
-        Readers of the benchmarks by name.
+        Functions that read a benchmark from the files, by the name of the benchmark.
 
     Examples
     --------
@@ -122,9 +122,9 @@ class FetchedData:
     Attributes
     ----------
     data_set
-        The data set.
+        Description of the data set.
     files
-        Paths of the files by name.
+        Local paths by published file name.
     notes
         Notes on files that differ from the published ones.
 
@@ -163,7 +163,7 @@ class FetchedData:
 
 
 def _bundled_data_sets() -> dict[str, DataSet]:
-    """Return the data sets of ``data_sets.toml``."""
+    """Return the data sets that are described in the file ``data_sets.toml``, by name."""
     text = (package_files("contstim.benchmarks") / "data_sets.toml").read_text("utf-8")
     data_sets = {}
     for name, declared in tomllib.loads(text).items():
@@ -178,8 +178,10 @@ def _bundled_data_sets() -> dict[str, DataSet]:
                 for path, size, sha256 in declared["files"]
             ),
             benchmarks={
-                part: partial(_read, name=f"{name}/{part}", reference=declared["reference"], **more)
-                for part, more in declared["benchmarks"].items()
+                part: partial(
+                    _read, name=f"{name}/{part}", reference=declared["reference"], **options
+                )
+                for part, options in declared["benchmarks"].items()
             },
         )
     return data_sets
@@ -196,6 +198,12 @@ def _read(
     place: str = "",
     **options: Any,
 ) -> Benchmark:
+    """Read a benchmark that is declared in ``data_sets.toml``.
+
+    `files` holds the paths by published file name. The other arguments are the keys of the
+    declaration: `reader` is a name in `READERS`, `figures` contains printed results as rows in the
+    order of `FIGURE_COLUMNS` without their common `place`, and `options` are passed to the reader.
+    """
     from contstim.benchmarks import readers  # loads the evaluation, which listing does without
     from contstim.benchmarks.benchmark import figure_table
 
@@ -250,16 +258,22 @@ def fetch(name: str, source: str | Path | None = None) -> FetchedData:
 
 
 def _find_files(data_set: DataSet, source: Path) -> FetchedData:
+    """Find the files of a data set in a folder by their content, otherwise by their names.
+
+    Missing files raise an error only when they are read, since a benchmark may not need them all.
+    """
     if not source.is_dir():
         raise InputError(f"there is no folder {source}; give one with files of {data_set.name}")
     paths = sorted(path for path in source.rglob("*") if path.is_file())
     files, notes = _Files(data_set, source), list[str]()
     for file in data_set.files:
-        same = (p for p in paths if p.stat().st_size == file.size and file_digest(p) == file.sha256)
-        path = next(same, None)
+        same_content = (
+            p for p in paths if p.stat().st_size == file.size and file_digest(p) == file.sha256
+        )
+        path = next(same_content, None)
         if path is None:
-            named = (p for p in paths if p.name.casefold() == file.name.casefold())
-            path = next(named, None)
+            same_name = (p for p in paths if p.name.casefold() == file.name.casefold())
+            path = next(same_name, None)
             if path is not None:
                 notes.append(
                     f"{path} differs from the published file (SHA-256 {file_digest(path)[:12]}... "
@@ -271,6 +285,7 @@ def _find_files(data_set: DataSet, source: Path) -> FetchedData:
 
 
 def _download_files(data_set: DataSet) -> dict[str, Path]:
+    """Download the files of a data set that the cache lacks; return all paths by file name."""
     import pooch  # loads requests, which reading from a folder does without
 
     folder = data_folder(data_set)
@@ -297,7 +312,7 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
 
 
 class _BoundedFile(FileIO):
-    """File, open for writing, of at most `size` bytes."""
+    """File open for writing that refuses more than `size` bytes, to stop a wrong download."""
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__(path, "wb")
@@ -312,7 +327,10 @@ class _BoundedFile(FileIO):
 
 
 def _download_bounded(url: str, output_file: str, store: Any, *, size: int) -> None:
-    """Download a file of a known size, as a downloader of pooch."""
+    """Download a file, but stop when the server sends more than `size` bytes.
+
+    The signature is the one that `pooch` requires of a downloader.
+    """
     from pooch import HTTPDownloader
 
     with _BoundedFile(output_file, size) as file:

@@ -12,7 +12,7 @@ from contstim.errors import InputError
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import MIN_UNITS
 
-#: An estimate and the ends of its 95 % interval (NaN if it has none).
+#: An estimate and the lower and upper limit of its 95 % confidence interval (NaN without one).
 Estimate = tuple[float, float, float]
 
 
@@ -34,7 +34,10 @@ def z_scores(values: ArrayLike) -> FloatArray:
 
 
 def mean_over_items(values: FloatArray, chance: float) -> Estimate:
-    """Return the mean over randomly sampled items, with Student's interval on Fisher's scale.
+    """Estimate a mean over randomly sampled items with a confidence interval.
+
+    The interval is a Student's t interval on Fisher's z scale, which keeps it between the bounds of
+    the values.
 
     Parameters
     ----------
@@ -60,46 +63,57 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     Parameters
     ----------
     gap
-        The model's value minus the ceiling, with the ends of its 95 % interval.
+        Model's value minus the ceiling, and the limits of its 95 % confidence interval.
     ceiling
-        The noise ceiling, with the ends of its 95 % interval.
+        Noise ceiling, and the limits of its 95 % confidence interval.
     chance
         Value of a model that guesses.
 
     Returns
     -------
     tuple
-        The share and the ends of its interval. There is no interval if the ceiling's interval
-        includes chance. The two intervals are combined as those of independent estimates.
+        Share and the limits of its interval. There is no interval if the ceiling's interval
+        includes chance. Gap and ceiling are treated as independent estimates.
 
     Source
     ------
-    Donner and Zou (2012), doi 10.1177/0962280210383082 (MOVER for a ratio): the ends are the
-    shares at which the interval of gap - (share - 1) (ceiling - chance) reaches 0. With normal
-    intervals this is Fieller's interval.
+    Donner and Zou (2012), doi 10.1177/0962280210383082 (MOVER, method of variance estimates
+    recovery, for a ratio): the limits are the shares at which the interval of
+    gap - (share - 1) (ceiling - chance) reaches 0. With normal intervals this is Fieller's
+    interval.
     """
-    (g, g_low, g_high), (c, c_low, c_high) = gap, (end - chance for end in ceiling)
+    # The share is 1 + g / c, where g is the gap and c is the ceiling minus chance.
+    g, g_low, g_high = gap
+    c, c_low, c_high = (value - chance for value in ceiling)
     if not c > 0:
         return np.nan, np.nan, np.nan
     if np.isnan([g_low, g_high, c_low, c_high]).any() or c_low <= 0:
         return 1 + g / c, np.nan, np.nan
 
-    def end(reach: float, if_more: float, if_less: float, side: int) -> float:
-        for c_reach, sign in ((if_more, 1), (if_less, -1)):
-            square = c**2 - c_reach**2
-            root = (g * c) ** 2 - square * (g**2 - reach**2)
-            ratio = (g * c + side * np.sqrt(root)) / square if square > 0 <= root else np.nan
+    def limit(g_margin: float, c_margin_above: float, c_margin_below: float, side: int) -> float:
+        """Solve (g - ratio c)² = g_margin² + ratio² c_margin² for the ratio.
+
+        The margin of c depends on the sign of the ratio, so both signs are tried.
+        """
+        for c_margin, sign in ((c_margin_above, 1), (c_margin_below, -1)):
+            square = c**2 - c_margin**2
+            discriminant = (g * c) ** 2 - square * (g**2 - g_margin**2)
+            is_real = square > 0 <= discriminant
+            ratio = (g * c + side * np.sqrt(discriminant)) / square if is_real else np.nan
             if ratio * sign >= 0:
                 break
         return float(1 + ratio)
 
-    low = end(g - g_low, c_high - c, c - c_low, -1)
-    high = end(g_high - g, c - c_low, c_high - c, 1)
+    low = limit(g - g_low, c_high - c, c - c_low, -1)
+    high = limit(g_high - g, c - c_low, c_high - c, 1)
     return float(1 + g / c), low, high
 
 
 def with_shares(results: pd.DataFrame) -> pd.DataFrame:
-    """Return results with the columns `share`, `share_low` and `share_high`.
+    """Add the position of each result between chance and the noise ceiling.
+
+    The new columns are `share` and the limits of its interval, `share_low` and `share_high`; see
+    `ceiling_share`.
 
     Parameters
     ----------
@@ -119,18 +133,24 @@ def with_shares(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def clustered_proportion(right: BoolArray, cluster: IntArray) -> Estimate:
-    """Return the share of true values, for randomly sampled clusters of values."""
+    """Estimate the proportion of true values, with an interval for clustered data.
+
+    Values of the same cluster may be dependent; the clusters are a random sample. `right` contains
+    n values and `cluster` their cluster numbers from 0, both of shape (n,). The interval is a
+    Student's t interval on Fisher's z scale.
+    """
     value = float(right.mean())
     stderr, df = _clustered_error(right.astype(np.float64) - value, cluster)
     return value, *MeanEstimate(value, stderr, df).bounded_interval(0.5)
 
 
 def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Estimate:
-    """Return Pearson's correlation of n pairs of values, for randomly sampled clusters of pairs.
+    """Estimate Pearson's correlation of n pairs of values, with an interval for clustered data.
 
-    The interval is a Student's t interval on Fisher's z scale. The variance is computed from the
-    influence of each pair on the correlation (Hampel et al. 1986), summed by cluster. Fewer than
-    three clusters give no interval.
+    Pairs of the same cluster may be dependent; the clusters are a random sample. The interval is a
+    Student's t interval on Fisher's z scale. The variance is computed from the influence of each
+    pair on the correlation (Hampel et al. 1986), summed by cluster. Fewer than three clusters give
+    no interval.
 
     Parameters
     ----------
@@ -139,28 +159,42 @@ def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Es
     cluster
         Codes of the clusters from 0, shape (n,).
     """
-    first, second = z_scores(x), z_scores(y)
-    value = float((first * second).mean())
-    stderr, df = _clustered_error(first * second - value / 2 * (first**2 + second**2), cluster)
+    z_x, z_y = z_scores(x), z_scores(y)
+    value = float((z_x * z_y).mean())
+    # Influence function of the correlation r: z_x z_y - r (z_x² + z_y²) / 2.
+    influence = z_x * z_y - value / 2 * (z_x**2 + z_y**2)
+    stderr, df = _clustered_error(influence, cluster)
     return value, *MeanEstimate(value, stderr, df).bounded_interval(0.0)
 
 
 def _clustered_error(influence: FloatArray, cluster: IntArray) -> tuple[float, int]:
-    """Return the standard error of the mean influence, and its degrees of freedom."""
+    """Compute the cluster-robust standard error of an estimate and its degrees of freedom.
+
+    `influence` is the influence of each of n observations on the estimate, with mean 0. With
+    influences summed within C clusters, s_c, the standard error is sqrt(C / (C - 1) Σ s_c²) / n.
+    Fewer than three clusters give NaN.
+    """
     sums = np.bincount(cluster, influence)
-    n = len(sums)
-    if n < MIN_UNITS:
+    n_clusters = len(sums)
+    if n_clusters < MIN_UNITS:
         return np.nan, 1
-    return float(np.sqrt(n / (n - 1) * (sums**2).sum()) / len(influence)), n - 1
+    sum_of_squares = n_clusters / (n_clusters - 1) * (sums**2).sum()
+    return float(np.sqrt(sum_of_squares) / len(influence)), n_clusters - 1
 
 
 def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
-    """Return the share of (acceptable, unacceptable) sentences in the right order; ties are half.
+    """Estimate the area under the ROC curve (AUC) with a confidence interval.
+
+    The AUC is the proportion of pairs of an acceptable and an unacceptable sentence in which the
+    acceptable one has the higher score. Ties count one half.
 
     Parameters
     ----------
-    labels, scores
-        Labels and scores of S sentences. Fewer than three sentences with a label give no interval.
+    labels
+        Whether each of S sentences is acceptable, shape (S,). There is no interval if fewer than
+        three sentences are acceptable, or fewer than three are not.
+    scores
+        Scores of the sentences, shape (S,).
 
     Source
     ------
@@ -172,12 +206,14 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     sizes = [len(group) for group in groups]
     if not all(sizes):
         return np.nan, np.nan, np.nan
-    # For each sentence, the share of the sentences with the other label that it is ranked above.
+    # For each acceptable sentence, the proportion of unacceptable ones that it is ranked above;
+    # for each unacceptable sentence, the proportion of acceptable ones.
     above = (ranks[labels] - rankdata(groups[0])) / sizes[1]
     below = (ranks[~labels] - rankdata(groups[1])) / sizes[0]
     value = float(above.mean())
     if min(sizes) < MIN_UNITS:
         return value, np.nan, np.nan
-    variance = sum(part.var(ddof=1) / len(part) for part in (above, below))
+    # DeLong's variance: the sum of the variances of the two means.
+    variance = sum(shares.var(ddof=1) / len(shares) for shares in (above, below))
     mean = MeanEstimate(value, float(np.sqrt(variance)), min(sizes) - 1)
     return value, *mean.bounded_interval(0.5)

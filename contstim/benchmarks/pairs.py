@@ -23,7 +23,7 @@ from contstim.files import decode_json
 from contstim.tables import read_table
 from contstim.text.normalise import normalise_sentence
 
-# Names of the columns of the good and the bad sentence in published suites.
+# Names that published sets of minimal pairs give to the columns of the good and the bad sentence.
 _PAIR_COLUMNS = (
     ("sentence_good", "sentence_bad"),
     ("good_sentence", "bad_sentence"),
@@ -92,16 +92,17 @@ class ChoiceBenchmark(Benchmark):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParadigmBenchmark(Benchmark):
-    """Items that a model gets right or wrong, grouped in paradigms.
+    """Items that a model gets right or wrong, grouped into paradigms.
 
-    A model's value is the mean over paradigms of its accuracy; paradigms are random.
+    A paradigm is a set of items that test the same grammatical contrast. A model's value is its
+    accuracy by paradigm, averaged over paradigms, which are treated as a random sample.
 
     Attributes
     ----------
     accuracies
-        Accuracies of published models, shape (paradigms, M), index: the paradigm.
+        Accuracies of published models: one row per paradigm and one column per model.
     human_accuracies
-        Accuracy of human choices by paradigm, used as the noise ceiling.
+        Accuracy of human choices by paradigm. Their mean is the noise ceiling.
     """
 
     accuracies: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -111,7 +112,7 @@ class ParadigmBenchmark(Benchmark):
     @property
     @abstractmethod
     def phenomena(self) -> pd.Series:
-        """Phenomenon of each paradigm, analysed separately; index: the paradigm."""
+        """Phenomenon of each paradigm, indexed by paradigm; phenomena are also analysed alone."""
 
     @property
     def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as Benchmark
@@ -124,13 +125,13 @@ class ParadigmBenchmark(Benchmark):
         for analysis in ("all", *phenomena.unique()):
             is_included = (phenomena == analysis).to_numpy() | (analysis == "all")
             value, low, high = mean_over_items(right[is_included], chance)
-            top, top_low, top_high = mean_over_items(ceiling[is_included], chance)
+            mean_ceiling, ceiling_low, ceiling_high = mean_over_items(ceiling[is_included], chance)
             _, gap_low, gap_high = mean_over_items((right - ceiling)[is_included], 0.0)
             yield {
                 **{"analysis": analysis, "measure": "accuracy", "n_items": int(is_included.sum())},
                 **{"value": value, "ci_low": low, "ci_high": high, "chance": chance},
-                **{"ceiling_lower": top, "ceiling_lower_ci_low": top_low},
-                **{"ceiling_lower_ci_high": top_high},
+                **{"ceiling_lower": mean_ceiling, "ceiling_lower_ci_low": ceiling_low},
+                **{"ceiling_lower_ci_high": ceiling_high},
                 **{"gap_ci_low": gap_low, "gap_ci_high": gap_high},
             }
 
@@ -247,11 +248,11 @@ def read_minimal_pairs(
         files = sorted(path.glob("*.jsonl"))
         tables += [_read_json_pairs(file.stem, file.read_text("utf-8")) for file in files]
     elif path.suffix in (".csv", ".tsv"):
-        only = _read_pair_table(path)
-        if only is None:
-            wanted = " or ".join(", ".join(columns) for columns in _PAIR_COLUMNS)
-            raise InputError(f"{path} has no columns of pairs; it needs {wanted}")
-        tables = [only]
+        pair_table = _read_pair_table(path)
+        if pair_table is None:
+            required = " or ".join(", ".join(columns) for columns in _PAIR_COLUMNS)
+            raise InputError(f"{path} has no columns of pairs; it needs {required}")
+        tables = [pair_table]
     else:
         tables = [_read_json_pairs(stem, text) for stem, text in _unzip(path).items()]
     rows = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"paradigm": []})
@@ -271,7 +272,7 @@ def read_minimal_pairs(
 
 
 def _unzip(path: Path) -> dict[str, str]:
-    """Return the texts of the ``.jsonl`` files in an archive by their stems."""
+    """Return the texts of the ``.jsonl`` files in a zip archive, by file name without suffix."""
     try:
         with zipfile.ZipFile(path) as archive:
             # The published archive has a hidden macOS file beside each file.
@@ -293,6 +294,7 @@ def _unzip(path: Path) -> dict[str, str]:
 
 
 def _read_json_pairs(stem: str, text: str) -> pd.DataFrame:
+    """Parse a file of minimal pairs with one JSON object per line; `stem` is its paradigm."""
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
@@ -308,7 +310,11 @@ def _read_json_pairs(stem: str, text: str) -> pd.DataFrame:
 
 
 def _read_pair_table(path: Path) -> pd.DataFrame | None:
-    """Read a table of pairs; None if it has no columns of pairs."""
+    """Read minimal pairs from a CSV or TSV file and rename its columns.
+
+    Returns None if the file has no columns with a good and a bad sentence: a folder may contain
+    other tables too.
+    """
     table = read_table(path, cells="text")
     columns = next((pair for pair in _PAIR_COLUMNS if {*pair} <= {*table.columns}), None)
     if columns is None:
@@ -336,19 +342,22 @@ def _read_pair_table(path: Path) -> pd.DataFrame | None:
 def pair_accuracy(
     pairs: pd.DataFrame, score: Callable[[list[str]], Sequence[float]]
 ) -> pd.DataFrame:
-    """Return a model's accuracy on each paradigm of `read_minimal_pairs`.
+    """Compute a model's accuracy on minimal pairs by paradigm.
+
+    A pair is right if the good sentence has the strictly higher score.
 
     Parameters
     ----------
     pairs
-        Table of pairs.
+        Minimal pairs, output of `read_minimal_pairs`.
     score
         Function from S sentences to S scores, such as the method `score` of a model.
 
     Returns
     -------
     DataFrame
-        `paradigm`, `field`, `term`, `accuracy`, `n_tied`, `n_pairs`.
+        One row per paradigm: `paradigm`, `field`, `term`, `accuracy`, `n_tied` (number of pairs
+        with equal scores), `n_pairs`.
 
     Examples
     --------
@@ -372,5 +381,6 @@ def pair_accuracy(
     good = wide.loc[pairs["sentence_good"]].to_numpy()
     bad = wide.loc[pairs["sentence_bad"]].to_numpy()
     scored = pairs.assign(accuracy=good > bad, n_tied=good == bad, n_pairs=1)
-    figures = {"accuracy": "mean", "n_tied": "sum", "n_pairs": "sum"}
-    return scored.groupby(["paradigm", "field", "term"], sort=False).agg(figures).reset_index()
+    aggregations = {"accuracy": "mean", "n_tied": "sum", "n_pairs": "sum"}
+    by_paradigm = scored.groupby(["paradigm", "field", "term"], sort=False)
+    return by_paradigm.agg(aggregations).reset_index()

@@ -44,7 +44,8 @@ _COLUMNS = {
     "model": Column("model that scored the sentence"),
     "log_prob": Column("score of the sentence under the model; higher is better", "number"),
 }
-# Shorter participant ids and sentences are not searched for: they occur in other text by chance.
+# Minimum length of participant ids and sentences that published files are searched for. Shorter
+# ones occur in other text by chance.
 _MIN_ID, _MIN_SENTENCE = 6, 12
 
 _README = """\
@@ -79,14 +80,16 @@ _RESULTS = "- `results/`: evaluation of the choices; `results/report.html` is th
 
 @dataclass(frozen=True)
 class DataSetDescription:
-    """Description of a data set.
+    """Description of a data set that is published.
 
     Attributes
     ----------
-    title, description
-        One line, and some sentences.
+    title
+        One line, which also becomes part of the file names.
+    description
+        Some sentences for the README.
     authors
-        Full names.
+        Full names of the authors.
     licence
         Licence of the data, such as ``CC-BY-4.0``.
     language
@@ -191,14 +194,18 @@ def publish(
     ids = list(pd.unique(participants))
     n_digits = len(str(len(ids)))
     pseudonyms = {name: f"p{n:0{n_digits}}" for n, name in enumerate(ids, start=1)}
-    secret = {alphanumeric_key(sentence) for sentence in withheld}
+    withheld_keys = {alphanumeric_key(sentence) for sentence in withheld}
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
-    hidden = [sentence for sentence in map(str, sentences) if alphanumeric_key(sentence) in secret]
-    labels = {sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden, start=1)}
+    hidden_sentences = [
+        sentence for sentence in map(str, sentences) if alphanumeric_key(sentence) in withheld_keys
+    ]
+    labels = {
+        sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden_sentences, start=1)
+    }
     published = choices[public_columns].map(
         lambda cell: (
             labels.get(cell, "withheld text")
-            if isinstance(cell, str) and alphanumeric_key(cell) in secret
+            if isinstance(cell, str) and alphanumeric_key(cell) in withheld_keys
             else cell
         )
     )
@@ -213,27 +220,27 @@ def publish(
         tables["scores"] = long.assign(sentence=long["sentence"].replace(labels))
     name = re.sub(r"[^A-Za-z0-9]", "", about.title)[:40] or "study"
     prefix = f"study-{name}_task"
-    described = {
+    column_descriptions = {
         str(column): _COLUMNS.get(str(column), Column("column of the study"))
         for table in tables.values()
         for column in table
     }
-    with replace_atomically(folder) as place:
+    with replace_atomically(folder) as new_folder:
         for task, table in tables.items():
-            path = place / "data" / f"{prefix}-{task}_data.csv"
+            path = new_folder / "data" / f"{prefix}-{task}_data.csv"
             write_atomically(path, format_csv(escape_table(table)))
         text = format_dataset_description(
             about.title,
             about.description or about.title,
             about.language,
-            described,
+            column_descriptions,
             author=list(about.authors),
             license=about.licence,
         )
-        write_atomically(place / "dataset_description.json", text)
+        write_atomically(new_folder / "dataset_description.json", text)
         if has_scores:
             data = prepare_choices(RawChoices(published, scale="slider"))
-            evaluate(data, tables["scores"], preset=preset).report(place / "results")
+            evaluate(data, tables["scores"], preset=preset).report(new_folder / "results")
         scores_file = f"data/{prefix}-scores_data.csv"
         readme = _README.format(
             title=about.title,
@@ -251,27 +258,31 @@ def publish(
             option=f"--scores {scores_file} " * has_scores,
             checksums=CHECKSUMS,
             columns="\n".join(
-                f"- `{name}`: {column.description}" for name, column in described.items()
+                f"- `{name}`: {column.description}" for name, column in column_descriptions.items()
             ),
         )
-        write_atomically(place / "README.md", readme)
-        files = sorted(path for path in place.rglob("*") if path.is_file())
-        _check_files(place, files, ids, secret)
-        check_psychds(place)
-        sums = [f"{file_digest(path)}  {path.relative_to(place).as_posix()}" for path in files]
-        write_atomically(place / CHECKSUMS, "\n".join(sums) + "\n")
+        write_atomically(new_folder / "README.md", readme)
+        files = sorted(path for path in new_folder.rglob("*") if path.is_file())
+        _check_files(new_folder, files, ids, withheld_keys)
+        check_psychds(new_folder)
+        sums = [f"{file_digest(path)}  {path.relative_to(new_folder).as_posix()}" for path in files]
+        write_atomically(new_folder / CHECKSUMS, "\n".join(sums) + "\n")
 
 
 def _check_files(
-    folder: Path, files: Iterable[Path], ids: Iterable[str], secret: Iterable[str]
+    folder: Path, files: Iterable[Path], ids: Iterable[str], withheld_keys: Iterable[str]
 ) -> None:
-    """Refuse files that contain a participant's id or a withheld sentence."""
+    """Raise InputError if a file would reveal a participant's id or a withheld sentence.
+
+    Files are searched without regard to case; withheld sentences are also searched without regard
+    to punctuation and spaces, since `withheld_keys` contains only their letters and digits.
+    """
     searched_ids = [
         name.casefold()
         for name in ids
         if len(name) >= _MIN_ID and not (name.isalpha() and len(name) < 2 * _MIN_ID)
     ]
-    secret = [letters for letters in secret if len(letters) >= _MIN_SENTENCE]
+    searched_keys = [key for key in withheld_keys if len(key) >= _MIN_SENTENCE]
     for path in files:
         text = unescape(path.read_bytes().decode("utf-8", "replace"))
         name = path.relative_to(folder).as_posix()
@@ -281,8 +292,8 @@ def _check_files(
                 f"{name} would contain the id of a participant; remove it from the columns that "
                 "are published"
             )
-        letters = alphanumeric_key(text) if secret else ""
-        if any(sentence in letters for sentence in secret):
+        text_key = alphanumeric_key(text) if searched_keys else ""
+        if any(key in text_key for key in searched_keys):
             raise InputError(
                 f"{name} would contain a withheld sentence; remove it from what is published"
             )

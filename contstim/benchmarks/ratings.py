@@ -28,21 +28,21 @@ from contstim.evaluation.inference.quasi_f import MIN_UNITS
 class RatingBenchmark(Benchmark):
     """Ratings of sentences: the correlation of scores with mean ratings.
 
-    The noise ceiling is the expected correlation of the true mean ratings with the observed ones:
-    the square root of the reliability of the mean ratings (Spearman 1904).
+    The noise ceiling is the correlation that a perfect model would be expected to have with the
+    observed mean ratings: the square root of their reliability (Spearman 1904).
 
     Attributes
     ----------
     ratings
         Table with one row per rating: `sentence`, `rating`, and optionally `participant` and
-        `item` (several sentences may be versions of one item).
+        `item`. Sentences with the same item are versions of each other.
     scores
-        Scores of published models, shape (S, M), index: the sentence.
+        Scores of published models: one row per sentence and one column per model.
 
     Notes
     -----
-    Intervals are Student's on Fisher's scale. The variance is the sum of the jackknife variances
-    over items and, if participants are known, over participants.
+    Confidence intervals are Student's t intervals on Fisher's z scale. The variance is the sum of
+    the jackknife variances over items and, if participants are known, over participants.
 
     Examples
     --------
@@ -95,7 +95,11 @@ class RatingBenchmark(Benchmark):
 
 @dataclass(frozen=True, eq=False)
 class _RatingData:
-    """Sentence, participant (if known) and rating of each answer, and item of each sentence."""
+    """Ratings of S sentences as arrays, for the jackknife over participants and items.
+
+    `sentence`, `participant` (None if unknown) and `rating` have one value per rating; `item` has
+    the item of each sentence, shape (S,). All but `rating` are indices from 0.
+    """
 
     sentence: IntArray
     participant: IntArray | None
@@ -104,6 +108,7 @@ class _RatingData:
 
     @classmethod
     def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _RatingData:
+        """Convert `RatingBenchmark.ratings` to arrays; `sentences` defines the sentence indices."""
         rating = ratings["rating"].to_numpy(dtype=float)
         if np.isnan(rating).any():
             raise InputError(f"{int(np.isnan(rating).sum())} ratings are missing; leave them out")
@@ -116,49 +121,61 @@ class _RatingData:
         items = np.arange(len(sentences)) if item is None else item
         return cls(np.asarray(sentence), participant, rating, np.asarray(items))
 
-    def moments(self, chosen: BoolArray) -> FloatArray:
-        """Return number, mean and error variance of the chosen answers by sentence, (3, S).
+    def moments(self, is_included: BoolArray) -> FloatArray:
+        """Compute statistics of each sentence from the ratings in the mask `is_included`.
 
-        The error variance is the jackknife variance over participants. The mean change over all
-        sentences is subtracted, because it does not affect a correlation.
+        Returns an array of shape (3, S): number of ratings, mean rating, and error variance of the
+        mean rating. The error variance is the jackknife variance over participants. The change that
+        a participant causes in the mean ratings of all sentences alike is subtracted, because it
+        does not affect a correlation.
         """
-        weight, n_sentences = chosen.astype(float), len(self.item)
+        weight, n_sentences = is_included.astype(float), len(self.item)
         n = np.bincount(self.sentence, weight, n_sentences)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n
-            change = weight * (self.rating - mean[self.sentence]) / (n[self.sentence] - 1)
-            change = np.where(n[self.sentence] > 1, change, 0.0)
+            # Jackknife: without rating x, the mean m of n ratings decreases by (x - m) / (n - 1).
+            decrease = weight * (self.rating - mean[self.sentence]) / (n[self.sentence] - 1)
+            decrease = np.where(n[self.sentence] > 1, decrease, 0.0)
             if self.participant is not None:
-                common = np.bincount(self.participant, change) / np.count_nonzero(n)
-                change = change - weight * common[self.participant]
-            error = (n - 1) / n * np.bincount(self.sentence, change**2 * weight, n_sentences)
-        return np.array([n, mean, np.where(n > 1, error, np.nan)])
+                mean_decrease = np.bincount(self.participant, decrease) / np.count_nonzero(n)
+                decrease = decrease - weight * mean_decrease[self.participant]
+            squares = np.bincount(self.sentence, decrease**2 * weight, n_sentences)
+            error_variance = (n - 1) / n * squares
+        return np.array([n, mean, np.where(n > 1, error_variance, np.nan)])
 
     @cached_property
     def _all_moments(self) -> list[FloatArray]:
-        """Moments of all answers, then without the answers of each participant."""
+        """Statistics of all ratings, followed by those without each participant's ratings."""
         participants = () if self.participant is None else np.unique(self.participant)
         masks = [np.ones(len(self.rating), dtype=np.bool_)]
         masks += [self.participant != participant for participant in participants]
         return [self.moments(mask) for mask in masks]
 
     def estimate(self, score: FloatArray) -> dict[str, float]:
-        """Estimate the value, the noise ceiling and their difference with intervals."""
-        scored = np.isfinite(score)
-        moments, *without_participant = self._all_moments
-        value, ceiling = _correlation(score, moments, scored)
-        left_out = [
-            [_correlation(score, moments, scored & (self.item != i)) for i in np.unique(self.item)],
-            [
-                _correlation(score, moments_without, scored)
-                for moments_without in without_participant
-            ],
+        """Estimate correlation, noise ceiling and their difference with jackknife intervals.
+
+        The dictionary has the columns of a row of results, see `Benchmark.estimate`.
+        """
+        has_score = np.isfinite(score)
+        moments, *moments_without_participant = self._all_moments
+        value, ceiling = _correlation(score, moments, has_score)
+        without_item = [
+            _correlation(score, moments, has_score & (self.item != item))
+            for item in np.unique(self.item)
         ]
+        without_participant = [
+            _correlation(score, moments_without, has_score)
+            for moments_without in moments_without_participant
+        ]
+        # Jackknife variance over n units: (n - 1) / n times the sum of squared deviations, of the
+        # correlation and the ceiling on Fisher's z scale, and of their difference.
         variances, dfs = [], []
-        for pairs in map(np.array, left_out):
-            if (n := len(pairs)) >= MIN_UNITS:
-                three = np.column_stack([np.arctanh(pairs), pairs[:, 0] - pairs[:, 1]])
-                variances.append((n - 1) ** 2 / n * np.var(three, axis=0, ddof=1))
+        for replicates in map(np.array, (without_item, without_participant)):
+            if (n := len(replicates)) >= MIN_UNITS:
+                statistics = np.column_stack(
+                    [np.arctanh(replicates), replicates[:, 0] - replicates[:, 1]]
+                )
+                variances.append((n - 1) ** 2 / n * np.var(statistics, axis=0, ddof=1))
                 dfs.append(n - 1)
         limits = [np.nan] * 6
         if variances:
@@ -176,32 +193,46 @@ class _RatingData:
         return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, limits, strict=True))}
 
 
-def _correlation(score: FloatArray, moments: FloatArray, items: BoolArray) -> tuple[float, float]:
-    """Return the correlation and the ceiling over some sentences; NaN if undefined."""
-    n, mean, errors = moments
-    rated = items & (n > 0)
-    x, y = score[rated], mean[rated]
+def _correlation(
+    score: FloatArray, moments: FloatArray, is_included: BoolArray
+) -> tuple[float, float]:
+    """Compute the correlation of scores with mean ratings, and its noise ceiling.
+
+    Only sentences in the mask `is_included` are used. `moments` are the statistics of
+    `_RatingData.moments`. Undefined numbers are NaN.
+    """
+    n_ratings, mean_rating, error_variances = moments
+    is_used = is_included & (n_ratings > 0)
+    x, y = score[is_used], mean_rating[is_used]
     if len(x) < MIN_UNITS or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan, np.nan
-    finite_errors = errors[rated]
-    error = np.nan if np.isnan(finite_errors).all() else float(np.nanmean(finite_errors))
-    reliability = 1 - error / y.var(ddof=1)
+    used_variances = error_variances[is_used]
+    is_undefined = np.isnan(used_variances).all()
+    error_variance = np.nan if is_undefined else float(np.nanmean(used_variances))
+    # The reliability is the share of the variance of mean ratings that is not error.
+    reliability = 1 - error_variance / y.var(ddof=1)
     ceiling = np.sqrt(reliability) if reliability > 0 else np.nan
     return float(np.corrcoef(x, y)[0, 1]), float(ceiling)
 
 
 def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: float) -> BoolArray:
-    """Return which pairs satisfy the Acceptability Delta Criterion.
+    """Test the Acceptability Delta Criterion for P sentence pairs.
 
-    A pair satisfies it if the model's delta has the sign of the human delta and differs from it by
+    The *delta* of a pair is the difference between its sentences in acceptability. A pair satisfies
+    the criterion if the model's delta has the same sign as the human delta, and the two differ by
     less than `delta`.
 
     Parameters
     ----------
     human, model : (P,) arrays
-        Differences within pairs in standard deviations.
+        Human deltas and model deltas, in standard deviations.
     delta
-        Exclusive bound on the deviation; infinity compares the signs alone.
+        Limit of the difference, which is not included. With infinity, only signs are compared.
+
+    Returns
+    -------
+    (P,) array of bool
+        Whether each pair satisfies the criterion.
 
     Raises
     ------
@@ -222,19 +253,23 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
 class DeltaBenchmark(Benchmark):
     """Mean judgements of sentences, and pairs of an acceptable and an unacceptable sentence.
 
-    The measures are Pearson's correlations with judgements of sentences and with their differences
-    within pairs, and the shares of pairs that meet the BLiMP criterion and the Acceptability Delta
-    Criterion (Vazquez Martinez 2021) with delta 0.5, 1 and 5. Phenomena are random: ids that differ
-    only in their last number belong to one phenomenon.
+    There are four kinds of measures: Pearson's correlation of scores with judgements; Pearson's
+    correlation of their differences within pairs (deltas); the proportion of pairs in which the
+    acceptable sentence has the higher score, as in BLiMP; and the proportion of pairs that satisfy
+    the Acceptability Delta Criterion (Vazquez Martinez 2021) with delta 0.5, 1 and 5.
+
+    Confidence intervals treat phenomena as a random sample. Sentences whose ids differ only in the
+    last number belong to the same phenomenon.
 
     Attributes
     ----------
     judgements
         Table with one row per sentence: `id`, `sentence`, `judgement` (mean z-score).
     pairs
-        Table with one row per pair: `gramm_id`, `ungramm_id`.
+        Table with one row per pair: `gramm_id` and `ungramm_id`, the ids of the acceptable and the
+        unacceptable sentence.
     scores
-        Scores of published models, each by sentence id.
+        Scores of published models by sentence id, for each model.
 
     Examples
     --------
@@ -264,16 +299,21 @@ class DeltaBenchmark(Benchmark):
         return self.scores
 
     def human_deltas(self) -> FloatArray:
-        """Return the differences of judgements, acceptable minus unacceptable sentence, (P,)."""
+        """Return the human delta of each pair: acceptable minus unacceptable sentence, (P,)."""
         return self._deltas(self.judgements.set_index("id")["judgement"])
 
     def model_deltas(self, scores: pd.Series) -> FloatArray:
-        """Return the deltas of z-scored scores by sentence id, (P,); NaN if one is missing."""
+        """Return the model's delta of each pair, (P,), from scores by sentence id.
+
+        Scores are z-scored first. Pairs without both scores are NaN.
+        """
         return self._deltas(pd.Series(z_scores(scores), index=scores.index))
 
     def _deltas(self, by_id: pd.Series) -> FloatArray:
-        sides = [by_id.reindex(self.pairs[c]).to_numpy(float) for c in ("gramm_id", "ungramm_id")]
-        return np.asarray(sides[0] - sides[1])
+        """Return acceptable minus unacceptable sentence of each pair, from values by id."""
+        acceptable = by_id.reindex(self.pairs["gramm_id"]).to_numpy(float)
+        unacceptable = by_id.reindex(self.pairs["ungramm_id"]).to_numpy(float)
+        return np.asarray(acceptable - unacceptable)
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return the scores by sentence id."""
@@ -298,7 +338,10 @@ class DeltaBenchmark(Benchmark):
         estimates = {
             "sentence_correlation": clustered_correlation(judged, scored, _phenomena(joined.index)),
             "pair_correlation": clustered_correlation(human, model, phenomena),
-            **{name: clustered_proportion(met, phenomena) for name, met in criteria.items()},
+            **{
+                name: clustered_proportion(is_satisfied, phenomena)
+                for name, is_satisfied in criteria.items()
+            },
         }
         for measure, estimate in estimates.items():
             n = len(joined) if measure == "sentence_correlation" else len(model)
@@ -306,31 +349,36 @@ class DeltaBenchmark(Benchmark):
 
 
 def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
+    """Return the index of each sentence's phenomenon: its id without the last number."""
     stems = pd.Index(ids).astype(str).str.replace(r"\.\d+$", "", regex=True)
     return np.asarray(pd.factorize(stems)[0])
 
 
 def _row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:
+    """Return a row of `Benchmark.estimate` without a noise ceiling."""
     names = ("analysis", "measure", "value", "ci_low", "ci_high", "n_items")
     return dict(zip(names, (analysis, measure, *estimate, n_items), strict=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelBenchmark(Benchmark):
-    """Sentences that experts labelled as acceptable (1) or not (0), in several parts.
+    """Sentences that experts labelled as acceptable (1) or unacceptable (0).
 
-    `mcc` is Matthews' correlation with the labels if scores above a threshold count as acceptable.
-    The threshold is the best one on `train`. `auc` is the share of (acceptable, unacceptable)
-    sentences in the right order and needs no threshold. Intervals treat sentences as random and
-    the threshold as fixed; predictions that are all equal give a correlation of 0 without an
-    interval.
+    The measure `mcc` is the Matthews correlation between labels and predictions. A sentence is
+    predicted to be acceptable if its score is above a threshold, which is chosen to maximise the
+    correlation on the sentences of `train`. The measure `auc` is the area under the ROC curve,
+    which needs no threshold; see `area_under_curve`.
+
+    Confidence intervals treat sentences as a random sample and the threshold as fixed. If all
+    predictions are equal, the correlation is 0 and has no interval.
 
     Attributes
     ----------
     train
-        Table of `sentence` and `label` that the threshold is set on.
+        Table with the columns `sentence` and `label`, used to choose the threshold.
     parts
-        Tables of `sentence` and `label` that models are judged on, by name.
+        Tables with the columns `sentence` and `label`, used to evaluate models, by name. Each part
+        is analysed separately, and all of them together.
 
     Source
     ------
@@ -369,22 +417,32 @@ class LabelBenchmark(Benchmark):
         for analysis, table in {"all": all_parts, **self.parts}.items():
             scores = values.loc[table["sentence"]].to_numpy(dtype=float)
             labels = table["label"].to_numpy() > 0
-            above = scores > threshold
+            predictions = scores > threshold
             mcc = (0.0, np.nan, np.nan)
-            if np.ptp(labels.astype(int)) and np.ptp(above.astype(int)):
+            if np.ptp(labels.astype(int)) and np.ptp(predictions.astype(int)):
+                # The Matthews correlation is Pearson's correlation of two binary variables. Each
+                # sentence is a cluster of its own.
                 clusters = np.arange(len(labels))
-                mcc = clustered_correlation(labels.astype(float), above.astype(float), clusters)
+                mcc = clustered_correlation(
+                    labels.astype(float), predictions.astype(float), clusters
+                )
             yield _row(analysis, "mcc", mcc, len(table))
             yield _row(analysis, "auc", area_under_curve(labels, scores), len(table))
 
 
 def best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
-    """Return the threshold with the best Matthews' correlation, the lowest one if several are.
+    """Return the threshold of scores that maximises the Matthews correlation with labels.
+
+    Candidates are the midpoints between adjacent scores. The lowest of several best thresholds is
+    returned.
 
     Parameters
     ----------
-    labels, scores
-        Labels and scores of S sentences; scores above the threshold count as acceptable.
+    labels
+        1 for acceptable and 0 for unacceptable sentences, shape (S,).
+    scores
+        Scores, shape (S,). Sentences with scores above the threshold are predicted to be
+        acceptable.
 
     Raises
     ------
@@ -400,17 +458,19 @@ def best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
     if truth.all() or not truth.any():
         raise InputError("a threshold needs acceptable and unacceptable sentences")
     order = np.argsort(scores, kind="stable")
-    ranked, ordered = truth[order], scores[order]
+    sorted_truth, sorted_scores = truth[order], scores[order]
     n, n_true = len(truth), int(truth.sum())
-    above = n - np.arange(1, n + 1)  # the cut is after each score
-    true_above = n_true - np.cumsum(ranked)
-    spread = np.sqrt(above * (n - above) * float(n_true) * float(n - n_true))
+    # For a threshold after each score: number of sentences above it, and of acceptable ones.
+    n_above = n - np.arange(1, n + 1)
+    n_true_above = n_true - np.cumsum(sorted_truth)
+    # Matthews correlation of two binary variables with these counts.
+    denominator = np.sqrt(n_above * (n - n_above) * float(n_true) * float(n - n_true))
     with np.errstate(invalid="ignore", divide="ignore"):
-        mcc = (n * true_above - above * n_true) / spread
-    # No cut separates equal scores, and the last cut rejects every sentence.
-    mcc[np.append(ordered[1:] == ordered[:-1], True)] = -np.inf
+        mcc = (n * n_true_above - n_above * n_true) / denominator
+    # Equal scores cannot be separated, and no sentence is above the last threshold.
+    mcc[np.append(sorted_scores[1:] == sorted_scores[:-1], True)] = -np.inf
     mcc[np.isnan(mcc)] = -np.inf
     best = int(np.argmax(mcc))
     if best + 1 == n:
-        return float(ordered[-1])
-    return float((ordered[best] + ordered[best + 1]) / 2)
+        return float(sorted_scores[-1])
+    return float((sorted_scores[best] + sorted_scores[best + 1]) / 2)

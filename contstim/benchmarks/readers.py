@@ -22,21 +22,23 @@ from contstim.files import decode_json
 from contstim.tables import read_table, require_columns
 from contstim.text.cola import read_cola
 
+#: Local paths of a data set's files, by published file name.
 _Files = Mapping[str, Path]
-#: Name, title, source and figures of a benchmark.
+#: Keyword arguments of every benchmark: `name`, `title`, `source` and `published_figures`.
 _Shared = Mapping[str, Any]
 
-# Names of the models in BLiMP's results, and in the paper.
+# Names of the models in the paper on BLiMP, by their names in its result files.
 _BLIMP_MODELS = {"ngram": "5-gram", "lstm": "LSTM", "txl": "Transformer-XL", "gpt2": "GPT-2"}
 _SPROUSE_COLUMNS = ["Bad ID", "Bad sentence", "Good ID", "Good sentence"]
 
 
-def _finish_choices(table: pd.DataFrame, low: int, high: int) -> HumanData:
-    """Clean choices, coded `low` for sentence 1 and `high` for sentence 2.
+def _finish_choices(table: pd.DataFrame, first_code: int, second_code: int) -> HumanData:
+    """Rescale and clean choices between two sentences.
 
-    Choices without a sentence or an answer, and repeated ones, are excluded.
+    The column `rating` is `first_code` if sentence 1 was chosen, `second_code` if sentence 2 was.
+    Choices without a sentence or an answer, and repeated choices, are excluded.
     """
-    table = table.assign(rating=rescale(table["rating"], low, high))
+    table = table.assign(rating=rescale(table["rating"], first_code, second_code))
     return prepare_choices(
         RawChoices(table, CleaningRules("exclude", "exclude", "keep_first"), "slider")
     )
@@ -49,6 +51,12 @@ def golan2023(files: _Files, shared: _Shared) -> Benchmark:
 
 
 def _blimp_summary(files: _Files) -> pd.DataFrame:
+    """Read the published accuracies of BLiMP.
+
+    There is one row per paradigm (column ``UID``) with its phenomenon (``linguistics_term``) and
+    the accuracy of each model. In rows with the UID ``overall``, accuracies are means over a
+    phenomenon.
+    """
     lines = files["models_summary.jsonl"].read_text("utf-8").splitlines()
     table = pd.DataFrame([decode_json(line) for line in lines])
     return table[["UID", "linguistics_term", *_BLIMP_MODELS]].rename(columns=_BLIMP_MODELS)
@@ -60,28 +68,32 @@ def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     summary = _blimp_summary(files)
     is_overall = summary["UID"] == "overall"
     overall = summary[is_overall].melt("linguistics_term", models, "model", "value")
-    place = "Warstadt et al. (2020), Table 3, as corrected in models_summary.jsonl"
-    figures = figure_table(
-        (row.linguistics_term, "accuracy", row.model, "value", row.value, place)
+    source = "Warstadt et al. (2020), Table 3, as corrected in models_summary.jsonl"
+    published_figures = figure_table(
+        (row.linguistics_term, "accuracy", row.model, "value", row.value, source)
         for row in overall.replace({"linguistics_term": {"overall": "all"}}).itertuples()
     )
     by_paradigm = summary[~is_overall].set_index("UID")
     pairs = read_minimal_pairs(files["BLiMP.zip"])
-    # In two paradigms the term differs from the published classification.
-    kinds = pairs["paradigm"].map(by_paradigm["linguistics_term"]).fillna(pairs["term"])
+    # For two paradigms, the files of pairs name another phenomenon. The published results count.
+    phenomena = pairs["paradigm"].map(by_paradigm["linguistics_term"]).fillna(pairs["term"])
     human = read_table(
         files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="inferred"
     )
     return PairBenchmark(
-        **{**shared, "published_figures": figures},
-        pairs=pairs.assign(phenomenon=kinds),
+        **{**shared, "published_figures": published_figures},
+        pairs=pairs.assign(phenomenon=phenomena),
         accuracies=by_paradigm[models],
         human_accuracies=human.set_index("Condition")["total_mean"],
     )
 
 
 def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
-    """Read the choices that validated BLiMP: five pairs per task, one an attention check."""
+    """Read the human choices that validated BLiMP.
+
+    Each row of the file is a task of five pairs. One of them is an attention check, which is left
+    out.
+    """
     numbers = range(1, 6)
     columns = [f"Input.item_{k}_condition" for k in numbers] + [
         f"Answer.Choice{k}" for k in numbers
@@ -89,6 +101,7 @@ def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
     raw = read_table(files["human_responses.csv"], ["anonCode", *columns], cells="text")
     parts = []
     for k in numbers:
+        # The condition is the paradigm followed by the correct answer, such as "PARADIGMans2".
         condition = raw[f"Input.item_{k}_condition"].str.extract(r"^(.*)ans([12])$")
         answers = {
             "participant": raw["anonCode"],
@@ -99,16 +112,20 @@ def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
         }
         parts.append(pd.DataFrame(answers))
     table = pd.concat(parts, ignore_index=True).dropna(subset=["paradigm", "rating"])
-    terms = _blimp_summary(files).set_index("UID")["linguistics_term"].drop("overall")
-    table = table[table["paradigm"].isin(terms.index)].reset_index(drop=True)
+    phenomena = _blimp_summary(files).set_index("UID")["linguistics_term"].drop("overall")
+    table = table[table["paradigm"].isin(phenomena.index)].reset_index(drop=True)
     table = table.astype({"expected": int, "rating": int}).assign(
-        condition=table["paradigm"].map(terms), item=pd.factorize(table["paradigm"])[0] + 1
+        condition=table["paradigm"].map(phenomena), item=pd.factorize(table["paradigm"])[0] + 1
     )
     return ChoiceBenchmark(**shared, human=_finish_choices(table, 1, 2))
 
 
 def li_adger(files: _Files, shared: _Shared) -> Benchmark:
-    """Read the LI-Adger sentences and pairs, with published scores."""
+    """Read the sentences and minimal pairs of the LI-Adger data, with published scores.
+
+    The scores are pseudo-log-likelihoods (PLL) of masked models by sentence, and the SLOR and
+    log-probability of a trigram model by pair.
+    """
     judgements = read_table(
         files["human_ME_results_li-adger_sentences.csv"],
         ("id", "sentence", "judgement"),
@@ -117,26 +134,31 @@ def li_adger(files: _Files, shared: _Shared) -> Benchmark:
     pairs = read_table(
         files["li-adger_min_pairs.csv"], ("gramm_id", "ungramm_id", "discard"), cells="inferred"
     )
-    masked = read_table(
+    masked_scores = read_table(
         files["bert_mlm_results_li-adger_sentences.csv"], ["id"], cells="inferred"
     ).set_index("id")
-    names = [str(column) for column in masked if str(column).endswith("_mlm")]
-    scores = {f"{name.removesuffix('_mlm')}, PLL": masked[name] for name in names}
+    names = [str(column) for column in masked_scores if str(column).endswith("_mlm")]
+    scores = {f"{name.removesuffix('_mlm')}, PLL": masked_scores[name] for name in names}
     by_pair = read_table(
         files["li-adger_min_pairs_all_models.csv"], ["gramm_id", "ungramm_id"], cells="inferred"
     )
     for name, column in (("SLOR", "slor"), ("log-probability", "logProb")):
-        sides = [
-            by_pair.set_index(f"{side}_id")[f"{column}_{side}"] for side in ("gramm", "ungramm")
+        # Scores of the grammatical and of the ungrammatical sentences, by sentence id.
+        scores_by_grammaticality = [
+            by_pair.set_index(f"{kind}_id")[f"{column}_{kind}"] for kind in ("gramm", "ungramm")
         ]
-        by_id = pd.concat(sides).dropna()
+        by_id = pd.concat(scores_by_grammaticality).dropna()
         scores[f"trigram, {name}"] = by_id[~by_id.index.duplicated()]
     pairs = pairs[pairs["discard"].isna()].reset_index(drop=True)
     return DeltaBenchmark(**shared, judgements=judgements, pairs=pairs, scores=scores)
 
 
 def lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
-    """Read the ratings after one kind of context; models score the sentences without context."""
+    """Read the acceptability ratings of Lau et al. (2020) for one kind of context.
+
+    `context` is the kind of text that participants read before a sentence, as in the name of the
+    file. Models score the sentences without context.
+    """
     path = files[f"context-{context}-ratings.csv"]
     table = read_table(path, ["sentence", "full-ratings"], cells="text")
     answers = table["full-ratings"].str.split(",").set_axis(table["sentence"]).explode()
@@ -147,7 +169,12 @@ def lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
 def events(
     files: _Files, shared: _Shared, *, subset: str, prefix: str, models: Mapping[str, str]
 ) -> Benchmark:
-    """Read the plausibility ratings of one set of events; workers are replaced by numbers."""
+    """Read plausibility ratings of sentences that describe events, with published scores.
+
+    Identifiers of crowd workers are replaced with numbers. `subset` is the set of events in the
+    name of the file of ratings, and `prefix` the beginning of the names of the score files.
+    `models` contains the rest of these names, by model.
+    """
     path = files[f"clean_{subset}_human_dat.csv"]
     table = read_table(path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="inferred")
     ratings = pd.DataFrame(
@@ -164,12 +191,13 @@ def events(
             files[f"{prefix}.{name}.txt"], ["number", "sentence", "score", "a", "b"]
         )
         score = lines.drop_duplicates("sentence").set_index("sentence")["score"].astype(float)
+        # Surprisals become log-probabilities.
         scores[model] = -score if "surprisal" in name else score
     return RatingBenchmark(**shared, ratings=ratings, scores=pd.DataFrame(scores))
 
 
 def _read_lines(path: Path, names: list[str]) -> pd.DataFrame:
-    """Read lines of cells between tabs, without a header and without quoting."""
+    """Read a tab-separated file without a header and without quotation marks around cells."""
     table = pd.read_csv(
         path, sep="\t", header=None, names=names, quoting=3, dtype=str, keep_default_na=False
     )
@@ -177,13 +205,19 @@ def _read_lines(path: Path, names: list[str]) -> pd.DataFrame:
 
 
 def _sprouse_materials(files: _Files) -> pd.DataFrame:
-    """Read the pairs; ids are compared without spaces and case, in which the files differ."""
+    """Read the sentence pairs of Sprouse et al. (2013) from their Excel file.
+
+    The columns are `bad_id`, `bad`, `good_id` and `good`: ids and texts of the unacceptable and the
+    acceptable sentence.
+    """
     path = files["SSA.Materials.xlsx"]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Unknown extension", UserWarning)
         rows = read_table(path, cells="text")
-    start = rows.index[rows.iloc[:, 0] == _SPROUSE_COLUMNS[0]][0]
-    table = rows.loc[start + 1 :].set_axis(rows.loc[start].astype(str).tolist(), axis=1)
+    # Comments precede the header.
+    header_row = rows.index[rows.iloc[:, 0] == _SPROUSE_COLUMNS[0]][0]
+    names = rows.loc[header_row].astype(str).tolist()
+    table = rows.loc[header_row + 1 :].set_axis(names, axis=1)
     require_columns(table, _SPROUSE_COLUMNS, str(path))
     table = table[_SPROUSE_COLUMNS].set_axis(["bad_id", "bad", "good_id", "good"], axis=1)
     return table.dropna().assign(
@@ -192,18 +226,23 @@ def _sprouse_materials(files: _Files) -> pd.DataFrame:
 
 
 def _plain_ids(ids: pd.Series) -> pd.Series:
+    """Remove spaces and upper case from sentence ids, in which the files of the data set differ."""
     return ids.astype("str").str.replace(r"\s", "", regex=True).str.lower()
 
 
 def _sprouse_answers(path: Path) -> pd.DataFrame:
-    """Read a table that follows lines of comments."""
+    """Read a CSV file of answers, skipping the lines of comments before its header."""
     lines = path.read_text("latin-1").splitlines()
-    start = [line.startswith("participant,") for line in lines].index(True)
-    return pd.read_csv(io.StringIO("\n".join(lines[start:])), dtype={"item": str})
+    header = next(number for number, line in enumerate(lines) if line.startswith("participant,"))
+    return pd.read_csv(io.StringIO("\n".join(lines[header:])), dtype={"item": str})
 
 
 def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
-    """Read the forced choices between the sentences of a phenomenon."""
+    """Read the forced choices between an acceptable and an unacceptable sentence.
+
+    The file has two rows per choice, one for each sentence of the pair. Only the row of the
+    unacceptable sentence is used.
+    """
     answers = _sprouse_answers(files["FC.logistic.csv"])
     bad = answers[~answers["item"].str.startswith("good.")].reset_index(drop=True)
     pairs = _sprouse_materials(files).drop_duplicates("bad_id").set_index("bad_id")
@@ -216,18 +255,22 @@ def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
             "sentence_1": ids.map(pairs["bad"]),
             "sentence_2": ids.map(pairs["good"]),
             "rating": 1 - bad["judgment"],
+            # The last number of an id counts the pairs of a phenomenon.
             "item": pd.factorize(ids.str.replace(r"\.\d+$", "", regex=True))[0] + 1,
             "expected": 2,
         }
     )
     table = table[ids.isin(pairs.index)]
-    # A few pairs are listed under two phenomena; the first one counts.
+    # A few pairs belong to two phenomena; use the first one.
     table["item"] = table.groupby(["sentence_1", "sentence_2"])["item"].transform("first")
     return ChoiceBenchmark(**shared, human=_finish_choices(table, 0, 1))
 
 
 def sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchmark:
-    """Read Likert ratings or magnitude estimates, as z-scores within participants."""
+    """Read Likert ratings or magnitude estimates, which are z-scored within participants.
+
+    `file` is the name of the file of answers.
+    """
     answers, pairs = _sprouse_answers(files[file]), _sprouse_materials(files)
     ids = pd.concat([pairs["bad_id"], pairs["good_id"]])
     sentences = pd.concat([pairs["bad"], pairs["good"]]).set_axis(ids)
@@ -244,42 +287,61 @@ def sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchma
 
 
 def cola(files: _Files, shared: _Shared) -> Benchmark:
-    """Read the labelled sentences of CoLA."""
+    """Read sentences with acceptability labels from the Corpus of Linguistic Acceptability."""
     parts = {}
     for name in ("in_domain_train", "in_domain_valid", "out_of_domain_valid"):
         data = read_cola(files[f"{name}.tsv"])
         parts[name] = pd.DataFrame({"sentence": data.sentences, "label": data.labels})
     train, in_domain, out_of_domain = parts.values()
-    named = {"in domain": in_domain, "out of domain": out_of_domain}
-    return LabelBenchmark(**shared, train=train, parts=named)
+    development_sets = {"in domain": in_domain, "out of domain": out_of_domain}
+    return LabelBenchmark(**shared, train=train, parts=development_sets)
 
 
 def syntaxgym(
     files: _Files, shared: _Shared, *, models: Mapping[str, str], circuits: Mapping[str, str]
 ) -> Benchmark:
-    """Read the SyntaxGym suites, with the accuracies of the published models.
+    """Read the test suites of SyntaxGym, with the accuracies of published models.
 
-    Only the first prediction of a suite was used in the publication. Models of one architecture
-    and training set are averaged.
+    Only the first prediction of a suite is tested, as in the publication. The accuracy of a model
+    is the mean over networks of the same architecture and training set.
+
+    Parameters
+    ----------
+    files
+        Local paths of the suites and of the published results, by file name.
+    shared
+        Keyword arguments of every benchmark.
+    models
+        Names of the published models, by their names in the files of results.
+    circuits
+        Group of related phenomena that each suite belongs to, by the name of the suite.
     """
-    suites = (read_suite(files[f"{name}.json"]) for name in circuits)
-    columns = {}
-    for name, model in models.items():
-        path = files[f"syntaxgym_results_{name}.csv"]
-        answers = read_table(path, ["suite", "correct"], cells="inferred")
-        columns[model] = answers.groupby("suite")["correct"].mean()
+    suites = []
+    for name in circuits:
+        suite = read_suite(files[f"{name}.json"])
+        suites.append(Suite(suite.name, suite.formulas[:1], suite.cases))
+    accuracies = {}
+    for file_name, model in models.items():
+        path = files[f"syntaxgym_results_{file_name}.csv"]
+        outcomes = read_table(path, ["suite", "correct"], cells="inferred")
+        accuracies[model] = outcomes.groupby("suite")["correct"].mean()
     return SuiteBenchmark(
         **shared,
-        suites=tuple(Suite(suite.name, suite.formulas[:1], suite.cases) for suite in suites),
+        suites=tuple(suites),
         circuits=circuits,
-        accuracies=pd.DataFrame(columns).loc[list(circuits)],
+        accuracies=pd.DataFrame(accuracies).loc[list(circuits)],
     )
 
 
 def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) -> Benchmark:
-    """Read cloze probabilities and ratings of words; words with punctuation are left out."""
+    """Read how predictable words are to humans and to published models.
+
+    Human measures are cloze probabilities (the proportion of participants who guess the word) and
+    ratings. The file contains surprisals, which become log-probabilities. Words with punctuation
+    are left out. `models` contains the names of the models, by the columns of their surprisals.
+    """
     columns = ["sentence", "word", "context_length", "rating_mean", "cloze_s", *models]
-    # One of the words is None.
+    # Cells are read as text, because one of the words is "None".
     words = read_table(files["all_measures.csv"], columns, cells="text")
     words = words[~words["word"].str.contains("[.,']", regex=True)].reset_index(drop=True)
     numbers = words[columns[2:]].astype(float)

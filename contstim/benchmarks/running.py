@@ -40,18 +40,27 @@ def score_whole_sentences(
     OutputError
         If scores cannot be saved.
     """
-    wanted = list(sentences)
-    for batch in _batches(wanted, f"scoring, {model.name}"):
+    texts = list(sentences)
+    for batch in _batches(texts, f"scoring, {model.name}"):
         cache.score_with_counts(model, batch)
     scores = cache.read(model_identity(model))
-    totals = SentenceScores.from_rows(scores[sentence] for sentence in wanted)
-    counts = totals.n_tokens, totals.n_words, totals.stderr
-    columns = (wanted, model.name, totals.score, *counts, model.kind.unit, model.spec)
+    totals = SentenceScores.from_rows(scores[sentence] for sentence in texts)
+    columns = (
+        *(texts, model.name, totals.score, totals.n_tokens, totals.n_words, totals.stderr),
+        *(model.kind.unit, model.spec),
+    )
     return pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True)))
 
 
 def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCache) -> pd.DataFrame:
-    """Return the log-probability of each word given the preceding words.
+    """Return the log-probability of each word given the preceding words of its sentence.
+
+    Like sentence scores, they are saved after each batch.
+
+    Returns
+    -------
+    DataFrame
+        One row per word: `sentence`, `model`, `position` (from 0), `word`, `log_prob` (nats).
 
     Raises
     ------
@@ -84,6 +93,7 @@ def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCach
 
 
 def _batches(sentences: Iterable[str], label: str) -> Iterable[list[str]]:
+    """Yield batches of distinct sentences, shortest first, and report the progress."""
     ordered = sorted(set(sentences), key=lambda sentence: (len(sentence), sentence))
     batches = [ordered[i : i + BATCH_SIZE] for i in range(0, len(ordered), BATCH_SIZE)]
     return track(batches, len(batches), label)
@@ -95,11 +105,15 @@ class BenchmarkRun:
 
     Attributes
     ----------
-    benchmarks, outcomes, scores
-        Benchmarks, results, and scores of the models scored in this run (None without models),
-        by the name of the benchmark.
+    benchmarks
+        Benchmarks by name.
+    outcomes
+        Results of all models by the name of the benchmark.
+    scores
+        Scores of the models that were scored in this run, by the name of the benchmark. None if
+        there are no such models.
     models
-        Descriptions of these models, see `describe_model`.
+        Names, specs and versions of the models that were scored in this run.
     notes
         Notes on the files that were read.
     """
@@ -142,23 +156,24 @@ class BenchmarkRun:
             If it cannot be written.
         """
         check_results_folder(Path(folder))
-        with replace_folder(Path(folder)) as place:
+        with replace_folder(Path(folder)) as new_folder:
             for name, outcome in self.outcomes.items():
-                part = place / name.replace("/", "-")
-                part.mkdir(parents=True)
+                subfolder = new_folder / name.replace("/", "-")
+                subfolder.mkdir(parents=True)
                 if outcome.evaluation is not None:
-                    outcome.evaluation.report(part)
+                    outcome.evaluation.report(subfolder)
                 tables = {"results": outcome.results, **outcome.detail_tables}
                 if len(self.benchmarks[name].published_figures):
                     compared = self.benchmarks[name].compare_published_figures(outcome.results)
                     tables["published"] = compared
                 for stem, table in tables.items():
-                    write_atomically(part / f"{stem}.csv", format_csv(escape_table(table)))
+                    write_atomically(subfolder / f"{stem}.csv", format_csv(escape_table(table)))
                 scores = self.scores[name]
                 if outcome.evaluation is None and scores is not None:
                     text = format_csv(escape_table(scores))
-                    write_atomically(part / "scores.csv.gz", gzip.compress(text.encode(), mtime=0))
-            write_atomically(place / "results.csv", format_csv(escape_table(self.results)))
+                    compressed = gzip.compress(text.encode(), mtime=0)
+                    write_atomically(subfolder / "scores.csv.gz", compressed)
+            write_atomically(new_folder / "results.csv", format_csv(escape_table(self.results)))
             provenance = {
                 "benchmarks": {
                     name: benchmark.title for name, benchmark in self.benchmarks.items()
@@ -168,7 +183,7 @@ class BenchmarkRun:
                 "versions": package_versions("pandas"),
             }
             text = json.dumps(provenance, indent=1, ensure_ascii=False) + "\n"
-            write_atomically(place / PROVENANCE, text)
+            write_atomically(new_folder / PROVENANCE, text)
 
 
 def check_results_folder(folder: Path) -> None:

@@ -20,8 +20,9 @@ from contstim.files import decode_json
 #: method `score_words` of a model.
 WordScorer = Callable[[list[str]], Sequence[FloatArray]]
 
-# A region, such as (7;%match%) or (*;%match%), and the signs that Python writes otherwise.
+# A region, such as (7;%match%) or (*;%match%).
 _REGION = re.compile(r"\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)")
+# Symbols of formulas that differ in Python.
 _PYTHON = {"&": " and ", "|": " or ", "[": "(", "]": ")", "=": "=="}
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -34,16 +35,21 @@ _OPERATORS: dict[type, Callable[[float, float], float]] = {
 
 @dataclass(frozen=True)
 class Suite:
-    """Conditions of items, divided in regions, and predictions about the regions' surprisals.
+    """SyntaxGym suite: items that test one phenomenon, and predictions about surprisals.
+
+    An item consists of versions of a sentence, one for each *condition*, such as ``match`` and
+    ``mismatch``. All versions are divided into the same numbered *regions*. A prediction is a
+    formula that compares the surprisals of regions; it is tested for each item.
 
     Attributes
     ----------
     name
-        Stem of the file.
+        Name of the file without suffix.
     formulas
-        The predictions.
+        Predictions, in the syntax of `evaluate_formula`.
     cases
-        Item number, condition, and regions (number and words) of each condition of each item.
+        One tuple per sentence: item number, name of the condition, and regions. Each region is a
+        tuple of its number and its words.
     """
 
     name: str
@@ -52,13 +58,13 @@ class Suite:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentence of each case: the words of all regions, joined by single spaces."""
+        """The sentences of `cases`: the words of all regions, joined by single spaces."""
         return [
             " ".join(word for _, words in regions for word in words) for *_, regions in self.cases
         ]
 
     def evaluate(self, score_words: WordScorer) -> pd.DataFrame:
-        """Return for each item and prediction whether a model meets it.
+        """Test the predictions of the suite for each item.
 
         The surprisal of a region is minus the sum of its words' log-probabilities in bits.
         Comparisons are strict; ``=`` allows a difference of 1e-6 bits.
@@ -71,7 +77,8 @@ class Suite:
         Returns
         -------
         DataFrame
-            `suite`, `item`, `prediction` (from 0), `correct`.
+            One row per item and prediction: `suite`, `item`, `prediction` (index of the formula,
+            from 0), `correct` (whether the prediction holds).
 
         Raises
         ------
@@ -79,26 +86,28 @@ class Suite:
             If the number of values differs from the number of words, or a formula cannot be
             evaluated.
         """
+        # Surprisal in bits by item, condition and region.
         sentences, surprisals = self.sentences, dict[int, dict[str, dict[int, float]]]()
         for case, sentence, values in zip(
             self.cases, sentences, score_words(sentences), strict=True
         ):
             item, condition, regions = case
-            numbers = [number for number, words in regions for _ in words]
-            if len(values) != len(numbers):
+            region_by_word = [number for number, words in regions for _ in words]
+            if len(values) != len(region_by_word):
                 raise InputError(
-                    f"suite {self.name!r}: there are {len(values)} values for the {len(numbers)} "
-                    f"words of {sentence!r}"
+                    f"suite {self.name!r}: there are {len(values)} values for the "
+                    f"{len(region_by_word)} words of {sentence!r}"
                 )
-            total = dict.fromkeys((number for number, _ in regions), 0.0)
-            for number, value in zip(numbers, values, strict=True):
-                total[number] -= float(value) / np.log(2)
-            surprisals.setdefault(item, {})[condition] = total
+            by_region = dict.fromkeys((number for number, _ in regions), 0.0)
+            for number, log_prob in zip(region_by_word, values, strict=True):
+                by_region[number] -= float(log_prob) / np.log(2)
+            surprisals.setdefault(item, {})[condition] = by_region
         rows = []
         for item, conditions in surprisals.items():
-            for number, formula in enumerate(self.formulas):
+            for index, formula in enumerate(self.formulas):
                 try:
-                    rows.append((self.name, item, number, evaluate_formula(formula, conditions)))
+                    is_correct = evaluate_formula(formula, conditions)
+                    rows.append((self.name, item, index, is_correct))
                 except InputError as error:
                     raise InputError(f"suite {self.name!r}, item {item}: {error}") from None
         return pd.DataFrame(rows, columns=["suite", "item", "prediction", "correct"])
@@ -160,16 +169,17 @@ def read_suite(path: str | Path) -> Suite:
 
 
 def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]) -> bool:
-    """Return whether a prediction holds.
+    """Return whether a prediction holds for an item.
 
     Parameters
     ----------
     formula
-        Such as ``[(7;%match%) < (7;%mismatch%)] & [(3;%a%) - (3;%b%) > 0]``: ``(n;%c%)`` is the
-        surprisal of region n of condition c, ``(*;%c%)`` that of the sentence. ``+ -`` bind
-        tighter than ``< > =``, those tighter than ``&``, and that tighter than ``|``.
+        Prediction, such as ``[(7;%match%) < (7;%mismatch%)] & [(3;%a%) - (3;%b%) > 0]``.
+        ``(n;%c%)`` is the surprisal of region n in condition c, and ``(*;%c%)`` the surprisal of
+        the sentence. The precedence of operators, highest first, is ``+ -``, ``< > =``, ``&``,
+        ``|``.
     conditions
-        Surprisal by condition and region number.
+        Surprisal of each region of the item, by condition and region number.
 
     Raises
     ------
@@ -179,6 +189,7 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
     surprisals: dict[str, float] = {}
 
     def replace_region(match: re.Match[str]) -> str:
+        """Replace a region with a Python variable and store its surprisal in `surprisals`."""
         region, condition = match.groups()
         regions = conditions.get(condition, {})
         if not regions or (region != "*" and int(region) not in regions):
@@ -208,7 +219,11 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
 
 
 def _evaluate(node: ast.expr, surprisals: Mapping[str, float]) -> float | bool:
-    """Evaluate an expression of numbers, regions, sums, comparisons, ``and`` and ``or``."""
+    """Evaluate the syntax tree of a formula recursively.
+
+    `surprisals` contains the values of the variables. Only numbers, variables, sums, differences,
+    comparisons, ``and`` and ``or`` are allowed, because formulas come from downloaded files.
+    """
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return float(number)

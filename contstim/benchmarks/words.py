@@ -19,9 +19,10 @@ from contstim.errors import InputError
 
 
 def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
-    """Return the word log-probabilities, each (W,), by model and sentence.
+    """Return the log-probabilities of the words in each sentence, by model and sentence.
 
-    `scores` has the columns of ``contstim score --per word``.
+    `scores` has the columns of ``contstim score --per word``. A sentence of W words has an array of
+    shape (W,) in the order of the words.
     """
     ordered = scores.sort_values("position", kind="stable")
     return {
@@ -34,6 +35,7 @@ def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
 
 
 def _look_up(sentences: list[str], words: Mapping[str, FloatArray]) -> list[FloatArray]:
+    """Return the word log-probabilities of sentences; raise InputError if one has no scores."""
     for sentence in sentences:
         if sentence not in words:
             raise InputError(f"the words of {sentence!r} have no scores; score all sentences")
@@ -47,9 +49,10 @@ class SuiteBenchmark(ParadigmBenchmark):
     Attributes
     ----------
     suites
-        The suites.
+        Suites of items with predictions about the surprisal of words; see `Suite`.
     circuits
-        Group of each suite, by its name.
+        Group of each suite, by the name of the suite. A circuit tests related phenomena, such as
+        agreement.
 
     Source
     ------
@@ -96,14 +99,14 @@ class SuiteBenchmark(ParadigmBenchmark):
 class WordBenchmark(Benchmark):
     """Predictability of words: the correlation of log-probabilities with human measures.
 
-    Intervals treat sentences as random.
+    Confidence intervals treat the sentences as a random sample, with words clustered in them.
 
     Attributes
     ----------
     words
         Table with one row per word: `sentence`, `position` (from 0), and the columns `measures`.
     measures
-        Columns of `words` that increase with predictability.
+        Columns of `words` with human measures that increase with predictability.
     log_probs
         Log-probabilities of published models, one column per model, indexed as `words`.
 
