@@ -31,16 +31,20 @@ _DIFFERENCES = (0.1, 0.2, 0.3)
 
 @dataclass(frozen=True)
 class PlannedDesign:
-    """Design of a study with fixed trials.
+    """Design of a study with fixed trials, as reported in a preregistration.
 
     Attributes
     ----------
-    participants, groups
-        Number of participants in all groups together, and number of groups with different pairs.
-    pairs, items
-        Number of experimental pairs and of items per participant.
+    participants
+        Number of participants in all groups together.
+    groups
+        Number of groups of participants. Different groups see different pairs.
+    pairs
+        Number of experimental pairs per participant.
+    items
+        Number of items per participant. Pairs of the same item are treated as dependent.
     trials
-        Number of all trials per participant.
+        Number of trials per participant, including catch trials.
     models
         Number of compared models; 0 if unknown.
     description
@@ -199,7 +203,10 @@ def format_document(title: str, paragraphs: Mapping[str, str]) -> str:
 
 
 def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
-    """Describe the simulated power of the planned test."""
+    """Describe the power of the planned test for several differences in accuracy.
+
+    Power is estimated by simulation, which supports only some analyses; the text says so otherwise.
+    """
     if options.inference != "crossed" or options.items != "random":
         return "Power is computed only for tests that treat participants and items as random."
     if "accuracy" not in options.measures:
@@ -300,7 +307,7 @@ def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
 
 
 def _describe_stopping(stopping: Stopping) -> str:
-    """Describe a stopping rule with its assumptions."""
+    """Describe the stopping rule in sentences, with the assumptions of its intervals."""
     if stopping.analyses:
         spending = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stopping.spending]
         rule = (

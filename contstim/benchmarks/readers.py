@@ -233,8 +233,9 @@ def _plain_ids(ids: pd.Series) -> pd.Series:
 def _sprouse_answers(path: Path) -> pd.DataFrame:
     """Read a CSV file of answers, skipping the lines of comments before its header."""
     lines = path.read_text("latin-1").splitlines()
-    header = next(number for number, line in enumerate(lines) if line.startswith("participant,"))
-    return pd.read_csv(io.StringIO("\n".join(lines[header:])), dtype={"item": str})
+    is_header = [line.startswith("participant,") for line in lines]
+    text = "\n".join(lines[is_header.index(True) :])
+    return pd.read_csv(io.StringIO(text), dtype={"item": str})
 
 
 def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
