@@ -153,7 +153,10 @@ class ModelSpec:
                 )
 
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
-        """Return the spec with its alias applied and without options that have default values.
+        """Return the shortest spec of the same model.
+
+        The family and the location are those of the alias, if there is one. Options that the
+        alias or the defaults imply are left out.
 
         Parameters
         ----------

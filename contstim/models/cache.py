@@ -151,7 +151,11 @@ class ScoreCache:
         return scores
 
     def _new_rows(self, key: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """Yield each sentence and its row of `columns` from the files not read before."""
+        """Read the files that were added to a model's folder since the last call.
+
+        Yields each sentence with a tuple of its values, one for each name in `columns`. `key` is
+        the name of the folder.
+        """
         for path in sorted((self.folder / key).glob("*.json")):
             if path in self._read_files:
                 continue
@@ -192,6 +196,10 @@ class ScoreCache:
         self._write({**identity, **_BY_WORD}, sentences, lists)
 
     def _write(self, identity: Identity, sentences: Sequence[str], lists: dict[str, Any]) -> None:
+        """Write one JSON file with S sentences and lists of S values by name.
+
+        The name of the file is a digest of the sentences, so equal batches share a file.
+        """
         if sentences:
             name = json_digest(list(sentences)) + ".json"
             record = {**identity, "sentences": list(sentences), **lists}

@@ -107,7 +107,11 @@ def _require_equal(
     routes: tuple[str, str],
     tolerance: float,
 ) -> None:
-    """Check that two routes give the same scores; NaN differs from every number."""
+    """Check that two ways of computing the scores of S sentences agree.
+
+    `scores` contains both results, each of shape (S,), and `routes` describes how each was
+    computed, for the error message. NaN differs from every number.
+    """
     first, second = scores
     i = int(np.abs(first - second).argmax())  # `argmax` returns the first NaN.
     if not abs(first[i] - second[i]) <= tolerance:
@@ -118,7 +122,11 @@ def _require_equal(
 
 
 def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> list[str]:
-    """Check the range of the scores, and that they depend on nothing but the sentence."""
+    """Check the type and the range of the scores, and that they are reproducible.
+
+    The score of a sentence must not depend on the other sentences in a batch or on their order.
+    Returns two lines for the report.
+    """
     scores, highest = model.score(sentences), model.kind.highest
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
         raise ValidationError(
@@ -146,7 +154,11 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
 
 
 def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
-    """Check that word scores sum to sentence scores, or are refused if they have no meaning."""
+    """Check that the word scores of each sentence sum to its score.
+
+    If the score is not a sum over words, the model must refuse to compute word scores.
+    Returns a line for the report.
+    """
     rows, scores = model.score_with_counts(sentences), model.score(sentences)
     routes = "by score_with_counts", "by score"
     batch_tolerance = max(tolerance, model.batch_tolerance)
@@ -174,7 +186,10 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
 
 
 def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
-    """Check that a sentence with an unknown word is refused and the word is named."""
+    """Check that the model refuses a sentence with an unknown word, with an error that names it.
+
+    Models that can score every word pass the check. Returns a line for the report.
+    """
     if model.in_vocabulary([_NONSENSE])[0] or model.event.unknown != "error":
         return "every word can be scored (sub-word tokens, or unknown words as unk)"
     first_word, *later_words = sentence.split()
@@ -200,7 +215,11 @@ def _check_replacements(
     candidates: WordList,
     tolerance: float,
 ) -> None:
-    """Check scores and bounds of replacements at one position against whole sentences."""
+    """Check `score_replacements` at one position of a sentence.
+
+    The scores of the candidates must equal the scores of the whole sentences, and must not exceed
+    the upper bounds. Candidates outside the vocabulary are left out.
+    """
     is_known = _in_vocabulary(model, [sentence.surface(position, word) for word in candidates])
     if not is_known.any():
         return

@@ -104,7 +104,8 @@ class LogitsModel(SentenceModel):
             end="none" if end is None else _token_text(tokenizer, end),
             punctuation="keep",
         )
-        # Check that the last token does not affect the logits of earlier positions.
+        # Check that the network is causal: a change of the last token must not affect the logits
+        # of earlier positions.
         ids = np.append(self._start, np.arange(_N_TEST_TOKENS) % self._n_vocabulary)[None]
         changed_ids = ids.copy()
         changed_ids[0, -1] = (ids[0, -1] + 1) % self._n_vocabulary
@@ -158,10 +159,15 @@ class LogitsModel(SentenceModel):
 
     @cached_property
     def _n_vocabulary(self) -> int:
+        """Number of logits per position."""
         return int(self._compute_logits(np.array([[self._start]]))[0].shape[1])
 
     def _compute_logits(self, ids: IntArray) -> list[FloatArray]:
-        """Return the logits of B sequences (B, L) as B arrays (L, V), after checking the shape."""
+        """Compute the logits of the next token after every prefix of B sequences.
+
+        `ids` are the token ids, shape (B, L) for sequences of L tokens. The result has one array
+        per sequence, of shape (L, V) for a vocabulary of V tokens.
+        """
         result = self._logits(ids)
         result = getattr(result, "logits", result)
         if hasattr(result, "detach"):
@@ -176,7 +182,11 @@ class LogitsModel(SentenceModel):
         return list(logits)
 
     def _align(self, text: str) -> tuple[list[int], tuple[str, ...], IntArray]:
-        """Return the ids with start and end, the scored tokens and the word index of each."""
+        """Tokenise a sentence, and assign each token to a word.
+
+        Returns the token ids with the start token and the end token, if it is scored; the T
+        scored tokens as text; and the index of the word that each belongs to, shape (T,).
+        """
         ids, offsets = self._encode(text)
         if not len(ids):
             raise InputError(f"{self.spec}: {text!r} has no token; leave it out")
@@ -201,7 +211,10 @@ class LogitsModel(SentenceModel):
 
 
 def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
-    """Return a function that encodes a text with a tokenizer of any supported kind."""
+    """Return a function that maps a text to its token ids and their character offsets.
+
+    Tokenizers of the packages transformers and tokenizers have different methods for it.
+    """
     if hasattr(tokenizer, "is_fast"):  # transformers
         if not tokenizer.is_fast:
             raise InputError(

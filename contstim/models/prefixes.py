@@ -44,7 +44,7 @@ class Prefixes(ABC):
 
     @abstractmethod
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return upper bounds of log p(word | prefix), and whether they are exact.
+        """Return upper bounds of log p(word | prefix) for all prefixes and candidates.
 
         Returns
         -------
@@ -64,7 +64,11 @@ class Prefixes(ABC):
         """
 
     def log_group_sizes(self) -> FloatArray:
-        """Return the log of the number of words that share each word's bound, shape (V,)."""
+        """Return the log of the number of words with the same upper bound, shape (V,).
+
+        A network bounds a word by its first token, so that words with the same first token share
+        one bound. It is 0 if every word has its own bound.
+        """
         return np.zeros(len(self.next_words))
 
     def word_end_log_probs(self) -> FloatArray:
@@ -124,7 +128,7 @@ class Prefixes(ABC):
 class PrefixModel:
     """Mixin of sentence models that can score prefixes of sentences, or propose next words.
 
-    Strategies that write sentences from left to right need such models.
+    Search strategies that write sentences from left to right require it.
     """
 
     @property
@@ -133,7 +137,10 @@ class PrefixModel:
         return False
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix, or None if the score is not a sum over words left to right.
+        """Return the empty prefix, from which sentences are written word by word.
+
+        The result is None if the model's score cannot be computed from left to right, as the sum
+        of the log-probabilities of the words.
 
         Parameters
         ----------
@@ -143,18 +150,26 @@ class PrefixModel:
         return None
 
     def guide_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return an empty prefix for proposing words, whose values need not sum to scores."""
+        """Return an empty prefix that serves to propose words, not to score sentences.
+
+        Its log-probabilities may be approximate: they need not add up to the model's scores.
+        """
         return self.empty_prefix(first, later)
 
     def with_context(self, text: str) -> PrefixModel | None:
-        """Return the model of sentences that follow `text`, or None if it reads no context."""
+        """Return a model that scores sentences as continuations of `text`, for example a prompt.
+
+        The result is None if the model cannot read a context before a sentence.
+        """
         return None
 
 
 def empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], *, guide: bool = False
 ) -> Prefixes | None:
-    """Return the empty prefix under a model, or None if the model has none.
+    """Return the empty prefix, from which sentences are written word by word under a model.
+
+    The result is None if the model cannot score or propose words from left to right.
 
     Parameters
     ----------
@@ -189,8 +204,8 @@ def empty_prefix_after(
     InputError
         If the model reads no context before a sentence.
     """
-    following = model.with_context(text) if isinstance(model, PrefixModel) else None
-    prefix = None if following is None else following.empty_prefix(*word_lists)
+    model_in_context = model.with_context(text) if isinstance(model, PrefixModel) else None
+    prefix = None if model_in_context is None else model_in_context.empty_prefix(*word_lists)
     if prefix is None:
         raise InputError(
             f"{model.spec!r} cannot write sentences because it reads no context before them; name "
@@ -228,11 +243,12 @@ class ScoredPrefixes(Prefixes):
         self._scores = model.score(texts) if self.n_words else np.zeros(len(texts))
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return the bound 0, exact for no word."""
+        """Return the bound 0 for all words. No bound is exact."""
         n = len(self.next_words)
         return np.zeros((len(self._texts), n)), np.zeros(n, dtype=np.bool_)
 
     def _extended_texts(self, rows: IntArray, indices: IntArray) -> list[str]:
+        """Return k texts: each consists of a prefix and one of the candidates after it."""
         words = self.next_words.words
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         return [f"{self._texts[row]} {words[i]}".strip() for row, i in pairs]

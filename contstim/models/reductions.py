@@ -33,7 +33,10 @@ from contstim.text.language import is_closing
 
 @dataclass(frozen=True)
 class Reduction:
-    """A method that reduces token log-probabilities to one score, by default ``factor(T) · LP``.
+    """A method that reduces the token log-probabilities of a sentence to one score.
+
+    The default formula is ``factor(T) · LP``, where LP is the sum of the log-probabilities of the
+    T tokens.
 
     Attributes
     ----------
@@ -59,7 +62,11 @@ class Reduction:
 
 
 def reading_score(scores: TokenScores, event: Event) -> float:
-    """Return the log-probability per word, plus the one of the final punctuation and end symbol.
+    """Return the reading score, a log-probability per word that rewards a complete sentence.
+
+    The score is LP / W + LP_end. LP is the log-probability of the sentence and W its number of
+    words. LP_end is the log-probability of the final punctuation and of the end symbol, which
+    are thus counted twice.
 
     Parameters
     ----------
@@ -75,17 +82,20 @@ def reading_score(scores: TokenScores, event: Event) -> float:
     """
     # "none" can also be a word of the sentence.
     end_symbol = None if event.end == "none" else event.end
-    n = len(scores.tokens)
-    while n and (
-        scores.tokens[n - 1] == end_symbol or is_closing(scores.tokens[n - 1].strip("Ġ▁"))
-    ):
-        n -= 1
-    if n == len(scores.tokens):
+    # Go back from the last token over the end symbol and the final punctuation. Tokenizers mark
+    # a preceding space by "Ġ" or "▁".
+    n_before_end = len(scores.tokens)
+    while n_before_end:
+        token = scores.tokens[n_before_end - 1]
+        if token != end_symbol and not is_closing(token.strip("Ġ▁")):
+            break
+        n_before_end -= 1
+    if n_before_end == len(scores.tokens):
         raise InputError(
             f"a sentence ends in {scores.tokens[-1]!r}, not in a scored punctuation mark; add a "
             "full stop or another mark, which reduction=reading needs"
         )
-    return scores.log_prob / scores.n_words + float(scores.log_probs[n:].sum())
+    return scores.log_prob / scores.n_words + float(scores.log_probs[n_before_end:].sum())
 
 
 #: Reductions by name. Other packages add theirs by the entry-point group ``contstim.reductions``.
@@ -232,9 +242,11 @@ class ReducedModel(SentenceModel):
         if self.unigram is not None:
             unigram_scores = self.unigram.score_words(sentences)
             for i, (token_scores, by_word) in enumerate(zip(scores, unigram_scores, strict=True)):
+                # Each token gets the unigram score of its word, divided by the word's tokens.
                 indices = token_scores.word_indices
-                baseline = by_word[indices] / np.bincount(indices)[indices]
-                scores[i] = replace(token_scores, log_probs=token_scores.log_probs - baseline)
+                unigram_shares = by_word[indices] / np.bincount(indices)[indices]
+                log_probs = token_scores.log_probs - unigram_shares
+                scores[i] = replace(token_scores, log_probs=log_probs)
         factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
         return [
             replace(s, log_probs=s.log_probs * factor, stderr=s.stderr * float(factor))
@@ -258,7 +270,7 @@ class ReducedModel(SentenceModel):
         custom_score = self.reduction.custom_score
         if custom_score is not None:
             event = self.model.event
-            # The standard error of the log-probability bounds the one of the score.
+            # The standard error of the log-probability is an upper bound for that of the score.
             return SentenceScores.from_rows(
                 (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)
                 for s in self.model.score_tokens(sentences)
@@ -270,33 +282,47 @@ class ReducedModel(SentenceModel):
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates, exactly at once only if all give the same number of tokens."""
+        """Score a sentence with one word replaced by each of V candidates.
+
+        The score is the log-probability times a factor that depends on the number of tokens. For
+        word-level models every candidate is one token, so the factor is known and the results of
+        the underlying model are multiplied by it. For sub-word models the number of tokens varies.
+        The upper bounds then use the largest possible factor, and exact scores are computed on
+        demand.
+        """
         on_demand = super().score_replacements(sentence, position, words)
         if self.reduction.custom_score is not None:
             return on_demand
-        inner = self.model.score_replacements(sentence, position, words)
-        upper_bounds, estimates = inner.upper_bounds, inner.estimates
+        unreduced = self.model.score_replacements(sentence, position, words)
+        upper_bounds, estimates = unreduced.upper_bounds, unreduced.estimates
         if self.unigram is not None:
-            table = self.unigram.score_replacements(sentence, position, words)
-            unigram = table.estimates if table.is_exact else table.score(np.arange(len(words)))
-            upper_bounds, estimates = upper_bounds - unigram, estimates - unigram
+            unigram = self.unigram.score_replacements(sentence, position, words)
+            baseline = unigram.estimates
+            if not unigram.is_exact:
+                baseline = unigram.score(np.arange(len(words)))
+            upper_bounds, estimates = upper_bounds - baseline, estimates - baseline
+        # The first candidate stands for all in the factor of the estimates.
         example = str(sentence.replace(position, words.words[0]))
         n_tokens = float(self.model.score_with_counts([example]).n_tokens[0])
         # Sub-word models score at least one token per word, except perhaps the first word.
         min_tokens = float(max(1, len(sentence) - 1))
         factor, max_factor = self.reduction.factor(np.array([n_tokens, min_tokens]))
-        reduced = replace(inner, estimates=estimates * factor, score=on_demand.score)
+        reduced = replace(unreduced, estimates=estimates * factor, score=on_demand.score)
         if self.event.units.startswith("words"):
             # Every candidate is one token, so the number of tokens is constant.
             return replace(reduced, upper_bounds=upper_bounds * factor)
+        # A negative score times an unknown factor is bounded by 0 only.
         upper_bounds = np.maximum(upper_bounds, 0.0) * max_factor
         # An exact score takes at least one whole sentence.
-        cost = replace(inner.cost, n_inputs=np.maximum(inner.cost.n_inputs, 1.0))
+        cost = replace(unreduced.cost, n_inputs=np.maximum(unreduced.cost.n_inputs, 1.0))
         return replace(reduced, upper_bounds=upper_bounds, is_exact=False, cost=cost)
 
 
 def _score_with_token_counts(model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
-    """Score sentences with a model that counts tokens, and refuse other models."""
+    """Score sentences; raise `InputError` if the model does not count their tokens.
+
+    Some models, for example tables of scores, return the count 0.
+    """
     scores = model.score_with_counts(sentences)
     if not scores.n_tokens.all():
         raise InputError(
@@ -384,6 +410,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
 
 
 def _require_unreduced(model: SentenceModel) -> None:
+    """Raise `InputError` unless the score is the log-probability of the sentence."""
     if model.event.reduction != "sum":
         raise InputError(
             f"{model.spec!r} gives reduced scores; use the model without its reduction"

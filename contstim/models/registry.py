@@ -40,7 +40,7 @@ class BundledModel:
     Attributes
     ----------
     name, family, summary
-        Name of the model, family that loads it, and description in one line.
+        Name of the model, name of the family that loads it, and description in one line.
     file
         File name in the folder of the bundled models; empty if there is a converter.
     options
@@ -147,7 +147,11 @@ class Family:
         return model
 
     def score_kind(self, spec: ModelSpec) -> ScoreKind:
-        """Return the kind of scores of a model, which is loaded only if its class has no kind."""
+        """Return the kind of scores of a model, if possible without loading it.
+
+        The kind is stated by the family or by the class of the model. Otherwise the model is
+        loaded.
+        """
         if isinstance(self.kind, ScoreKind):
             return self.kind
         if self.kind is not None:
@@ -159,7 +163,7 @@ class Family:
         return class_kind if isinstance(class_kind, ScoreKind) else self.load(spec).kind
 
     def _resolve(self, function: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
-        """Return a function, imported if it is an address ``module:function``."""
+        """Return a function that is given directly or by its address ``module:function``."""
         if not isinstance(function, str):
             return function
         user = f"the model family {self.name!r}"
@@ -404,22 +408,27 @@ def score_kind(spec: str) -> ScoreKind:
 
 
 def _find_family(spec: ModelSpec) -> Family | None:
+    """Return the family of a spec, or None if it is neither registered nor installed."""
     # Look at other packages last, since reading their metadata is slow.
     return FAMILIES.get(spec.family) or available_families().get(spec.family)
 
 
 def _split_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
-    """Split a spec into one without a reduction and the options of the reduction."""
+    """Separate the options ``reduction`` and ``unigram`` from a spec.
+
+    Returns the spec without them, and a dictionary of the two options, if set.
+    """
     reduction_options = {k: v for k, v in spec.options if k in ("reduction", "unigram")}
     options = tuple((k, v) for k, v in spec.options if k not in reduction_options)
     return ModelSpec(spec.family, spec.location, options), reduction_options
 
 
 def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
-    """Load the unigram model for the SLOR of `model`, and check that both score the same event.
+    """Load the unigram model that the reduction SLOR subtracts from the scores of `model`.
 
-    The default is the unigram model of the model's own tokens or, for models of whole words, the
-    bundled unigram model.
+    The option ``unigram`` of `spec` names it. The default is the unigram model of the model's own
+    tokens or, for models of whole words, the bundled unigram model. Both models must score the
+    same parts of a sentence: the end symbol and the punctuation either in both or in neither.
     """
     name = dict(spec.options).get("unigram")
     if name is None and hasattr(model, "token_unigram"):
@@ -431,6 +440,7 @@ def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
                 f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "
                 "example an ARPA file of order 1"
             )
+        # Set the options of the bundled model so that it scores the same parts of a sentence.
         is_option_needed = {
             ("end", "none"): model.event.end in _UNSCORED["end"],
             ("language", model.language.code): not model.language.is_space_delimited,

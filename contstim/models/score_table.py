@@ -204,7 +204,10 @@ def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> S
 
 
 def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
-    """Convert a table with one row per sentence and model; see `canonical_scores`."""
+    """Convert a long table of scores, with one row per sentence and model, to canonical form.
+
+    `source` names the table in error messages. The errors are those of `canonical_scores`.
+    """
     is_missing = table[["sentence", "model"]].isna().any(axis=1).to_numpy()
     if is_missing.any():
         raise InputError(
@@ -219,7 +222,8 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
         for model, block in numbers.groupby(models, sort=False)
     }
 
-    # Collect the values that the table states once per model.
+    # Collect the unit, the direction and the spec of each model, which must be the same in all
+    # of its rows.
     stated: dict[str, dict[str, str]] = {model: {} for model in scores}
     for column in (UNIT, "better", SPEC):
         if column not in table:
@@ -252,7 +256,7 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
 
 
 def _normalise_index(labels: pd.Index, source: str) -> pd.Index:
-    """Return normalised sentences as an index, and refuse missing ones."""
+    """Return an index of the normalised sentences; raise `InputError` if one is missing."""
     if labels.isna().any():
         raise InputError(
             f"a sentence is missing in row {int(labels.isna().argmax()) + 1} of {source}; fill or "
@@ -262,7 +266,10 @@ def _normalise_index(labels: pd.Index, source: str) -> pd.Index:
 
 
 def _parse_numbers(column: pd.Series, source: str) -> pd.Series:
-    """Return a column as float64, and refuse text and truth values."""
+    """Return a column as float64; raise `InputError` if it contains text or truth values.
+
+    Empty cells become NaN.
+    """
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
     is_bad = (numbers.isna() & column.notna() & ~column.isin(MISSING)).to_numpy()
     if is_bad.any() or column.dtype.kind == "b":

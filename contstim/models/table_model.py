@@ -160,7 +160,10 @@ class ScoreTableModel(SentenceModel):
 
 
 def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
-    """Return the scores that a spec selects from its table, by sentence, in the stated unit."""
+    """Return the scores of one model in a table, indexed by sentence.
+
+    The options of the spec select the rows and the column. The scores are not converted to nats.
+    """
     location, options = spec.location, dict(spec.options)
     if "sentences" in options:
         table = _insert_sentences(table, spec)
@@ -222,7 +225,11 @@ def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
 
 
 def _insert_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
-    """Add the column `sentence` to a table that numbers the sentences of another file."""
+    """Add the column `sentence` to a table that has only sentence numbers.
+
+    The option ``sentences`` of the spec names the file with the sentences. The numbers in the
+    column `sentence_id` count its lines from 0 or 1.
+    """
     location, path = spec.location, spec.get("sentences", "")
     if "sentence_id" not in table:
         raise InputError(f"{location} has no column 'sentence_id'; sentences= needs one")
@@ -238,22 +245,25 @@ def _insert_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
     return table.assign(sentence=sentences[indices.astype(int)])
 
 
-def _is_repeated(sentence: str, units: list[Any]) -> bool:
-    """Return whether consecutive rows contain the words of a sentence more than once.
+def _is_repeated(sentence: str, values: list[Any]) -> bool:
+    """Return whether the rows of a sentence list its words more than once.
+
+    This happens if a table contains the same sentence twice. The summed score would be wrong.
 
     Parameters
     ----------
     sentence
-        The sentence.
-    units
-        Words, tokens or scores of the rows.
+        Sentence that the rows belong to.
+    values
+        Word, token or score in each of the n consecutive rows.
     """
-    n = len(units)
-    if not any(units == units[:k] * (n // k) for k in range(1, n // 2 + 1)):
+    n = len(values)
+    # Look for a block of k values that is repeated until the end.
+    if not any(values == values[:k] * (n // k) for k in range(1, n // 2 + 1)):
         return False
     # A sentence can itself consist of repeated words, for example "no no".
-    if isinstance(units[0], str):
-        letters = "".join(unit.strip("Ġ▁ ") for unit in units)
+    if isinstance(values[0], str):
+        letters = "".join(text.strip("Ġ▁ ") for text in values)
         return letters.casefold() != "".join(sentence.split()).casefold()
     return n != len(sentence.split())
 
@@ -261,10 +271,10 @@ def _is_repeated(sentence: str, units: list[Any]) -> bool:
 def _sum_over_words(
     table: pd.DataFrame, texts: pd.Series, scores: pd.Series, location: str
 ) -> pd.Series:
-    """Sum the scores of the words of each sentence.
+    """Return the sum of the word scores of each sentence, indexed by sentence.
 
-    The first word's score may be missing if it is missing in every sentence, since some models do
-    not score it.
+    `texts` and `scores` contain the sentence and the score of each row of the table. Some models
+    do not score the first word, so its score may be missing, but only in all sentences.
     """
     positions = next((table[name] for name in _POSITION_COLUMNS if name in table), None)
     repeated: list[str] = []
@@ -273,9 +283,10 @@ def _sum_over_words(
         numbers = table.get("sentence_id", texts)
         runs = (texts.ne(texts.shift()) | numbers.ne(numbers.shift())).cumsum()
         positions = texts.groupby(runs).cumcount()
-        units = next((table[c].astype(str) for c in ("token", "word") if c in table), scores)
-        units_by_run = units.groupby(runs).agg(list)
-        pairs = zip(texts.groupby(runs).first(), units_by_run, strict=True)
+        # Compare the tokens or words of a run, or its scores if the table has neither.
+        column = next((table[c].astype(str) for c in ("token", "word") if c in table), scores)
+        values_by_run = column.groupby(runs).agg(list)
+        pairs = zip(texts.groupby(runs).first(), values_by_run, strict=True)
         repeated = [sentence for sentence, values in pairs if _is_repeated(sentence, values)]
     keys = pd.DataFrame({"sentence": texts, "position": positions})
     repeated += texts[keys.duplicated()].tolist()
@@ -283,6 +294,7 @@ def _sum_over_words(
         raise InputError(f"{location} has the words of {repeated[0]!r} twice; keep them once")
 
     is_missing, is_first = scores.isna(), ~texts.duplicated()
+    # Missing scores are wrong after the first word, or if other sentences have a first score.
     is_wrong = is_missing & ~is_first
     if not is_wrong.any():
         is_wrong = is_first & ~is_missing

@@ -73,6 +73,7 @@ def check_normalisation(
     >>> closed, opened = (RandomBigramModel(words, 1, end=end) for end in (True, False))
     >>> check_normalisation(closed, opened, words)
     """
+    # Compare both sides of the identity in the module's docstring for each length n.
     p_open = total_probability(opened, words, 1)
     for n in range(1, length + 1):
         p_end = total_probability(closed, words, n)

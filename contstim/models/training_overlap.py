@@ -85,6 +85,7 @@ class BloomFilter:
                 if header is None:
                     return None
                 n_sentences = int(header[1])
+                # Base64 encodes 3 bytes as 4 characters. -(-a // b) rounds a / b up.
                 n_bytes = -(-max(1, n_sentences) * _BITS_PER_SENTENCE // 8)
                 n_lines = -(-4 * -(-n_bytes // 3) // _LINE_LENGTH)
                 lines = [file.readline(_LINE_LENGTH + 10) for _ in range(n_lines)]
@@ -96,14 +97,16 @@ class BloomFilter:
 
 
 def _hash_letters(letters: Iterable[str]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each text."""
     hashes = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in letters])
     return np.frombuffer(hashes, dtype="<u8")
 
 
 def _bit_indices(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
-    """Return the bits of each sentence, shape (S, 7), by double hashing.
+    """Return the indices of the seven bits that represent each sentence, shape (S, 7).
 
-    Source: Kirsch & Mitzenmacher 2006, Less hashing, same performance.
+    Double hashing derives them from two hashes a and b of a sentence: bit k is a + k·b modulo
+    the number of bits (Kirsch & Mitzenmacher 2006, Less hashing, same performance).
     """
     first, second = digests & np.uint64(0xFFFFFFFF), digests >> np.uint64(32)
     steps = np.arange(_N_HASHES, dtype=np.uint64)

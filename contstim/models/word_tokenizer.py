@@ -150,7 +150,10 @@ class WordTokenizer:
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 
     def _find_id(self, token: str) -> int | None:
-        """Return the id of a token, or None if it is unknown and unknown words are errors."""
+        """Return the id of a token, or None if it has none.
+
+        An unknown token has the id of the unknown-word symbol if ``unknown`` is ``unk``.
+        """
         token_id = self.ids.get(self.language.lower(token) if self.case == "lower" else token)
         return self.unknown_id if token_id is None and self.unknown == "unk" else token_id
 
@@ -238,7 +241,7 @@ class WordTokenizer:
             If another word of the sentence or a candidate is unknown.
         """
         sentence.check_position(position)
-        # Punctuation that is part of the word's token.
+        # If punctuation is kept, the marks around the word are part of its token.
         left = right = ""
         if self.punctuation == "keep":
             left = strip_no_break_spaces(sentence.before[position])
@@ -253,6 +256,7 @@ class WordTokenizer:
                     "restrict the vocabulary to words that every model knows"
                 )
             ids_by_affixes[left, right] = np.array(candidate_ids, dtype=np.int64)
+        # Tokenise the sentence with a placeholder, and record the index of its token.
         ids: list[int] = []
         masked_index = -1
         for i in range(len(sentence)):

@@ -60,7 +60,7 @@ def tokenize_word(word: str, punctuation: str) -> list[str]:
 
 
 def strip_no_break_spaces(word: str) -> str:
-    """Return a word without the no-break spaces between its core and its punctuation."""
+    """Return a word without no-break spaces, which French has between a word and its marks."""
     return word if word.isascii() else _NO_BREAK_SPACE.sub("", word)
 
 
@@ -69,7 +69,10 @@ def find_repeats(
     repeatable: Collection[str] = (),
     fold: Callable[[str], str] = str.casefold,
 ) -> list[str]:
-    """Return the case-folded words that occur more than once, except `repeatable` ones."""
+    """Return the case-folded words that occur more than once.
+
+    Words in `repeatable` may recur and are left out. `fold` is the case folding of the language.
+    """
     counts = Counter(map(fold, words))
     return [word for word, n in counts.items() if n > 1 and word not in repeatable]
 
@@ -129,7 +132,11 @@ class Sentence:
     def from_words(
         cls, words: Sequence[str], final: str = ".", language: Language = ENGLISH
     ) -> Sentence:
-        """Build a sentence from cores: capitalise the first and end with the mark `final`."""
+        """Build a sentence from words without punctuation.
+
+        The first word is capitalised, and the mark `final` is added after the last word. If the
+        language also opens such sentences with a mark, as Spanish does, it is added too.
+        """
         if not words:
             raise InputError("a sentence needs at least one word, got none")
         cores = (language.capitalise(words[0]), *words[1:])
@@ -178,7 +185,10 @@ class Sentence:
             )
 
     def surface(self, position: int, word: str | None = None) -> str:
-        """Return the word at `position`, or `word` in its place, with the punctuation there."""
+        """Return the word at `position` with its punctuation.
+
+        If `word` is set, it takes the place of the word; the punctuation stays.
+        """
         core = self.words[position] if word is None else word
         return self.before[position] + core + self.after[position]
 
@@ -230,7 +240,10 @@ class WordList:
         return {word: i for i, word in enumerate(self.words)}
 
     def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:
-        """Return the positions of all words with the same case-folded form, by that form."""
+        """Return the positions in the list of each case-folded word.
+
+        A word can have several: "May" and "may" have the same case-folded form.
+        """
         positions = self._case_insensitive_indices.get(language)
         if positions is None:
             positions = self._case_insensitive_indices[language] = defaultdict(list)
@@ -268,6 +281,7 @@ def highlight_changes(before: str, after: str) -> str:
         for block in matcher.get_matching_blocks():
             is_same[block.b : block.b + block.size] = [True] * block.size
 
+    # Mark each run of consecutive changed words.
     runs = []
     for same, run in groupby(zip(is_same, new_words, strict=True), key=lambda pair: pair[0]):
         text = escape(language.join(word for _, word in run))

@@ -129,10 +129,14 @@ def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
 
 
 def _may_end_sentence(word: str) -> bool:
-    """Return whether a word has final punctuation and is not an abbreviation."""
+    """Return whether a sentence can end after a word.
+
+    The word must have final punctuation, and must not be an initial or an abbreviation.
+    """
     _, core, after = split_word(word.rstrip("'’"))
     if not _FINAL_MARKS & set(after):
         return core in {"...", "…"}
+    # Marks other than a single full stop always end a sentence.
     if after.strip(")]}\"”»'’") != ".":
         return True
     is_initial = len(core) == 1 and core.isalpha() and core != "I"
@@ -147,7 +151,11 @@ def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _nltk_sentences(name: str, split: str) -> Iterator[str]:
-    """Yield the sentences of the NLTK corpus `name`."""
+    """Yield the sentences of the NLTK corpus `name`.
+
+    Plain texts are divided into sentences as `split` states. Tokenised corpora are already
+    divided, and their tokens are joined into ordinary text.
+    """
     import nltk.corpus
     from nltk.corpus.reader import CorpusReader, PlaintextCorpusReader
     from nltk.corpus.util import LazyCorpusLoader
@@ -274,6 +282,10 @@ class SentenceRules:
         return None
 
     def _has_only_final_mark(self, sentence: Sentence) -> bool:
+        """Return whether a sentence has one final mark and no other punctuation.
+
+        In languages such as Spanish, the mark that opens the sentence must match the final mark.
+        """
         *inner, final = map(strip_no_break_spaces, sentence.after)
         opening, *later_openings = sentence.before
         return (
@@ -286,7 +298,11 @@ class SentenceRules:
 
 
 def _has_word_characters(word: str) -> bool:
-    """Return whether a word has only letters, digits, combining and inner marks."""
+    """Return whether a word contains no characters other than those of ordinary words.
+
+    These are letters, digits, apostrophes, hyphens and combining marks (accents, vowel signs).
+    The word begins with a letter or digit.
+    """
     if word.isalpha():
         return True
     return word[0].isalnum() and all(

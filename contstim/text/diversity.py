@@ -38,7 +38,11 @@ def folded_words(sentence: str, language: Language | None = None) -> list[str]:
 
 
 def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
-    """Return the first and last three words of a sentence, marked False and True."""
+    """Return the first three and the last three words of a sentence.
+
+    Each phrase is a pair of a boolean, which is False for the first words and True for the last
+    words, and the case-folded words. Sentences with a pair in common begin or end alike.
+    """
     words = tuple(folded_words(sentence))
     return {(False, words[:N_EDGE_WORDS]), (True, words[-N_EDGE_WORDS:])}
 
@@ -116,11 +120,16 @@ class WordShareLimit:
 
     @property
     def _limit(self) -> int:
+        """Number of synthetic sentences that may contain the same word."""
         share = math.floor(self._max_share * self._n_sentences + 1e-9)
         return self._limit_factor * max(MIN_WORD_LIMIT, share)
 
     def _n_remaining(self, word: str) -> int:
-        """Return the number of further sentences that may contain a word."""
+        """Return the number of further sentences that may contain a word.
+
+        It is the limit minus the number of accepted sentences with the word and the expected
+        number of sentences that will retain it from their natural sentence. It can be negative.
+        """
         # While a complete set is revised, all words of pending sentences count as retained.
         # Otherwise a rewritten sentence could push another above the limit, without end.
         retention = 1.0 if self._was_complete else self._n_retained_words / self._n_natural_words
@@ -129,6 +138,7 @@ class WordShareLimit:
         return limit - self._accepted_counts[word] - n_expected
 
     def _exhausted_words(self) -> frozenset[str]:
+        """Return the words that have reached the limit, which new sentences must not contain."""
         words = {*self._accepted_counts, *self._pending_counts}
         return frozenset(word for word in words if self._n_remaining(word) <= 0)
 
@@ -137,17 +147,18 @@ class WordShareLimit:
 
         Returns
         -------
-        numbers
+        indices
             Indices of natural sentences. Empty when all synthetic sentences are accepted.
         excluded
             Case-folded words that the synthetic sentences must not contain.
         """
         pending = (i for i in range(len(self._natural_words)) if i not in self._accepted)
-        numbers = list(islice(pending, self._batch_size))
+        indices = list(islice(pending, self._batch_size))
         excluded = frozenset[str]()
         if self._max_share < 1:
             excluded = self._rejected_words | self._exhausted_words()
         self._can_vary_edges = True
+        # If too few words of the vocabulary are left, double the limit.
         while excluded and any(
             len(words - excluded) < minimum
             for words, minimum in zip(self._folded_lists, _MIN_VOCABULARY, strict=True)
@@ -155,7 +166,7 @@ class WordShareLimit:
             self._limit_factor *= 2
             excluded = self._exhausted_words()
             self._can_vary_edges = False
-        self._batch = numbers, excluded
+        self._batch = indices, excluded
         return self._batch
 
     def accept(self, written: Sequence[Sequence[str]]) -> None:
@@ -167,25 +178,27 @@ class WordShareLimit:
             Synthetic sentences of each natural sentence in the batch, possibly fewer than
             requested.
         """
-        numbers, excluded = self._batch
+        indices, excluded = self._batch
         accepted_texts = (text for texts, _ in self._accepted.values() for text in texts)
         accepted_edges = {edge for text in accepted_texts for edge in edge_phrases(text)}
         n_accepted_before = self.n_accepted
         rejected_words = set[str]()
-        for number, texts in zip(numbers, written, strict=True):
-            new_counts = self._count_new_words(number, texts)
-            excess = {word for word, n in new_counts.items() if n > self._n_remaining(word)}
+        for index, texts in zip(indices, written, strict=True):
+            new_counts = self._count_new_words(index, texts)
+            # New words above the limit, and new words in a phrase that begins or ends another
+            # accepted sentence.
+            overused = {word for word, n in new_counts.items() if n > self._n_remaining(word)}
             edges = {edge for text in texts for edge in edge_phrases(text)}
             if self._can_vary_edges:
                 for _, phrase in edges & accepted_edges:
-                    excess.update(word for word in phrase if word in new_counts)
-            excess -= excluded
-            if self._max_share < 1 and excess:
-                rejected_words |= excess
+                    overused.update(word for word in phrase if word in new_counts)
+            overused -= excluded
+            if self._max_share < 1 and overused:
+                rejected_words |= overused
                 continue
             accepted_edges |= edges
-            self._accepted[number] = texts, excluded
-            self._update_counts(number, texts, 1)
+            self._accepted[index] = texts, excluded
+            self._update_counts(index, texts, 1)
 
         # Words that led to a rejection are allowed again once other sentences have been accepted.
         if self.n_accepted == n_accepted_before:
@@ -196,15 +209,22 @@ class WordShareLimit:
             while self._withdraw_excess():
                 pass
 
-    def _count_new_words(self, number: int, texts: Sequence[str]) -> Counter[str]:
-        """Return the number of texts with each word that natural sentence `number` lacks."""
-        natural = self._natural_words[number]
+    def _count_new_words(self, index: int, texts: Sequence[str]) -> Counter[str]:
+        """Count the synthetic sentences that contain each new word.
+
+        A word is new if the natural sentence at `index`, from which they derive, lacks it.
+        """
+        natural = self._natural_words[index]
         new_words = (set(folded_words(text, self._language)) - natural for text in texts)
         return Counter(word for words in new_words for word in words)
 
-    def _update_counts(self, number: int, texts: Sequence[str], sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) accepted texts of natural sentence `number`."""
-        natural = self._natural_words[number]
+    def _update_counts(self, index: int, texts: Sequence[str], sign: int) -> None:
+        """Update the counts of words when synthetic sentences are accepted or withdrawn.
+
+        `index` is the index of their natural sentence. `sign` is 1 for accepted sentences and -1
+        for withdrawn ones.
+        """
+        natural = self._natural_words[index]
         n_missing = self._n_per_natural - len(texts)
         self._n_sentences -= sign * n_missing
         self._n_natural_words += sign * len(texts) * len(natural)
@@ -217,19 +237,24 @@ class WordShareLimit:
                 self._n_retained_words += sign * (word in natural)
 
     def _withdraw_excess(self) -> bool:
-        """Reject accepted sentences with words above the limit; return whether there were any."""
+        """Withdraw accepted sentences that contain words above the limit, the last ones first.
+
+        Returns whether a sentence was withdrawn. Other words can then exceed the limit, so the
+        method is called until no sentence is withdrawn.
+        """
         remaining = {word: self._n_remaining(word) for word in self._accepted_counts}
+        # Number of sentences above the limit, by word.
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False
-        for number in sorted(self._accepted, reverse=True):
-            texts, excluded = self._accepted[number]
-            new_counts = self._count_new_words(number, texts)
+        for index in sorted(self._accepted, reverse=True):
+            texts, excluded = self._accepted[index]
+            new_counts = self._count_new_words(index, texts)
             words = {word for word in new_counts if excess.get(word, 0) > 0} - excluded
             if not words:
                 continue
             has_withdrawn = True
-            del self._accepted[number]
-            self._update_counts(number, texts, -1)
+            del self._accepted[index]
+            self._update_counts(index, texts, -1)
             self._rejected_words |= words
             for word in words:
                 excess[word] -= new_counts[word]
@@ -340,12 +365,12 @@ def format_diversity(synthetic: Iterable[str], natural: Iterable[str]) -> str:
 
     The language is detected from the natural sentences.
     """
-    before, after = list(natural), list(synthetic)
-    if not (any(map(folded_words, before)) and any(map(folded_words, after))):
+    natural, synthetic = list(natural), list(synthetic)
+    if not (any(map(folded_words, natural)) and any(map(folded_words, synthetic))):
         return "words: none"
-    language = detect_language(before)
-    reference = measure_diversity(before, (), language.code)
-    measured = measure_diversity(after, before, language.code)
+    language = detect_language(natural)
+    reference = measure_diversity(natural, (), language.code)
+    measured = measure_diversity(synthetic, natural, language.code)
     zipf = ""
     if measured.mean_zipf is not None and reference.mean_zipf is not None:
         zipf = (

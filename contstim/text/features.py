@@ -139,6 +139,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
             if word.isalpha() and word not in lower_names and zipf < RARE:
                 flags.append(f"rare word: {word} (Zipf {zipf:.1f})")
 
+    # Pairs of adjacent words, with the punctuation after the first.
     adjacent = list(zip(words[:-1], words[1:], parsed.after[:-1], strict=True))
     repeats = find_repeats(words, language.repeatable, language.fold)
     flags += [f"word twice: {word}" for word in repeats if any(map(str.isalnum, word))]
@@ -167,6 +168,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
         if after[:1] in language.space_before:
             flags.append(f"mark: no space before {after[:1]}")
 
+    # Flag sentences that end in a determiner or a conjunction.
     final_tags = _bundled_tags(words[-1]) if language is ENGLISH else frozenset()
     if final_tags and final_tags <= _NON_FINAL_TAGS and words[-1] not in _PRONOUNS:
         flags.append(f"agreement: ends in {words[-1]}")
@@ -174,11 +176,16 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
 
 
 def _bundled_tags(word: str) -> frozenset[str]:
+    """Return the possible part-of-speech tags of a word in the bundled vocabulary."""
     return frozenset(bundled_vocabulary().tags.get(word, ()))
 
 
 def _tag_disagreement(left: str, right: str) -> str:
-    """Return the reason why the tags of two adjacent English words do not agree, if any."""
+    """Return the reason why two adjacent English words do not agree, or an empty text.
+
+    Words can have several part-of-speech tags. They disagree only if no possible tag of the right
+    word can follow the left word.
+    """
     tags = _bundled_tags(right)
     if not tags:
         return ""

@@ -37,6 +37,7 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     pair_by_key: dict[Hashable, int] = {}
 
     def find_root(pair: int) -> int:
+        """Return the first pair of the component of `pair`."""
         while parents[pair] != pair:
             parents[pair] = parents[parents[pair]]
             pair = parents[pair]

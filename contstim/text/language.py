@@ -178,7 +178,10 @@ class Language:
 
     @cached_property
     def _elision(self) -> re.Pattern[str]:
-        """Pattern of an elided word with its opening marks, followed by a letter or digit."""
+        """Regular expression of an elided word at the start of a text, for example ``«l'``.
+
+        It includes opening marks, and matches only if a letter or digit follows.
+        """
         elided = self.elision_pattern or _NEVER
         return re.compile(
             rf"[{_BEFORE_CORE}]*(?:{elided})(?=[{_BEFORE_CORE}]*[^\W_])", re.IGNORECASE
@@ -258,7 +261,7 @@ class Language:
                 elision = self._elision.match(previous + word)
                 needs_space = elision is None or elision.end() != len(previous)
             else:
-                # Only Latin letters and digits need a space between them.
+                # In a text without spaces, only adjacent Latin words or numbers need one.
                 boundary = previous[-1:] + word[:1]
                 needs_space = boundary.isascii() and boundary.isalnum()
             text += f" {word}" if needs_space else word
@@ -303,7 +306,11 @@ class Language:
 
 
 def _attach_marks(pieces: Iterable[str]) -> list[str]:
-    """Attach the punctuation marks among the pieces of a segmenter to the adjacent words."""
+    """Join punctuation marks with the adjacent words.
+
+    A segmenter returns a text as `pieces`, which are words and marks. Opening marks are added to
+    the next word, and closing marks to the previous word.
+    """
     words: list[str] = []
     opening = ""
     for piece in pieces:

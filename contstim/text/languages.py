@@ -30,7 +30,7 @@ _WORD_LISTS = tomllib.loads((files("contstim") / "data" / "languages.toml").read
 
 
 def _word_lists(code: str) -> dict[str, Any]:
-    """Return the word lists of a language in ``contstim/data/languages.toml``, by field name."""
+    """Return the bundled word lists of a language, by the fields of `Language` that they fill."""
     return {name: frozenset(text.split()) for name, text in _WORD_LISTS[code].items()}
 
 
@@ -117,14 +117,22 @@ FRENCH = Language(
 
 
 def _harmony_rule(particle: str, vowels: str, endings: str = "") -> AgreementRule:
-    """Return the rule that `particle` follows only words with one of `vowels` as the last vowel."""
+    """Return a rule of Turkish vowel harmony.
+
+    The rule forbids `particle` after a word in which the last vowel is none of `vowels`. The
+    particle may have one of several `endings`, a regular expression.
+    """
     harmonic = f"[^ ]*[{vowels}][^aeıioöuü ]*"
     left = f"(?!{harmonic}$)[^ ]*[aeıioöuü][^ ]*"
     return AgreementRule(left, f"(?!müdür$){particle}(?:{endings})", f"vowel of {particle}")
 
 
 def _question_rule(vowel: str, vowels: str) -> AgreementRule:
-    """Return the harmony rule for the question particle, which takes the endings of verbs."""
+    """Return the rule of vowel harmony for the Turkish question particle, "mi".
+
+    The particle has the vowel `vowel` and can have the endings of verbs. It follows words in which
+    the last vowel is one of `vowels`.
+    """
     endings = f"|y{vowel}m|s{vowel}n|y{vowel}z|s{vowel}n{vowel}z|d{vowel}r|yd{vowel}.*|ym{vowel}ş.*"
     return _harmony_rule(f"m{vowel}", vowels, endings)
 

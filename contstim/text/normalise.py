@@ -80,7 +80,10 @@ def normalise_labels(labels: pd.Series) -> pd.Series:
 
 
 def alphanumeric_key(sentence: str) -> str:
-    """Return the case-folded letters and digits of a sentence, to find it in any spelling."""
+    """Return the case-folded letters and digits of a sentence.
+
+    Sentences that differ only in case, punctuation or white space have the same key.
+    """
     return "".join(filter(str.isalnum, unicodedata.normalize("NFC", sentence).casefold()))
 
 
@@ -117,6 +120,7 @@ def match_sentences(wanted: Iterable[str], available: Iterable[str]) -> dict[str
     matches = {}
     for sentence, form in forms.items():
         if form not in available_by_form:
+            # Try the sentence with or without a final period, unless it is wanted itself.
             variant = form[:-1] if form.endswith(".") else f"{form}."
             form = form if variant in wanted_forms else variant
         if form in available_by_form:

@@ -256,7 +256,11 @@ class Vocabulary:
         sentence_initial: set[str] | None = None,
         sentence_internal: set[str] | None = None,
     ) -> Vocabulary:
-        """Build a vocabulary from words seen at given positions; None means all positions."""
+        """Build a vocabulary from words that satisfy the rules.
+
+        `sentence_initial` and `sentence_internal` contain the words that a text has at the start
+        and within sentences. If they are None, the case of a word alone decides its positions.
+        """
         listed = set(words)
         first = [
             word
@@ -297,22 +301,31 @@ class Vocabulary:
         return digest(self.to_csv())[:16]
 
     def words_at(self, position: int) -> WordList:
-        """Return the words allowed at a position, counted from 0, always as the same object."""
+        """Return the words allowed at a position, counted from 0.
+
+        The result is the same object every time, because models cache token ids per word list.
+        """
         return self.first if position == 0 else self.elsewhere
 
     def unlisted_words(self, words: Sequence[str]) -> list[str]:
-        """Return the cores of a sentence that are not allowed at their positions."""
+        """Return those words of a sentence that the vocabulary does not allow at their positions.
+
+        `words` are all words of the sentence, in order and without punctuation.
+        """
         return [word for i, word in enumerate(words) if word not in self.words_at(i)]
 
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
-        """Return the vocabulary with other words, and the known frequencies of these words."""
-        lists = WordList.from_words(first), WordList.from_words(elsewhere)
-        used = {*lists[0], *lists[1]}
+        """Return a copy with other words at the first position and elsewhere.
+
+        Frequencies are kept for words that the copy contains.
+        """
+        first, elsewhere = WordList.from_words(first), WordList.from_words(elsewhere)
+        used = {*first, *elsewhere}
         frequencies = {w: p for w, p in self.frequencies.items() if w in used}
-        return replace(self, first=lists[0], elsewhere=lists[1], frequencies=frequencies)
+        return replace(self, first=first, elsewhere=elsewhere, frequencies=frequencies)
 
     def without_words(self, words: Collection[str]) -> Vocabulary:
-        """Return the vocabulary without the given case-folded words, and without frequencies."""
+        """Return a copy without the given case-folded words. The copy has no frequencies."""
         first, elsewhere = (
             WordList(tuple(word for word in listed if self.language.fold(word) not in words))
             for listed in (self.first, self.elsewhere)

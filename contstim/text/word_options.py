@@ -229,7 +229,8 @@ class WordOptions:
         tags = expand_classes(self.part_of_speech)
         if tags and not vocabulary.tags:
             vocabulary = tag_words(vocabulary)
-        # Where all nouns are capitalised, capitalised words allowed elsewhere are no names.
+        # In lower case, the words that are not names. In German, where all nouns are capitalised,
+        # these are all words allowed elsewhere.
         common_words = {
             language.lower(word)
             for word in vocabulary.elsewhere
@@ -364,6 +365,7 @@ def same_class_words(
     for position, word in enumerate(sentence.words):
         if not any(map(str.isalnum, word)):
             continue
+        # The first tag is the most frequent one.
         tags = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
         if similarity == "class":
             classes = [WORD_CLASSES.get(_CLASS_BY_TAG.get(tag, ""), tags) for tag in tags]
@@ -376,7 +378,10 @@ def same_class_words(
 def _words_with_tags(
     vocabulary: Vocabulary, is_first: bool, tags: frozenset[str]
 ) -> tuple[str, ...]:
-    """Return the words allowed first, or elsewhere, that can have one of the tags."""
+    """Return the words of a vocabulary that can have one of several part-of-speech tags.
+
+    `is_first` selects the words allowed at the first position instead of those allowed elsewhere.
+    """
     words = vocabulary.first if is_first else vocabulary.elsewhere
     return tuple(w for w in words if not tags.isdisjoint(vocabulary.tags.get(w.lower(), ())))
 
@@ -400,11 +405,18 @@ def _padded_offensive_words() -> dict[str, str]:
 
 
 def _pad_words(text: str) -> str:
-    """Return the words of a text with one space before and after each."""
+    """Return the words of a text with one space before and after each, without punctuation.
+
+    A phrase then occurs in a sentence as whole words if its padded text occurs in the sentence's.
+    """
     return f" {' '.join(_LETTERS_AND_DIGITS.findall(text))} "
 
 
 def _matched_forms(word: str, language: Language) -> set[str]:
-    """Return a word, without a possessive ending and divided at hyphens, all case-folded."""
+    """Return the case-folded forms of a word that are looked up in lists of blocked words.
+
+    These are the word, the word without a possessive ending ("'s"), and the parts of a word with
+    hyphens.
+    """
     folded = language.fold(word)
     return {folded, re.sub("['’]s$", "", folded), *re.split("[-–]", folded)}

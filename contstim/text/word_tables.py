@@ -42,7 +42,22 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
 
 
 def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column: str) -> list[str]:
-    """Return the words with a true value in `column`."""
+    """Return the words with a true value (1, yes or true) in a column of flags.
+
+    Parameters
+    ----------
+    path
+        File of the rows, for error messages.
+    rows
+        Rows of `read_word_rows`.
+    column
+        Name of the column. Its cells must be 1, 0, yes, no, true, false or empty.
+
+    Raises
+    ------
+    InputError
+        If a cell has another value.
+    """
     words = []
     for row in rows:
         flag = _FLAGS.get(row[column].lower())
@@ -56,7 +71,10 @@ def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column:
 
 
 def parse_frequencies(path: str | PathLike[str], rows: list[dict[str, str]]) -> dict[str, float]:
-    """Return the numbers in the column ``frequency`` by word, without empty cells."""
+    """Return the numbers in the column ``frequency`` by word. Empty cells are left out.
+
+    Raises `InputError`, which names the file `path`, if a cell is not a number.
+    """
     frequencies = {}
     for row in rows:
         try:

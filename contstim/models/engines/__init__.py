@@ -108,10 +108,12 @@ class EngineModel(SentenceModel):
         return [scores[text] for text in texts]
 
     def _align(self, text: str, answer: PromptLogprobs) -> TokenScores:
-        """Assign each token to the word in which it starts, and remove the tokens before the text.
+        """Convert the answer of the program to the scored tokens of a sentence.
 
-        Whitespace belongs to the next word.
+        Each token is assigned to the word in which it starts; whitespace belongs to the next word.
+        The tokens before the sentence are removed.
         """
+        # Offsets in the sentence; negative for tokens before it.
         starts = answer.starts - len(self.prefix)
         ends = np.append(starts[1:], len(text))
         if ((starts < 0) & (ends > 0) & (answer.starts >= 0)).any():

@@ -106,6 +106,10 @@ class LlamaModel(EngineModel):
         return [self._compute(text) for text in texts]
 
     def _compute(self, text: str) -> PromptLogprobs:
+        """Compute the log-probabilities of the tokens of one text.
+
+        llama.cpp gives tokens as bytes. Their byte offsets are converted to character offsets.
+        """
         text_ids = self._llama.tokenize(text.encode(), add_bos=False, special=False)
         ids = [*self._prefix_ids, *text_ids]
         if len(ids) > self._context:
@@ -126,6 +130,7 @@ class LlamaModel(EngineModel):
         starts = [len(expected[:offset].decode("utf-8", "ignore")) for offset in byte_offsets]
         self._llama.reset()
         self._llama.eval(ids)
+        # The logits at each position predict the next token.
         logits: FloatArray = self._llama.scores[: len(ids) - 1].astype(np.float64)
         log_probs = log_softmax(logits, axis=1)[np.arange(len(ids) - 1), ids[1:]]
         if not np.isfinite(log_probs).all():
@@ -140,11 +145,15 @@ class LlamaModel(EngineModel):
         )
 
     def _decode(self, token: int) -> bytes:
+        """Return the bytes of a token, which may be a part of a UTF-8 character."""
         decoded: bytes = self._llama.detokenize([token], special=True)
         return decoded
 
     def _read_prefix(self, spec: ModelSpec) -> list[int]:
-        """Return the token ids of option ``prefix``, none or one."""
+        """Return the token that option ``prefix`` puts before every sentence.
+
+        The result is a list with one token id, or an empty list if there is no such token.
+        """
         prefix, llama = spec.get("prefix", LLAMA_OPTIONS["prefix"]), self._llama
         if prefix == "none" or (prefix == "auto" and llama.token_bos() < 0):
             return []

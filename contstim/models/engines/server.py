@@ -48,7 +48,11 @@ _TopLogProb = Annotated[float, Field(le=_ROUNDING_ERROR, allow_inf_nan=False)]
 
 
 class _Listing(BaseModel, strict=True):
-    """The field ``logprobs`` of an answer to one text."""
+    """The field ``logprobs`` of the answer to one text.
+
+    It lists the tokens of the text with their log-probabilities. ``top_logprobs`` contains the
+    most probable token at each position, if the server states it.
+    """
 
     tokens: list[Annotated[str, Field(min_length=1)]]
     token_logprobs: list[_LogProb | None]
@@ -56,14 +60,14 @@ class _Listing(BaseModel, strict=True):
 
 
 class _Choice(BaseModel, strict=True):
-    """The answer to the text with number `index` of the request."""
+    """The answer to one text of a request. `index` is the number of the text, from 0."""
 
     index: int
     logprobs: _Listing
 
 
 class _Answer(BaseModel, strict=True):
-    """The answer to a request."""
+    """The JSON answer to a request, which has one `_Choice` per text."""
 
     choices: list[_Choice]
 
@@ -165,7 +169,11 @@ class ServedModel(EngineModel):
         return answers
 
     def _request(self, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Send a request, repeat it while the server is busy, and validate the answer."""
+        """Request the log-probabilities of S texts, and validate the answer.
+
+        The request is repeated after a pause, which doubles each time, if the server cannot be
+        reached or is busy.
+        """
         body = {"model": self.model, "prompt": list(texts), "max_tokens": 1, "temperature": 0}
         data = json.dumps({**body, "logprobs": 1, "echo": True}).encode()
         for attempt in range(_MAX_ATTEMPTS):
@@ -192,10 +200,13 @@ class ServedModel(EngineModel):
         raise EngineError(f"{self.name} gives no answer ({reason}); check that it is running")
 
     def _post(self, data: bytes) -> tuple[int, bytes, str]:
-        """Send one POST request, and return status, body and the header Retry-After."""
+        """Send one POST request with the JSON text `data`.
+
+        Returns the HTTP status, the body, and the header ``Retry-After`` (empty if missing).
+        """
         address = urlsplit(self.url)
-        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-        with closing(kind(address.netloc, timeout=self._timeout)) as connection:
+        connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
+        with closing(connect(address.netloc, timeout=self._timeout)) as connection:
             connection.request("POST", f"{address.path}/completions", data, self._headers)
             with connection.getresponse() as reply:
                 body = reply.read(_MAX_BYTES + 1)
@@ -207,7 +218,10 @@ class ServedModel(EngineModel):
                 return reply.status, body, reply.headers.get("Retry-After", "")
 
     def _validate(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Parse an answer to the log-probabilities of S texts; raise `EngineError` if invalid."""
+        """Parse the body of an answer to S texts, and check that it has one result per text.
+
+        Raises `EngineError` if the answer is invalid.
+        """
         try:
             choices = _Answer.model_validate_json(body).choices
         except ValidationError as error:
@@ -230,13 +244,18 @@ class ServedModel(EngineModel):
         ]
 
     def _align_tokens(self, listing: _Listing, text: str) -> PromptLogprobs:
-        """Find the tokens that spell a text, between leading tokens and a generated token."""
+        """Find the tokens of the text in the list of tokens that the server returned.
+
+        The server may insert tokens before the text, and it generates one token after it. The
+        tokens between them must spell the text. Their log-probabilities are validated.
+        """
         tokens, values, tops = listing.tokens, listing.token_logprobs, listing.top_logprobs
         if len(tokens) != len(values) or (tops is not None and len(tops) != len(tokens)):
             raise EngineError(
                 f"{self.name} gives {len(tokens)} tokens of {text!r} and {len(values)} "
                 f"log-probabilities"
             )
+        # Find the number of tokens before the text.
         for n_leading in range(len(tokens) + 1):
             starts = list(accumulate(map(len, tokens[n_leading:]), initial=0))
             if "".join(tokens[n_leading:]).startswith(text) and len(text) in starts:
@@ -256,6 +275,7 @@ class ServedModel(EngineModel):
             )
         log_probs = np.full(n, np.nan)
         for i, value in enumerate(values[1:n], start=1):
+            # No token can be more probable than the most probable one.
             best = max((tops[i] or {}).values(), default=0.0) if tops is not None else 0.0
             if value is None or value > best + _ROUNDING_ERROR:
                 raise EngineError(
@@ -290,12 +310,15 @@ def validate_server(model: ServedModel) -> float:
     single_results = [model.prompt_logprobs([text])[0] for text in texts]
     joint_results = model.prompt_logprobs(texts)
     first, second = single_results[:2]
+    # Check that the last three values differ between texts.
     if all(
         np.array_equal(first.log_probs[-3:], other.log_probs[-3:]) for other in single_results[1:]
     ):
         raise EngineError(
             f"{model.name} gives different texts the same values; it does not compute them"
         )
+    # The first two texts begin with the same tokens, which must have the same values in a causal
+    # model.
     token_pairs = zip(first.tokens, second.tokens, strict=False)
     n_shared = next(i for i, (a, b) in enumerate(token_pairs) if a != b)
     differences = np.abs(first.log_probs[1:n_shared] - second.log_probs[1:n_shared])
@@ -305,6 +328,7 @@ def validate_server(model: ServedModel) -> float:
             f"the value of {token!r} from {model.name} depends on later tokens: values "
             "are shifted by one token, or the model is not causal"
         )
+    # Compare requests of one text with a request of all texts.
     batch_tolerance = _ROUNDING_ERROR
     for single, joint in zip(single_results, joint_results, strict=True):
         if single.tokens != joint.tokens or _largest_difference(single, joint) > _MAX_DIFFERENCE:
@@ -319,5 +343,5 @@ def validate_server(model: ServedModel) -> float:
 
 
 def _largest_difference(first: PromptLogprobs, second: PromptLogprobs) -> float:
-    """Return the maximum difference between two values of one token, in nats."""
+    """Return the largest difference in nats between two results for the same tokens."""
     return float(np.nanmax(np.abs(first.log_probs - second.log_probs), initial=0.0))

@@ -16,7 +16,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 
 
 def find_sorted(keys: IntArray, wanted: IntArray) -> IntArray:
-    """Return the index of each of `wanted` in the sorted array `keys`, or -1 if it is absent."""
+    """Return the index of each element of `wanted` in the sorted array `keys`, or -1 if absent."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
     indices = np.searchsorted(keys, wanted)
@@ -79,53 +79,63 @@ class NgramTable:
             Whether to keep each n-gram, one array per order. The contexts of kept n-grams must
             be kept.
         """
-        size = len(self.words)
         words = tuple(word for word, keep in zip(self.words, masks[0], strict=True) if keep)
-        word_ids = np.cumsum(masks[0]) - 1
-        context_ids = np.zeros(1, dtype=np.int64)
+        # The new id of an n-gram is the number of kept n-grams of its order before it.
+        new_word_ids = np.cumsum(masks[0]) - 1
+        new_context_ids = np.zeros(1, dtype=np.int64)  # The empty context of unigrams has id 0.
         levels = []
         for level, is_kept in zip(self.levels, masks, strict=True):
-            old_keys = level.keys[is_kept]
-            keys = context_ids[old_keys // size] * len(words) + word_ids[old_keys % size]
+            contexts, last_words = np.divmod(level.keys[is_kept], len(self.words))
+            keys = new_context_ids[contexts] * len(words) + new_word_ids[last_words]
             levels.append(NgramLevel(keys, level.log_probs[is_kept], level.log_backoffs[is_kept]))
-            context_ids = np.cumsum(is_kept) - 1
+            new_context_ids = np.cumsum(is_kept) - 1
         return NgramTable(words, tuple(levels))
 
     @cached_property
     def suffix_ids(self) -> list[IntArray]:
-        """Id of each n-gram without its first word, in the next lower order; one array per order.
+        """Ids of the suffixes of all n-grams, one array per order.
 
-        The id is -1 if the table does not contain the shorter n-gram, and 0 for unigrams.
+        The suffix of an n-gram is the n-gram without its first word, which belongs to the next
+        lower order. The id is -1 if the table does not contain the suffix, and 0 for unigrams.
         """
-        size = len(self.words)
-        suffix_ids = [np.zeros(size, dtype=np.int64)]
+        n_words = len(self.words)
+        suffix_ids = [np.zeros(n_words, dtype=np.int64)]
         for lower, level in zip(self.levels, self.levels[1:], strict=False):
-            last_words = level.keys % size
-            if len(suffix_ids) == 1:
+            contexts, last_words = np.divmod(level.keys, n_words)
+            if len(suffix_ids) == 1:  # The suffix of a bigram is its last word.
                 suffix_ids.append(last_words)
                 continue
-            contexts = suffix_ids[-1][level.keys // size]
-            indices = find_sorted(lower.keys, contexts * size + last_words)
-            suffix_ids.append(np.where(contexts < 0, -1, indices))
+            # The suffix of "a b c" consists of the suffix of its context "a b" and the word "c".
+            context_suffixes = suffix_ids[-1][contexts]
+            indices = find_sorted(lower.keys, context_suffixes * n_words + last_words)
+            suffix_ids.append(np.where(context_suffixes < 0, -1, indices))
         return suffix_ids
 
 
 class _Matches(NamedTuple):
-    """N-grams that contain a candidate: ids of the candidates and of their n-grams."""
+    """N-grams of one order that contain a candidate word, at most one for each candidate.
+
+    ``ids[i]`` is the id of the n-gram that contains the candidate with the word id ``words[i]``.
+    """
 
     words: IntArray
     ids: IntArray
 
 
 class ReplacementScorer:
-    """Scores of a sentence for all V words at one position under a back-off model.
+    """Scorer of a sentence with each of V candidate words at one position, for back-off models.
 
-    In a model of order N the word at the position affects N terms of the log-probability: its own
-    and the terms of the N-1 words that follow. Each term is computed for all candidates at once,
-    from the shortest to the longest context. The back-off weight of a context is added for the
-    candidates for which the context exists; then the log-probability is set for those for which
-    the n-gram exists. Because the table contains the suffixes of all n-grams, the candidates of a
-    longer context are a subset of those of a shorter one.
+    In a model of order N the candidate affects N word log-probabilities: its own, and those of
+    the N-1 words after it. Each is computed for all candidates at once, by the back-off formula
+
+        log p(w | c) = log_prob(c w)                     if the table contains the n-gram c w,
+                       log_backoff(c) + log p(w | c')    otherwise,
+
+    where c' is the context c without its first word. The computation proceeds from the shortest
+    context to the longest. For each length of the context, it adds the back-off weight for the
+    candidates with such a context, and then inserts the log-probability for the candidates with
+    such an n-gram. The table contains the suffixes of all n-grams, so a candidate with a longer
+    context also has all shorter ones.
 
     Parameters
     ----------
@@ -151,26 +161,39 @@ class ReplacementScorer:
             self._by_suffix.append((_Matches(first_words[order], order), ends))
 
     def _find_ngram(self, order: int, context: int, word: int) -> int:
-        """Return the id of the n-gram of a context and a word, or -1 if there is none."""
+        """Return the id of an n-gram, or -1 if the table does not contain it.
+
+        The n-gram is given by the id of its context (all words but the last) and its last word.
+        """
         keys = self.table.levels[order - 1].keys
         key = context * self._size + word
         index = int(keys.searchsorted(key))
         return index if index < len(keys) and keys[index] == key else -1
 
     def _context_ids(self, tokens: list[int], stop: int) -> list[int]:
-        """Return the ids of the n-grams of orders 1, 2, ... that end before index `stop`."""
+        """Return the ids of the contexts of the token at index `stop`, the shortest first.
+
+        A context consists of the 1, 2, ... tokens before `stop`. The list ends before the first
+        context that the table does not contain.
+        """
         ids: list[int] = []
         for order in range(1, min(self.table.order - 1, stop) + 1):
-            ngram = tokens[stop - order]
-            for n in range(2, order + 1):
-                ngram = self._find_ngram(n, ngram, tokens[stop - order + n - 1])
+            first_token, *next_tokens = tokens[stop - order : stop]
+            ngram = first_token
+            # Extend the n-gram word by word.
+            for n, token in enumerate(next_tokens, start=2):
+                ngram = self._find_ngram(n, ngram, token)
                 if ngram < 0:
                     return ids
             ids.append(ngram)
         return ids
 
     def _log10_prob(self, context_ids: list[int], word: int) -> float:
-        """Return log10 p(word | context), given the ids of the suffixes of the context."""
+        """Return log10 p(word | context).
+
+        `context_ids` are the contexts of the word, see `_context_ids`. Back-off weights are added
+        until a context is found that forms an n-gram with the word.
+        """
         levels = self.table.levels
         log_backoff = 0.0
         for order in range(len(context_ids) + 1, 1, -1):
@@ -182,10 +205,19 @@ class ReplacementScorer:
         return log_backoff + float(levels[0].log_probs[word])
 
     def _score_candidates(self, context_ids: list[int]) -> tuple[FloatArray, list[_Matches]]:
-        """Return log10 p(word | context) for all words, and their n-grams by context length."""
+        """Score every word as the continuation of one context.
+
+        Returns
+        -------
+        log_probs
+            log10 p(word | context), shape (V,).
+        matches
+            ``matches[n]``: n-grams that consist of the last n words of the context and a word.
+        """
         levels, matches = self.table.levels, [self._unigrams]
         log_probs = levels[0].log_probs.copy()
         for n, context in enumerate(context_ids, start=1):
+            # The keys of the n-grams of one context are consecutive.
             keys = levels[n].keys
             first_key = context * self._size
             begin, end = keys.searchsorted((first_key, first_key + self._size)).tolist()
@@ -222,12 +254,14 @@ class ReplacementScorer:
         )
         totals = np.full(self._size, constant, dtype=np.float64)
 
-        # Term of the candidate. matches[j] are n-grams of j words before it and the candidate.
-        term, matches = self._score_candidates(self._context_ids(tokens, position))
-        totals += term
+        # Add log p(candidate | words before it). matches[j] contains the n-grams of the j words
+        # before the candidate and the candidate.
+        log_probs, matches = self._score_candidates(self._context_ids(tokens, position))
+        totals += log_probs
 
-        # Terms of the following words, with matches[j] extended up to the word of the term.
-        suffix = -1  # n-gram from the word after the candidate to the word of the term
+        # Add log p(word | words before it) for each following word whose context includes the
+        # candidate. matches[j] is extended to the n-grams that end with this word.
+        suffix = -1  # n-gram from the word after the candidate to this word
         for distance in range(1, min(order, len(tokens) - position)):
             word = tokens[position + distance]
             between = tokens[position + 1 : position + distance]
@@ -239,17 +273,21 @@ class ReplacementScorer:
             matches = [self._prepend_candidates(distance + 1, suffix)]
             for n, context in enumerate(contexts[1:], start=distance + 2):
                 matches.append(self._append_word(n, context, word))
-            term.fill(self._log10_prob(self._context_ids(between, distance - 1), word))
+            # Start with the longest context that does not include the candidate.
+            log_probs.fill(self._log10_prob(self._context_ids(between, distance - 1), word))
             for n, (context, ngrams) in enumerate(
                 zip(contexts, matches, strict=True), start=distance
             ):
-                term[context.words] += levels[n - 1].log_backoffs[context.ids]
-                term[ngrams.words] = levels[n].log_probs[ngrams.ids]
-            totals += term
+                log_probs[context.words] += levels[n - 1].log_backoffs[context.ids]
+                log_probs[ngrams.words] = levels[n].log_probs[ngrams.ids]
+            totals += log_probs
         return totals
 
     def _prepend_candidates(self, order: int, suffix: int) -> _Matches:
-        """Return the n-grams of an order that consist of any candidate and then `suffix`."""
+        """Return the n-grams of one order that consist of a candidate followed by `suffix`.
+
+        `suffix` is the id of an n-gram of the next lower order, or -1 for no n-gram.
+        """
         matches, ends = self._by_suffix[order - 2]
         if suffix < 0:
             return _Matches(matches.words[:0], matches.ids[:0])
@@ -257,6 +295,6 @@ class ReplacementScorer:
         return _Matches(matches.words[group], matches.ids[group])
 
     def _append_word(self, order: int, contexts: _Matches, word: int) -> _Matches:
-        """Return the n-grams of an order that consist of one of `contexts` and then `word`."""
+        """Return the n-grams of one order that consist of one of `contexts` followed by `word`."""
         ids = find_sorted(self.table.levels[order - 1].keys, contexts.ids * self._size + word)
         return _Matches(contexts.words[ids >= 0], ids[ids >= 0])

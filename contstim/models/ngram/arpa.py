@@ -57,7 +57,11 @@ def is_kenlm_binary(path: Path) -> bool:
 
 
 def _read(path: Path, until: bytes | None = None) -> bytes:
-    """Read a file, decompressed, to the end or to shortly after the first `until`."""
+    """Read a file, and decompress it if it is gzipped.
+
+    If `until` is set, reading stops soon after its first occurrence. This saves most of the time
+    if only the unigrams are needed.
+    """
     blocks: list[bytes] = []
     try:
         with _open(path) as raw:
@@ -74,7 +78,11 @@ def _read(path: Path, until: bytes | None = None) -> bytes:
 
 
 def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
-    """Return the number of n-grams per order, and the offset of the end of the header."""
+    """Parse the header of an ARPA file, which consists of lines ``ngram ORDER=COUNT``.
+
+    Returns the number of n-grams of each order, and the offset of the first byte after the
+    header.
+    """
     offset = 0
     while data[offset : offset + 1] == b"#":
         offset = data.find(b"\n", offset) + 1 or len(data)
@@ -99,15 +107,21 @@ def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
 
 
 class _LineBlock:
-    """Some lines of the section of one order, and the positions of their fields."""
+    """Consecutive lines of an ARPA section, divided into fields with array operations.
+
+    The fields of a line are the log-probability, the words of the n-gram and, if there is one,
+    the back-off weight. `starts` and `ends` are the byte offsets of all fields, and
+    `first_fields` contains the index of the first field of each line.
+    """
 
     def __init__(self, data: bytes, order: int, name: str) -> None:
         self.name = name
-        # Padding: a separator before, and bytes behind so that fields are read eight at a time.
+        # Add a separator before the data, and eight bytes after it for `hash_text`.
         self.bytes = np.frombuffer(b"\n" + data + b"\n" * 8, dtype=np.uint8)
         is_separator = _IS_SEPARATOR[self.bytes]
-        edges = np.flatnonzero(is_separator[1:] != is_separator[:-1]) + 1
-        self.starts, self.ends = edges[::2], edges[1::2]
+        # Fields start and end, in turn, where separators change to other bytes or back.
+        boundaries = np.flatnonzero(is_separator[1:] != is_separator[:-1]) + 1
+        self.starts, self.ends = boundaries[::2], boundaries[1::2]
         first_fields = np.searchsorted(self.starts, np.flatnonzero(self.bytes == 0x0A))
         n_fields = np.diff(first_fields)
         self.first_fields = first_fields[:-1][n_fields > 0]
@@ -127,17 +141,21 @@ class _LineBlock:
             raise ModelFileError(f"{self.name} are not UTF-8; the file is damaged") from error
 
     def hash_text(self, field: int) -> NDArray[np.uint64]:
-        """Return a 64-bit hash of one field of each line."""
+        """Return a 64-bit hash of one field of each line.
+
+        The bytes of a field are read as integers of eight bytes. The hash multiplies the first
+        integer by an odd constant, and then mixes in the others one by one.
+        """
         starts = self.starts[self.first_fields + field]
         lengths = self.ends[self.first_fields + field] - starts
-        # The eight bytes from each offset as one integer.
+        # View the eight bytes after each offset as one integer. The views overlap.
         chunks = np.ndarray(
             (len(self.bytes) - 7,), dtype="<u8", buffer=self.bytes.data, strides=(1,)
         )
         first_chunks = chunks[starts] & _LOW_BYTES[np.minimum(lengths, 8)]
         hashes: NDArray[np.uint64] = first_chunks * _HASH_MULTIPLIER
         n_hashed = 8
-        rows = np.flatnonzero(lengths > n_hashed)
+        rows = np.flatnonzero(lengths > n_hashed)  # Lines with bytes that are not hashed yet.
         while len(rows):
             n_bytes = np.minimum(lengths[rows] - n_hashed, 8)
             chunk = chunks[starts[rows] + n_hashed] & _LOW_BYTES[n_bytes]
@@ -149,7 +167,10 @@ class _LineBlock:
         return hashes
 
     def parse_numbers(self, field: int, rows: BoolArray | None = None) -> FloatArray:
-        """Return one field of each line as numbers, 0 for lines outside `rows`."""
+        """Return one field of each line as a number.
+
+        `rows` states which lines have the field. The result is 0 for the other lines.
+        """
         is_included = np.ones(len(self.first_fields), np.bool_) if rows is None else rows
         fields = self.first_fields[is_included] + field
         starts, lengths = self.starts[fields], self.ends[fields] - self.starts[fields]
@@ -188,7 +209,10 @@ class _LineBlock:
 
 
 def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[_LineBlock]:
-    """Yield the section of one order, which begins after `offset`, in blocks of whole lines."""
+    """Yield the n-grams of one order in blocks of whole lines.
+
+    Their section of the file begins at or after `offset`. `name` names it in error messages.
+    """
     heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
     begin = data.find(b"\n", heading) + 1
     end = data.find(b"\n\\", begin - 1) + 1
@@ -240,7 +264,10 @@ def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
 
 
 class _WordIndex:
-    """Index from the hashes of words to their ids."""
+    """Table that maps the hashes of words to word ids, by binary search.
+
+    The word ids are the indices of the unigrams in the file.
+    """
 
     def __init__(self, hashes: NDArray[np.uint64], name: str) -> None:
         self.ids = np.argsort(hashes)
@@ -261,6 +288,7 @@ class _WordIndex:
             raise ModelFileError(
                 f"{block.name} contain a word that is not a unigram; the file is damaged"
             )
+        # Repeat the id of each distinct hash for the lines that share it.
         ids: IntArray = self.ids[indices][np.cumsum(is_new) - 1]
         return ids
 
@@ -268,9 +296,14 @@ class _WordIndex:
 def _ngram_keys(
     block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return the keys of the n-grams of a block, or None if the context of one is missing."""
+    """Return the keys of the n-grams of a block, see `NgramLevel`.
+
+    `levels` are the n-grams of all lower orders. The result is None if the context of an n-gram
+    is not among them.
+    """
     order = len(levels) + 1
     keys = index.find_ids(block, 1)
+    # Look up the n-gram of the first two words, then of the first three, and so on.
     for field in range(2, order + 1):
         keys = keys * n_words + index.find_ids(block, field)
         if field < order:
@@ -341,13 +374,13 @@ def read_arpa(path: Path) -> NgramTable | None:
 
 
 def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
-    """Yield the text of an ARPA file in parts."""
-    size = len(table.words)
+    """Yield the text of an ARPA file in parts, with `digits` decimals for log-probabilities."""
+    n_words = len(table.words)
     words = np.array(table.words, dtype=object)
     yield "\\data\\\n"
     for order, level in enumerate(table.levels, start=1):
         yield f"ngram {order}={len(level.keys)}\n"
-    contexts = words
+    contexts = words  # Texts of the n-grams of the next lower order.
     for order, level in enumerate(table.levels, start=1):
         yield f"\n\\{order}-grams:\n"
         is_highest = order == table.order
@@ -356,9 +389,9 @@ def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
         for begin in range(0, len(level.keys), _ROWS_PER_WRITE):
             rows = slice(begin, begin + _ROWS_PER_WRITE)
             keys = level.keys[rows]
-            texts = words[keys % size]
+            texts = words[keys % n_words]
             if order > 1:
-                texts = contexts[keys // size] + " " + texts
+                texts = contexts[keys // n_words] + " " + texts
             columns = [level.log_probs[rows].tolist(), texts.tolist()]
             if not is_highest:
                 ngrams.append(texts)

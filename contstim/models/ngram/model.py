@@ -48,9 +48,10 @@ _SOURCE_LOCATION = re.compile(r"[^\s(]+:\d+ in .* threw \w+(?: because `.*?')?\.
 
 
 class _BinaryVocabulary(Mapping[str, int]):
-    """Vocabulary of a KenLM binary, which can be queried for words but not listed.
+    """Word ids of a KenLM binary.
 
-    Ids are assigned to words in the order of the queries.
+    KenLM can say whether a binary contains a word, but it cannot list the words. So each word
+    gets the next free id when it is looked up for the first time. Id 0 is the unknown word.
     """
 
     def __init__(self, model: kenlm.Model) -> None:
@@ -76,7 +77,11 @@ class _BinaryVocabulary(Mapping[str, int]):
 
 
 class _TokenCache(dict[str, str]):
-    """Tokens of each word, separated by spaces as KenLM reads them."""
+    """Cache of the tokens of each word, as a text with spaces between the tokens.
+
+    KenLM scores such texts. A missing word is tokenised on first use, and an unknown token is
+    replaced with ``<unk>`` or raises `UnknownWordError`, depending on the tokenizer.
+    """
 
     def __init__(self, tokenizer: WordTokenizer) -> None:
         super().__init__()
@@ -199,9 +204,9 @@ class NgramModel(SentenceModel, PrefixModel):
             text = ""
         if not text or text.isspace():
             self._tokenizer.encode(sentence)  # raises an error that names the word and sentence
-        # KenLM's method `score` would add the terms in single precision.
-        terms = self._model.full_scores(text, eos=self.scores_end)
-        return [log_prob for log_prob, _, _ in terms]
+        # KenLM's method `score` would add the log-probabilities in single precision.
+        token_scores = self._model.full_scores(text, eos=self.scores_end)
+        return [log_prob for log_prob, _ngram_length, _is_unknown in token_scores]
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Score S sentences and count their tokens and words.
@@ -212,8 +217,8 @@ class NgramModel(SentenceModel, PrefixModel):
         log_probs = [self._log10_probs(text) for text in texts]
         n_words = [len(self.language.split(text)) for text in texts]
         return SentenceScores(
-            np.array([sum(terms) for terms in log_probs], dtype=np.float64) * _NATS,
-            np.array([len(terms) for terms in log_probs], dtype=np.int64),
+            np.array([sum(values) for values in log_probs], dtype=np.float64) * _NATS,
+            np.array([len(values) for values in log_probs], dtype=np.int64),
             np.array(n_words, dtype=np.int64),
             np.zeros(len(texts)),
         )
@@ -275,7 +280,11 @@ class NgramModel(SentenceModel, PrefixModel):
         return ReplacementScores.from_exact_scores(log_probs * _NATS)
 
     def _query_candidates(self, masked: MaskedSentence) -> FloatArray:
-        """Return the base-10 log-probability of each candidate by queries of KenLM, (V,)."""
+        """Return the base-10 log-probability of the sentence with each candidate, shape (V,).
+
+        KenLM is queried for the words that depend on the candidate, once for each distinct
+        candidate. The log-probabilities of the other words are computed once.
+        """
         names = self._words_by_id
         query = self._model.BaseScore
         context = kenlm.State()
@@ -291,14 +300,15 @@ class NgramModel(SentenceModel, PrefixModel):
         if self.scores_end:
             following.append(END)
         n_affected = self._model.order - 1
-        distinct, inverse = np.unique(masked.candidates, return_inverse=True)
-        totals = np.empty(len(distinct))
+        distinct_ids, inverse = np.unique(masked.candidates, return_inverse=True)
+        totals = np.empty(len(distinct_ids))
         state, next_state = kenlm.State(), kenlm.State()
-        for i, word_id in enumerate(distinct.tolist()):
+        for i, word_id in enumerate(distinct_ids.tolist()):
             totals[i] = query(context, names[word_id], state)
             for name in following[:n_affected]:
                 totals[i] += query(state, name, next_state)
                 state, next_state = next_state, state
+        # The state no longer depends on the candidate.
         for name in following[n_affected:]:
             constant += query(state, name, next_state)
             state, next_state = next_state, state
@@ -306,6 +316,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @cached_property
     def _words_by_id(self) -> Sequence[str]:
+        """Words by token id, ``<unk>`` for ids without a word."""
         ids = self._tokenizer.ids
         if isinstance(ids, _BinaryVocabulary):
             return ids.words
@@ -317,7 +328,10 @@ class NgramModel(SentenceModel, PrefixModel):
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:
-    """Return time of change, size and inode of a file, or None if it does not exist."""
+    """Return the modification time, size and inode of a file, or None if it does not exist.
+
+    A change of the result shows that the file was changed or replaced.
+    """
     try:
         stat = path.stat()
     except OSError:
@@ -326,7 +340,7 @@ def _file_state(path: Path) -> tuple[int, int, int] | None:
 
 
 def _load_kenlm(path: Path) -> kenlm.Model:
-    """Load a model by KenLM, without its progress bar and warnings."""
+    """Load a file with KenLM, without its progress bar and its warnings."""
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
@@ -347,14 +361,18 @@ def _load_kenlm(path: Path) -> kenlm.Model:
 
 
 def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:
-    """Load a unigram model by KenLM, which requires a bigram: one that changes no score."""
-    size = len(words)
+    """Load a unigram model with KenLM.
+
+    KenLM requires at least one bigram. The file gets the bigram ``<s> </s>`` with the unigram
+    log-probability of ``</s>``, which changes no score.
+    """
+    n_words = len(words)
     ids = {word: i for i, word in enumerate(words)}
     for symbol in (START, END):
         if symbol not in ids:
             raise ModelFileError(f"the 1-grams lack {symbol}; the file is damaged")
-    key = np.array([ids[START] * size + ids[END]], dtype=np.int64)
-    unigrams = NgramLevel(np.arange(size), log_probs, np.zeros(size))
+    key = np.array([ids[START] * n_words + ids[END]], dtype=np.int64)
+    unigrams = NgramLevel(np.arange(n_words), log_probs, np.zeros(n_words))
     bigrams = NgramLevel(key, log_probs[[ids[END]]], np.zeros(1))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "unigrams.arpa"

@@ -51,7 +51,8 @@ class NgramPrefixes(Prefixes):
         self._rows = list(rows) or [(scorer.table.ids[START],)]
         self._word_ids = word_ids or [tokenizer.encode_words(words) for words in word_lists]
         self._ids = self._word_ids[min(n_words, 1)]
-        # Compute the probabilities once per context, the last N-1 tokens.
+        # The next word depends on the last N-1 tokens. Compute its log-probabilities once for
+        # all prefixes that end in the same tokens.
         n_context = scorer.table.order - 1
         contexts = [row[max(0, len(row) - n_context) :] for row in self._rows]
         by_context = {c: scorer.next_log10_probs(list(c)) * _NATS for c in set(contexts)}
@@ -68,7 +69,10 @@ class NgramPrefixes(Prefixes):
         return np.array([self._next_log_probs[row][word] for row, word in pairs], dtype=np.float64)
 
     def _score_continuation(self, tokens: Sequence[int]) -> FloatArray:
-        """Return log p(tokens | prefix), (R,), in nats."""
+        """Return log p(tokens | prefix) in nats, shape (R,).
+
+        The same tokens, for example a full stop and the end symbol, follow every prefix.
+        """
         totals = np.zeros(len(self._rows))
         rows = self._rows
         for token in tokens:

@@ -39,8 +39,8 @@ _VERSION = 1
 
 # Maximum number of input tokens per pass of the recurrent layer.
 _TOKENS = 4096
-# Vocabulary entries and positions per block of logits. Blocks of this size fit the cache of a
-# processor, which makes scoring 1.5 times as fast as with whole rows.
+# Number of output tokens and of positions per block of logits. Blocks of this size fit the cache
+# of a processor, which makes scoring 1.5 times as fast as with the whole vocabulary at once.
 _ENTRIES = 4096
 _POSITIONS = 512
 
@@ -74,7 +74,11 @@ class NetworkConfig:
     tied: bool = True
 
     def weight_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each weight for a vocabulary of `n_outputs` tokens, by name."""
+        """Return the shapes of the weight arrays by name.
+
+        `n_outputs` is the number of tokens that the network predicts. The embedding has one more
+        row, for the start symbol.
+        """
         width = (4 if self.cell == "lstm" else 1) * self.hidden  # an LSTM has four gates
         shapes: dict[str, tuple[int, ...]] = {
             "embedding": (n_outputs + 1, self.embedding),
@@ -215,7 +219,8 @@ class RecurrentNetwork:
         """
         is_lstm, dtype = self.config.cell == "lstm", start[0].dtype
         shape = self.config.embedding, self.config.hidden
-        # A layer on the device "meta" has no weights; they are passed to `functional_call`.
+        # The layer on the device "meta" has no memory for weights. `functional_call` computes it
+        # with the weights of this network.
         layer: torch.nn.Module
         if is_lstm:
             layer = torch.nn.LSTM(*shape, device="meta")
@@ -223,6 +228,7 @@ class RecurrentNetwork:
             layer = torch.nn.RNN(*shape, nonlinearity="relu", device="meta")
         weights = {name: self.weights[name].to(dtype) for name in ("input", "recurrent", "bias")}
         if is_lstm:
+            # Reorder the four gates as PyTorch expects them.
             for name, weight in weights.items():
                 input_gate, forget_gate, output_gate, cell = weight.chunk(4)
                 weights[name] = torch.cat([input_gate, forget_gate, cell, output_gate])
@@ -239,14 +245,21 @@ class RecurrentNetwork:
 
     @torch.no_grad()
     def run_states(self, ids: IntArray, start: State) -> list[State]:
-        """Return T+1 states of one sequence: `start` and the state after each of `ids` (T,)."""
+        """Return the state before each token of one sequence, and the state after the last.
+
+        `start` is the first state, and `ids` are the T token ids. The list has T+1 states.
+        """
         states = [start]
         for token in torch.from_numpy(ids).to(self.device):
             states.append(self.forward(token.view(1, 1), states[-1])[1])
         return states
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Return the vectors to multiply by the output weights, for hidden states (N, H)."""
+        """Return the vectors that are multiplied by the output weights to give logits.
+
+        If the output weights are tied, N hidden states, shape (N, H), are projected to the
+        dimension of the embedding. Otherwise they are returned unchanged.
+        """
         if not self.config.tied:
             return hidden
         return hidden @ self.weights["projection"].to(hidden.dtype).t()
@@ -273,7 +286,8 @@ class RecurrentNetwork:
         targets
             Token ids that follow each input, (T,) each.
         start
-            State of one sequence, from which all begin. Default: the initial state.
+            State of the network before the first token, the same for all sequences. Default: the
+            initial state.
 
         Returns
         -------
@@ -281,9 +295,10 @@ class RecurrentNetwork:
             log p(target t | start, inputs 1..t), (T,) for each sequence.
         """
         start = self.initial_state() if start is None else start
-        order = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
+        # Fill batches in the order of length, so that little padding is needed.
+        by_length = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
         batches: list[list[int]] = []
-        for s in order:
+        for s in by_length:
             if batches and len(inputs[s]) * (len(batches[-1]) + 1) <= _TOKENS:
                 batches[-1].append(s)
             else:
@@ -297,23 +312,24 @@ class RecurrentNetwork:
             for column, s in enumerate(batch):
                 padded[: lengths[column], column] = inputs[s]
             starts = tuple(part.expand(-1, len(batch), -1).contiguous() for part in start)
-            outputs, _ = self.forward(torch.from_numpy(padded).to(self.device), starts)
+            hidden, _ = self.forward(torch.from_numpy(padded).to(self.device), starts)
 
-            # Score the steps that are not padding, one sequence after the other.
+            # Select the steps that are not padding, one sequence after the other, and score them.
             steps = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths]))
             columns = torch.from_numpy(np.repeat(np.arange(len(batch)), lengths))
             tokens = torch.from_numpy(np.concatenate([targets[s] for s in batch])).to(self.device)
-            values = self._score_targets(self.project(outputs[steps, columns]), tokens)
-            parts = np.split(values, np.cumsum(lengths)[:-1])
-            for s, part in zip(batch, parts, strict=True):
-                results[s] = part
+            values = self._score_targets(self.project(hidden[steps, columns]), tokens)
+            values_by_sequence = np.split(values, np.cumsum(lengths)[:-1])
+            for s, sequence_values in zip(batch, values_by_sequence, strict=True):
+                results[s] = sequence_values
         return results
 
     def _score_targets(self, vectors: Tensor, targets: Tensor) -> FloatArray:
-        """Return the log-softmax of the target logits of N positions, (N,).
+        """Return the log-probability of the target token at each of N positions, shape (N,).
 
-        The softmax is computed in blocks of the vocabulary. The sum of exponentials is relative to
-        the maximum logit of the blocks so far, and is rescaled when the maximum increases.
+        The normaliser of the softmax is computed in one pass over blocks of the vocabulary
+        ("online softmax"). The sum of exp(logit - maximum) uses the maximum of the blocks so far,
+        and is rescaled when a block has a larger logit.
         """
         matrix, bias = self.output_weights, self.weights["output_bias"]
         if self._logits is None:
@@ -330,11 +346,13 @@ class RecurrentNetwork:
                 entries = matrix[start : start + _ENTRIES]
                 logits = self._logits[: len(entries) * n].view(len(entries), n)
                 torch.addmm(bias[start : start + _ENTRIES, None], entries, block.t(), out=logits)
+                # total = sum of exp(logit - maximum) over the blocks so far
                 new_maximum = torch.maximum(maximum, logits.amax(0))
                 rescaled = total * (maximum - new_maximum).exp_()
                 total = rescaled + logits.sub_(new_maximum).exp_().sum(0)
                 maximum = new_maximum
-            # Rounding must not give positive values: scores decrease with each token.
+            # log softmax = target logit - maximum - log(total). Rounding can give a positive
+            # value, but searches rely on log-probabilities of at most 0.
             values = (target_logits - maximum - total.log()).clamp_(max=0)
             result[rows] = values.double().cpu()
         return result.numpy()
@@ -356,7 +374,16 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
-    """Read a file of `write_tensors`: tensors, record and the SHA-256 of the file.
+    """Read a safetensors file that `write_tensors` wrote.
+
+    Returns
+    -------
+    tensors
+        Tensors by name.
+    record
+        The JSON record.
+    digest
+        SHA-256 of the file.
 
     Raises
     ------
@@ -426,7 +453,16 @@ def save_network(
 
 
 def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
-    """Load a network, its training record and the SHA-256 of the file.
+    """Load a network from a file that `save_network` wrote.
+
+    Returns
+    -------
+    network
+        The network, with float32 weights on the CPU.
+    training
+        Record of how the network was trained.
+    digest
+        SHA-256 of the file.
 
     Raises
     ------

@@ -105,16 +105,17 @@ class RecurrentModel(SentenceModel, PrefixModel):
     ) -> ReplacementScores:
         """Score `sentence` with the word at `position` replaced by each of V `words`.
 
-        Let u be the tokens before the position and w a candidate. The upper bound is
-        log P(u) + log p(w | u), because each later term is at most 0. The estimate adds the later
-        terms of the original sentence. Exact scores continue from the state after u.
+        Let u be the tokens before the position and w a candidate. The upper bound of the score is
+        log P(u) + log p(w | u), because the log-probability of each later token is at most 0. The
+        estimate adds the log-probabilities of the later tokens in the original sentence. For an
+        exact score, the network continues from its state after u.
         """
         network, vocabulary = self._network, self._network.vocabulary
         tokenizer = self._tokenizer
         masked = tokenizer.mask_word(sentence, position, words)
         index, candidates = masked.index, masked.candidates
 
-        # Restore the original token; an unknown one is the unknown-word class.
+        # Restore the original token in place of the mask. An unknown word has the id of `<unk>`.
         surface = sentence.surface(position)
         token = surface if tokenizer.punctuation == "keep" else sentence.words[position]
         token = token.lower() if tokenizer.case == "lower" else token
@@ -124,11 +125,12 @@ class RecurrentModel(SentenceModel, PrefixModel):
         if self._last_sentence is None or self._last_sentence[0] != key:
             states = network.run_states(self._with_start(ids), network.initial_state())[1:]
             self._last_sentence = (key, self._log_probs([ids])[0], states)
-        _, terms, states = self._last_sentence
+        _, token_log_probs, states = self._last_sentence
 
         state = states[index]
-        candidate_terms = network.next_log_probs(state[0][0])[0].double().cpu().numpy()[candidates]
-        upper_bounds = float(terms[:index].sum()) + np.minimum(candidate_terms, 0.0)
+        next_log_probs = network.next_log_probs(state[0][0])[0].double().cpu().numpy()
+        candidate_log_probs = np.minimum(next_log_probs[candidates], 0.0)
+        upper_bounds = float(token_log_probs[:index].sum()) + candidate_log_probs
         following = ids[index + 1 :]
         if self._scores_end:
             following = np.append(following, vocabulary.end)
@@ -138,6 +140,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
             scores: FloatArray = upper_bounds[rows]
             if len(following) == 0 or len(rows) == 0:
                 return scores
+            # Add the log-probabilities of the following tokens, given the candidate.
             inputs = [np.append(candidate, following[:-1]) for candidate in candidates[rows]]
             log_probs = network.log_probs(inputs, [following] * len(rows), start=state)
             scores += np.array([values.sum() for values in log_probs], dtype=np.float64)
@@ -145,20 +148,25 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
         return ReplacementScores(
             upper_bounds,
-            upper_bounds + float(terms[index + 1 :].sum()),
+            upper_bounds + float(token_log_probs[index + 1 :].sum()),
             is_exact=False,
             score=score,
             cost=ScoringCost(
-                n_inputs=max(len(following), 1) / len(terms),
-                multiply_adds=float(len(terms) * network.n_multiply_adds),
+                n_inputs=max(len(following), 1) / len(token_log_probs),
+                multiply_adds=float(len(token_log_probs) * network.n_multiply_adds),
             ),
         )
 
     def _with_start(self, ids: IntArray) -> IntArray:
+        """Return token ids with the id of the start symbol before them."""
         return np.concatenate([[self._network.vocabulary.start], ids])
 
     def _log_probs(self, sentences: Sequence[IntArray]) -> list[FloatArray]:
-        """Return the log-probabilities of the tokens of each sentence, and of its end if scored."""
+        """Score the tokens of sentences that are given by their token ids.
+
+        Returns one array of log-probabilities in nats per sentence. If the end of a sentence is
+        scored, its log-probability is the last element.
+        """
         inputs = [self._with_start(ids) for ids in sentences]
         targets = [np.append(ids, self._network.vocabulary.end) for ids in sentences]
         if not self._scores_end:
@@ -215,6 +223,7 @@ class _RecurrentPrefixes(Prefixes):
     def end_log_probs(self, mark: str) -> FloatArray:
         """Return log p of `mark` and of ``</s>``, as far as they are scored, (R,), in nats."""
         prefixes, totals = self, np.zeros(len(self._next_log_probs))
+        # Chain rule: log p(mark | prefix) + log p(end | prefix and mark).
         for token in self._tokenizer.encode_mark(mark):
             totals = totals + prefixes._next_log_probs[:, token]
             prefixes = prefixes._append_tokens([token] * len(totals))
@@ -246,7 +255,11 @@ class _RecurrentPrefixes(Prefixes):
         return prefixes._append_tokens(self._ids[indices].tolist(), 1)
 
     def _append_tokens(self, tokens: Sequence[int], n_new_words: int = 0) -> _RecurrentPrefixes:
-        """Return the prefixes with one more token each."""
+        """Return the prefixes with one token appended to each.
+
+        `tokens` are the R token ids. `n_new_words` is 1 if the tokens are words, and 0 if they are
+        punctuation marks.
+        """
         with torch.no_grad():
             ids = torch.tensor([tokens], device=self._network.device)
             return self._with_state(self._network.forward(ids, self._state)[1], n_new_words)
