@@ -44,7 +44,10 @@ SPENDING: dict[str, Callable[[float, FloatArray], FloatArray]] = {
 
 
 def alpha_spent(analyses: Sequence[int], alpha: float, spending: str) -> FloatArray:
-    """Return the cumulative two-sided error that is spent by each analysis.
+    """Return the cumulative type-I error that is allowed up to each interim analysis.
+
+    Both tails have equal error rates, so the one-sided spending function is applied to alpha / 2
+    and doubled.
 
     Parameters
     ----------
@@ -73,27 +76,37 @@ def alpha_spent(analyses: Sequence[int], alpha: float, spending: str) -> FloatAr
 def interim_boundaries(
     analyses: tuple[int, ...], spent: tuple[float, ...], item_shares: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Return the two-sided stopping boundaries of the analyses so far.
+    """Return the stopping boundary of each interim analysis that has been carried out.
 
-    A study stops at analysis k if Z_k lies outside ± boundary k. Items are the same at all
-    analyses, so only the other part of the variance decreases with the number of participants n.
-    Relative to analysis k with item share s, the information at analysis j is
+    A group-sequential study is tested at K planned interim analyses, k of which have been carried
+    out. It stops at analysis k if the z statistic Z_k is above the boundary or below minus the
+    boundary. The boundary is chosen so that the type-I error up to analysis k is the error that the
+    plan allows, see `next_boundary`.
 
-        I_j = 1 / (s + (1 - s) n_k / n_j).
+    The boundary depends on the information at each analysis, that is, on the inverse of the
+    variance of the estimate. All participants judge the same items. The part of the variance that
+    is due to items is therefore constant, and only the remainder decreases with the number of
+    participants. Relative to analysis k, the information at analysis j is
+
+        I_j = 1 / (s + (1 - s) n_k / n_j),
+
+    where n_j is the number of participants at analysis j, and s the share of the variance at
+    analysis k that is due to items.
 
     Parameters
     ----------
     analyses
-        Numbers of participants at all K planned analyses, ascending.
+        Numbers of participants at all K planned analyses, ascending, for example (20, 40, 60).
     spent
-        Cumulative two-sided error at each of them, see `alpha_spent`.
+        Cumulative two-sided type-I error at each of the K analyses, see `alpha_spent`.
     item_shares
-        Share of the variance that is due to items, as estimated at each of the k analyses so far.
+        Share s of the variance that is due to items, from 0 to 1, as estimated at each of the k
+        analyses so far.
 
     Returns
     -------
     tuple of float
-        Boundaries of the k analyses in standard errors.
+        Boundaries of the k analyses so far, in standard errors.
 
     Examples
     --------
@@ -104,6 +117,7 @@ def interim_boundaries(
     """
     if not item_shares:
         return ()
+    # Boundaries of earlier analyses are not changed by later estimates of the item share.
     boundaries = interim_boundaries(analyses, spent, item_shares[:-1])
     n_participants = np.asarray(analyses[: len(item_shares)], dtype=np.float64)
     share = item_shares[-1]
@@ -114,11 +128,15 @@ def interim_boundaries(
 def next_boundary(
     information: FloatArray, boundaries: Sequence[float], cumulative_alpha: float
 ) -> float:
-    """Return the two-sided stopping boundary of the last analysis.
+    """Return the two-sided stopping boundary of the last of K analyses.
 
-    The boundary b solves P(stopped earlier or Z_K outside ±b) = cumulative alpha under the null
-    hypothesis. The density of the score of continuing studies is computed recursively by
-    Gauss-Legendre quadrature (Armitage, McPherson and Rowe 1969, doi 10.2307/2343787).
+    Under the null hypothesis, the boundary b is the solution of the equation
+
+        P(study stopped earlier, or Z_K outside ±b) = cumulative_alpha.
+
+    Only studies that were not stopped earlier reach analysis K. The probability density of their
+    score Z_k sqrt(I_k) is computed from analysis to analysis by Gauss-Legendre quadrature
+    (Armitage, McPherson and Rowe 1969, doi 10.2307/2343787).
 
     Parameters
     ----------
@@ -136,6 +154,7 @@ def next_boundary(
     """
     increments = np.maximum(np.diff(information, prepend=0.0), _MIN_INCREMENT * information)
     roots = np.sqrt(information)
+    # Before the first analysis, the score is 0 with probability 1.
     scores, weights = np.zeros(1), np.ones(1)
     remaining_alpha = cumulative_alpha
     for increment, root, boundary in zip(increments[:-1], roots[:-1], boundaries, strict=True):
@@ -158,7 +177,12 @@ def next_boundary(
 def _crossing_probability(
     scores: FloatArray, weights: FloatArray, increment: float, limit: float
 ) -> float:
-    """Return the probability that the next score lies outside ±limit."""
+    """Return the probability that a study crosses the boundary at the next analysis.
+
+    The present score has the discrete distribution given by `scores` and `weights`. The next score
+    adds a normal variable with mean 0 and variance `increment`. The study crosses the boundary if
+    the next score lies outside ±limit.
+    """
     sd = np.sqrt(increment)
     below, above = ndtr((-limit - scores) / sd), ndtr((scores - limit) / sd)
     return float(weights @ below) + float(weights @ above)
@@ -167,11 +191,17 @@ def _crossing_probability(
 def _continuing_density(
     scores: FloatArray, weights: FloatArray, increment: float, limit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights of the next score, restricted to ±limit."""
+    """Return the distribution of the next score of studies that do not cross the boundary.
+
+    The density of the next score between -limit and limit is represented by Gauss-Legendre
+    quadrature. The first array contains the nodes, that is, the scores at which the density is
+    evaluated. The second contains the quadrature weights times the density.
+    """
     sd = np.sqrt(increment)
     n_nodes = int(np.clip(_NODES_PER_SD * 2 * limit / sd, _MIN_NODES, _MAX_NODES))
     nodes, node_weights = _gauss_legendre(n_nodes)
     points = limit * nodes
+    # Convolve the present distribution with the normal distribution of the increment.
     steps = (points[:, None] - scores) / sd
     density = np.exp(-(steps**2) / 2) @ weights / (sd * np.sqrt(2 * np.pi))
     return points, limit * node_weights * density
@@ -179,6 +209,7 @@ def _continuing_density(
 
 @lru_cache(maxsize=_MAX_NODES)
 def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
+    """Return the n nodes and weights of Gauss-Legendre quadrature from -1 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return np.asarray(nodes), np.asarray(weights)
 
@@ -186,18 +217,20 @@ def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
 def repeated_p_value(
     p: float, analyses: tuple[int, ...], spending: str, item_shares: tuple[float, ...]
 ) -> float:
-    """Return the repeated p-value of the last analysis so far.
+    """Return the p-value of the latest interim analysis, adjusted for the earlier analyses.
 
-    The repeated p-value is the smallest two-sided alpha for which the z statistic reaches the
-    boundary of this analysis. It is valid whatever the reason for stopping (Jennison and Turnbull
-    2000, Group sequential methods, ch. 9).
+    This *repeated p-value* is the smallest two-sided type-I error rate alpha at which the z
+    statistic would reach the boundary of the analysis. It is valid whatever the reason for stopping
+    (Jennison and Turnbull 2000, Group sequential methods, ch. 9).
 
     Parameters
     ----------
     p
         Unadjusted two-sided p-value of the analysis.
-    analyses, item_shares
-        As in `interim_boundaries`.
+    analyses
+        Numbers of participants at all planned analyses, ascending.
+    item_shares
+        Share of the variance that is due to items, as estimated at each analysis so far.
     spending
         Name of a function in `SPENDING`.
 
@@ -209,6 +242,7 @@ def repeated_p_value(
     p_bounded = max(p, 1e-15)
     z_observed, log_p = -float(ndtri(p_bounded / 2)), float(np.log(p_bounded))
 
+    # Find the alpha at which the boundary equals the observed z statistic.
     def excess(log_alpha: float) -> float:
         spent = tuple(alpha_spent(analyses, float(np.exp(log_alpha)), spending).tolist())
         boundary = interim_boundaries(analyses, spent, item_shares)[-1]

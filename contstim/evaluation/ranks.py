@@ -26,10 +26,11 @@ def log_sum_of_squares_slope(n: ArrayLike) -> FloatArray:
 
 
 class SegmentRanks:
-    """Signed ranks of values within segments, such as the ratings of each participant.
+    """Signed ranks of values, computed separately within each segment of an array.
 
-    The signed rank of a value is its sign times the rank of its absolute value. Ties have average
-    ranks. Zeros have signed rank 0 and are not ranked.
+    A *segment* is a run of consecutive values that are ranked together, such as the ratings of one
+    participant. The signed rank of a value is its sign times the rank of its absolute value. Tied
+    values have their average rank. Zeros have the signed rank 0 and are not ranked.
 
     Parameters
     ----------
@@ -53,20 +54,21 @@ class SegmentRanks:
     def __init__(self, values: FloatArray, segment: IntArray, n_segments: int) -> None:
         self.segment = segment
         nonzero = np.flatnonzero(values)
-        size, nonzero_segment = np.abs(values[nonzero]), segment[nonzero]
+        magnitude, nonzero_segment = np.abs(values[nonzero]), segment[nonzero]
         counts = np.bincount(nonzero_segment, minlength=n_segments)
         starts = np.cumsum(counts) - counts
 
         # Sort within segments. Segments of equal length are sorted as rows of one table.
-        order = np.empty(len(size), dtype=np.int64)
+        order = np.empty(len(magnitude), dtype=np.int64)
         for n in np.unique(counts[counts > 0]):
             table = starts[counts == n][:, None] + np.arange(n)
-            order[table] = np.take_along_axis(table, np.argsort(size[table], axis=1), axis=1)
-        size = size[order]
+            order[table] = np.take_along_axis(table, np.argsort(magnitude[table], axis=1), axis=1)
+        magnitude = magnitude[order]
 
         # Number the groups of ties, and average the ranks of each group.
         is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = (size[1:] != size[:-1]) | (nonzero_segment[1:] != nonzero_segment[:-1])
+        is_new_segment = nonzero_segment[1:] != nonzero_segment[:-1]
+        is_first[1:] = (magnitude[1:] != magnitude[:-1]) | is_new_segment
         self._order = nonzero[order]
         self._tie_group = np.cumsum(is_first) - 1
         self._segment_end = (starts + counts)[nonzero_segment]
@@ -77,7 +79,10 @@ class SegmentRanks:
         self.ranks[self._order] = np.sign(values[self._order]) * average_rank[self._tie_group]
 
     def sum_above(self, weight: FloatArray) -> FloatArray:
-        """Return the sum of weights over larger values, plus half the sum over tied values.
+        """Return, for each value, the total weight of the larger values in its segment.
+
+        *Larger* refers to absolute values. Tied values, including the value itself, count one half.
+        With all weights equal to 1, the result is the rank in descending order minus 1/2.
 
         Parameters
         ----------
@@ -87,10 +92,10 @@ class SegmentRanks:
         Returns
         -------
         array
-            For each value, the sum over the values of its segment with larger absolute value, plus
-            half the sum over ties including itself, shape (R,); 0 for zeros.
+            Total weights, shape (R,); 0 for values that are zero.
         """
         sorted_weight = weight[self._order]
+        # A sum over larger values is a difference of two cumulative sums.
         cumulative = np.concatenate([[0.0], np.cumsum(sorted_weight)])
         tied = np.bincount(self._tie_group, sorted_weight)[self._tie_group]
         tie_end = np.cumsum(np.bincount(self._tie_group))[self._tie_group]
@@ -134,21 +139,24 @@ def signed_ranks(values: ArrayLike) -> FloatArray:
 
 
 def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the signed ranks of vectors in which each value counts as several ties.
+    """Return the signed ranks of vectors in which each value occurs several times.
+
+    The copies of a value are tied, so they share their average rank. The function ranks bootstrap
+    samples without writing out the copies.
 
     Parameters
     ----------
     values
-        N vectors, shape (N, k).
+        N vectors with k values each, shape (N, k).
     weights
-        Number of copies of each position in B resamples, shape (B, k).
+        Number of copies of each of the k values in each of B bootstrap samples, shape (B, k).
 
     Returns
     -------
     ranks : array
-        Signed ranks, shape (B, N, k).
+        Signed rank of each value, which all its copies share, shape (B, N, k).
     counts : array
-        Number of non-zero values with their copies, shape (B, N).
+        Number of non-zero values, copies included, shape (B, N).
     """
     ranks = np.zeros((len(values), *weights.shape))
     counts = np.zeros((len(values), len(weights)))
@@ -157,12 +165,14 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
         order = order[vector[order] != 0]
         if not len(order):
             continue
-        size = np.abs(vector[order])
-        is_new = np.diff(size, prepend=-1.0) != 0
-        n_ties = np.add.reduceat(weights[:, order], np.flatnonzero(is_new), axis=1)
+        # A tie group consists of all copies of values with the same magnitude.
+        starts_group = np.diff(np.abs(vector[order]), prepend=-1.0) != 0
+        n_ties = np.add.reduceat(weights[:, order], np.flatnonzero(starts_group), axis=1)
         n_up_to = np.cumsum(n_ties, axis=1)
-        average = n_up_to - n_ties + (n_ties + 1) / 2
-        ranks[i][:, order] = average[:, np.cumsum(is_new) - 1] * np.sign(vector[order])
+        # The average rank of a group is the number of smaller values plus (n_ties + 1) / 2.
+        average_rank = n_up_to - n_ties + (n_ties + 1) / 2
+        group = np.cumsum(starts_group) - 1
+        ranks[i][:, order] = average_rank[:, group] * np.sign(vector[order])
         counts[i] = n_up_to[:, -1]
     return ranks.swapaxes(0, 1), counts.T
 
@@ -210,35 +220,39 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> FloatArray:
-    """Return the influence of each choice on its participant's signed-rank cosine.
+    """Return one pseudo-value per choice for the signed-rank cosine of its participant.
 
-    The influence of choice c of a participant with n choices and cosine v is
+    The standard error of a mean cosine needs one number per choice, but a cosine depends on all
+    choices of a participant together. Each choice is therefore represented by a pseudo-value of the
+    infinitesimal jackknife (Jaeckel 1972; Efron 1982, The jackknife, the bootstrap and other
+    resampling plans, ch. 6). For choice c of a participant with n choices and the cosine v it is
 
         v + n (v'_c - mean of v'),
 
-    where v'_c is the derivative of v with respect to the weight of choice c (infinitesimal
-    jackknife, Jaeckel 1972; Efron 1982, The jackknife, the bootstrap and other resampling plans,
-    ch. 6). A choice of weight w counts as w tied choices, so a larger weight raises the ranks of
-    all larger values by the increase and of tied values by half of it.
+    where v'_c is the derivative of v with respect to the weight of choice c. A choice of weight w
+    counts as w tied choices. If its weight increases by dw, the ranks of all values with larger
+    absolute value increase by dw, and the ranks of tied values by dw / 2.
 
     Parameters
     ----------
     human
-        Signed ranks of C ratings within participants.
+        Signed ranks of the C ratings within participants.
     model
-        Signed ranks of the predictions, or predictions that are not ranked, shape (C,).
+        Signed ranks of the predictions for the same C choices; or, as an array of shape (C,),
+        predictions that are used without ranking.
 
     Returns
     -------
     array
-        Influence, shape (C,). The mean over the choices of a participant is v; NaN if v is not
-        defined.
+        Pseudo-values, shape (C,). Their mean over the choices of a participant is v. NaN if v is
+        not defined.
     """
     participant_index, n_participants = human.segment, len(human.counts)
     n = np.bincount(participant_index, minlength=n_participants)
     prediction = model.ranks if isinstance(model, SegmentRanks) else model
 
-    # Derivatives of the dot product, and of the logarithm of the squared norm.
+    # With d the dot product and s the product of the two squared norms, v = d / sqrt(s). The
+    # derivative is v' = d' / sqrt(s) - v (log s)' / 2. Compute d' and (log s)'.
     product = human.ranks * prediction
     dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -254,10 +268,12 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
                 np.float64
             )
             norm_slope += prediction**2 / squared[participant_index]
+        # Cosine of each participant, and its derivative with respect to the weight of each choice.
         norm = np.sqrt(sum_of_squares(human.counts) * squared)
         value = np.bincount(participant_index, product, n_participants) / norm
         slope = dot_slope / norm[participant_index] - value[participant_index] * norm_slope / 2
-    slope -= (np.bincount(participant_index, slope, n_participants) / n)[participant_index]
+    mean_slope = np.bincount(participant_index, slope, n_participants) / n
+    slope -= mean_slope[participant_index]
     return np.asarray(value[participant_index] + n[participant_index] * slope)
 
 

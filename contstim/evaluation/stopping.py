@@ -68,14 +68,20 @@ class Stopping:
 
 
 def pairwise_level(stopping: Stopping, n_models: int) -> float:
-    """Return the two-sided error rate of the comparison of two models, 2 alpha / `n_models`."""
+    """Return the two-sided type-I error rate of one comparison of two models.
+
+    The rate is 2 alpha / `n_models`, at most 1. With this rate, the probability of calling
+    a wrong model the best is at most alpha.
+    """
     return min(1.0, 2 * stopping.alpha / n_models)
 
 
 def stopping_boundary(
     stopping: Stopping, n_models: int, item_variance_shares: tuple[float, ...]
 ) -> float:
-    """Return the two-sided stopping boundary of the last interim analysis so far.
+    """Return the stopping boundary of the latest interim analysis.
+
+    A comparison of two models is significant if the absolute t statistic exceeds the boundary.
 
     Parameters
     ----------
@@ -96,5 +102,9 @@ def stopping_boundary(
 
 
 def item_variance_share(estimate: MeanEstimate) -> float:
-    """Return the share of the variance that is due to items, rounded to 0.01 and below 1."""
+    """Return the share of the variance of an estimate that is due to items.
+
+    The share is rounded to 0.01, so that boundaries can be cached, and limited to 0.99. A missing
+    share is replaced with 0.
+    """
     return float(np.clip(np.nan_to_num(estimate.variance_shares[1]), 0.0, 0.99).round(2))

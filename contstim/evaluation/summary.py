@@ -83,14 +83,22 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
 
 
 def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[str]:
-    """Return identical models, and the number of pairs on which each two models disagree.
+    """Describe in sentences how often models disagree about the preferred sentence of a pair.
+
+    Human choices can distinguish two models only on pairs about which the models disagree.
 
     Parameters
     ----------
     models
         Names of the M models.
     log_ratio
-        Score of sentence 2 minus score of sentence 1, shape (P, M).
+        Score of sentence 2 minus score of sentence 1 for P pairs and M models, shape (P, M).
+
+    Returns
+    -------
+    list of str
+        One sentence for each group of models that prefer the same sentence of every pair. If any
+        models disagree, a last sentence gives the number of disagreements between them.
     """
     n_pairs = len(log_ratio)
     sentences = [
@@ -112,7 +120,20 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
 
 
 def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[str]]:
-    """Return groups of two or more models that prefer the same sentence of every pair."""
+    """Find models that cannot be distinguished because they agree on every pair.
+
+    Parameters
+    ----------
+    models
+        Names of the M models.
+    log_ratio
+        Score of sentence 2 minus score of sentence 1 for P pairs and M models, shape (P, M).
+
+    Returns
+    -------
+    list of list of str
+        Names of the models in each group of two or more models with the same preferences.
+    """
     counts = _count_disagreements(models, log_ratio)
     groups: list[list[str]] = []
     for model in models:
@@ -128,7 +149,10 @@ def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[s
 def _count_disagreements(
     models: Sequence[str], log_ratio: FloatArray
 ) -> dict[tuple[str, str], int]:
-    """Return the number of pairs on which each two models disagree, by their names."""
+    """Count the sentence pairs on which two models prefer different sentences.
+
+    The keys of the dictionary are the names of the two models, for every pair of models.
+    """
     signs = np.sign(log_ratio)
     return {
         (models[i], models[j]): int((signs[:, i] != signs[:, j]).sum())
@@ -143,7 +167,7 @@ def experimental_log_ratios(data: TrialData) -> FloatArray:
 
 
 def filter_analysis(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
-    """Return the rows of a table with the same analysis and measure as a row."""
+    """Return the rows of a result table that have the same analysis and measure as `row`."""
     keys = ["analysis", "measure"]
     return table[(table[keys] == row[keys]).all(axis=1)]
 
@@ -167,7 +191,12 @@ def _format_interval(row: pd.Series) -> str:
 
 
 def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparisons of a model with all others, as differences from that model."""
+    """Return the comparisons of one model with all others, seen from this model.
+
+    A comparison may list the model first or second. If it is second, the sign of the difference and
+    the ends of the interval are reversed. The new columns are `other`, the name of the other model,
+    and `relation`, a phrase such as ``better than``.
+    """
     rows = comparisons[(comparisons["model_1"] == model) | (comparisons["model_2"] == model)]
     is_first = rows["model_1"] == model
     sign = np.where(is_first, 1.0, -1.0)

@@ -20,18 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SubsetValues:
-    """Values of m models that are evaluated on the same trials of n participants.
+    """Values of a measure for models that are evaluated on the same trials.
+
+    In an analysis of targeted trials, models are evaluated on different trials. The models are
+    therefore divided into groups with identical trials, and each group has one object of this
+    class. A noise ceiling needs trials that enough other participants judged, so it may use fewer
+    trials and fewer participants than the values.
 
     Attributes
     ----------
     subset
-        Trials and models.
+        Choices of n participants, and the m models of the group.
     value
-        Values, shape (n, m); NaN where the measure is not defined.
+        Value of each model for each participant, shape (n, m). NaN where the measure is not
+        defined.
     ceilings
-        Noise ceilings of the n' participants with trials that enough others judged.
+        Noise ceilings of the k participants with trials that enough others judged.
     matched
-        Values on the trials of the ceilings, shape (n', m).
+        Value of each model for each of these k participants, computed only from the trials that
+        support the noise ceilings, shape (k, m).
     """
 
     subset: Subset
@@ -47,16 +54,20 @@ class AnalysisValues:
     Attributes
     ----------
     data
-        Trials of all analyses.
-    analysis, measure
-        Analysis and measure.
+        Choices on the trials of all analyses.
+    analysis
+        Selection of trials.
+    measure
+        Measure of the values, for example accuracy.
     parts
-        Values of models that are evaluated on the same trials. A model without trials is in none.
+        One object per group of models that are evaluated on the same trials. A model without trials
+        belongs to no group.
     value, lower, upper
-        Values, and lower and upper noise ceilings, shape (N, M). NaN for a participant without
-        trials, or where the measure is not defined.
+        Value, lower noise ceiling and upper noise ceiling of each model for each participant, shape
+        (N, M). NaN for a participant without trials, or where the measure is not defined.
     matched
-        Values on the trials of the ceilings, shape (N, M).
+        Value of each model for each participant, computed only from the trials that support the
+        noise ceilings, shape (N, M).
     """
 
     data: TrialData
@@ -122,9 +133,10 @@ def compute_values(
 
 
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
-    """Yield one subset per group of models that are evaluated on the same trials.
+    """Yield the choices of an analysis for each group of models with the same trials.
 
-    Without targeted models, all models form one group.
+    If the analysis selects trials by the models that they target, each model has its own trials,
+    and models with identical trials form a group. Otherwise all models form one group.
     """
     models, has_levels = np.arange(len(data.models)), data.has_levels(analysis)
     if analysis.target == "all":
@@ -147,26 +159,28 @@ def mean_defined(values: FloatArray) -> float:
 
 
 def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
-    """Return the mean over the participants of each unit, ignoring NaN.
+    """Return the mean value of each unit, ignoring NaN.
+
+    A *unit* is a participant or a group of participants, whichever a test treats as independent.
 
     Parameters
     ----------
     values
-        K values of each participant, shape (N, K).
+        K values of each of N participants, shape (N, K).
     unit_codes
-        Code of the unit of each participant, shape (N,).
+        Code (0, 1, ...) of the unit to which each participant belongs, shape (N,).
 
     Returns
     -------
     array
-        Means, shape (units, K), NaN for a unit without a value.
+        Means, one row per unit and K columns. NaN for a unit without a value.
     """
     n_units = int(unit_codes.max()) + 1
     means = np.empty((n_units, values.shape[1]))
     for column in range(values.shape[1]):
         is_defined = ~np.isnan(values[:, column])
         total = np.bincount(unit_codes[is_defined], values[is_defined, column], minlength=n_units)
-        size = np.bincount(unit_codes[is_defined], minlength=n_units)
+        count = np.bincount(unit_codes[is_defined], minlength=n_units)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means[:, column] = total / size
+            means[:, column] = total / count
     return means

@@ -16,7 +16,10 @@ _MAX_SHOWN_ANSWERS = 4
 
 
 def has_codes(ratings: pd.Series) -> bool:
-    """Return whether a column contains response codes instead of ratings from -2.5 to 2.5."""
+    """Return whether a column contains response codes instead of ratings from -2.5 to 2.5.
+
+    Text is a code. Numbers are codes if all are integers and do not fit a known rating scale.
+    """
     numbers = pd.to_numeric(ratings.dropna(), errors="coerce")
     if numbers.isna().any():
         return True
@@ -24,7 +27,11 @@ def has_codes(ratings: pd.Series) -> bool:
 
 
 def propose_ends(answers: pd.Series) -> dict[str, object]:
-    """Return the extremes of numeric answers, or the only two answers, as ends of the scale."""
+    """Guess the two ends of a response scale, which an error message proposes to the user.
+
+    The guess is the minimum and maximum of numeric answers, or the two answers if there are exactly
+    two. The keys of the dictionary are `low` and `high`. It is empty if no guess is possible.
+    """
     numbers = pd.to_numeric(answers, errors="coerce").dropna()
     if len(numbers) and len(numbers) == answers.notna().sum():
         return {"low": float(numbers.min()), "high": float(numbers.max())}
@@ -35,34 +42,50 @@ def propose_ends(answers: pd.Series) -> dict[str, object]:
 def count_buttons(
     data: pd.DataFrame, program: str | None, n_choices: int | None, call: ReadCall
 ) -> pd.Series | None:
-    """Return the number of buttons in each trial; None if answers are not button numbers.
+    """Return how many response buttons a participant could press in each trial.
+
+    Some programs, such as jsPsych, record the number of the pressed button, counted from 0. This
+    number can be converted to a rating only if the number of buttons is known.
 
     Parameters
     ----------
     data
-        Table with a column `response` and optionally `n_choices`.
+        Table with one trial per row, a column `response`, and optionally a column `n_choices` with
+        the number of buttons.
     program
-        Program that wrote the table; jsPsych numbers the buttons.
+        Name of the program that wrote the table, or None if it is unknown.
     n_choices
-        Number of buttons in trials that do not state it.
+        Number of buttons in the rows that lack it in the column `n_choices`; None if unknown.
     call
-        Call that read the table, for messages.
+        Call that read the table. Error messages repeat it with the missing argument.
+
+    Returns
+    -------
+    Series or None
+        Number of buttons in each row. None if the responses are not button numbers.
+
+    Raises
+    ------
+    InputError
+        If a number of buttons is missing, or is not an integer of at least 2.
     """
     may_be_buttons = n_choices is not None or "n_choices" in data or program == "jsPsych"
     if not may_be_buttons or pd.to_numeric(data["response"], errors="coerce").isna().any():
         return None
-    stated = pd.Series(n_choices, index=data.index, dtype=object)
+    # The column has priority over the argument.
+    button_counts = pd.Series(n_choices, index=data.index, dtype=object)
     if "n_choices" in data:
-        stated = data["n_choices"].astype(object).where(data["n_choices"].notna(), stated)
+        column = data["n_choices"]
+        button_counts = column.astype(object).where(column.notna(), button_counts)
     refuse_rows(
-        stated.isna(),
+        button_counts.isna(),
         "the data do not say how many buttons there were ({rows}); add a column 'n_choices', or "
         f"give the number: {call.complete(n_choices=2)}",
     )
-    numbers = pd.to_numeric(stated, errors="coerce").astype(float)
+    numbers = pd.to_numeric(button_counts, errors="coerce").astype(float)
     is_valid = (numbers >= 2) & (numbers % 1 == 0)
     message = "n_choices {value!r} is not a number of buttons, at least 2 ({rows})"
-    refuse_rows(~is_valid, message, stated)
+    refuse_rows(~is_valid, message, button_counts)
     return numbers
 
 
@@ -166,7 +189,11 @@ def convert_answers(
 def _convert_codes(
     answers: pd.Series, low: str | float, high: str | float
 ) -> tuple[pd.Series, str]:
-    """Convert numbers between two ends, or two texts, to ratings; also describe the conversion."""
+    """Convert answers to ratings, given the answers at the two ends of the scale.
+
+    If both ends are numbers, answers in between are mapped linearly. Otherwise an answer must be
+    one of two texts. The second returned value describes the conversion in words.
+    """
     try:
         low_number, high_number = float(low), float(high)
     except ValueError:

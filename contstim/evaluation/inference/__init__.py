@@ -49,6 +49,20 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
 
 
 def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
-    """Return whether a difference is significant although its interval includes zero, by row."""
+    """Find comparisons whose test and confidence interval disagree.
+
+    A test after adjustment can be significant although the 95 % confidence interval includes zero,
+    because the test and the interval are different methods.
+
+    Parameters
+    ----------
+    comparisons
+        Table with the columns `q`, `ci_low` and `ci_high`.
+
+    Returns
+    -------
+    Series of bool
+        Whether each row is significant although its interval includes zero.
+    """
     includes_zero = (comparisons["ci_low"] <= 0) & (comparisons["ci_high"] >= 0)
     return (comparisons["q"] < ALPHA) & includes_zero

@@ -26,11 +26,11 @@ class InferenceResult:
     effect
         Effect size, the matched-pairs rank-biserial correlation over participants or groups.
     side
-        Sign of the tested difference: 1, 0 or -1.
+        Sign of the tested difference: 1 if it is positive, 0 or -1.
     ci_low, ci_high
         95 % confidence interval of the value or difference.
     n_units
-        Number of participants or groups with a value.
+        Number of participants (or groups, if the test is across groups) with a value.
     test
         Name of the test.
     note

@@ -38,12 +38,15 @@ MIN_PARTICIPANTS = 4
 
 @dataclass(frozen=True, eq=False)
 class CrossedDesign:
-    """The participant and the item of each of C cells.
+    """A design in which the participants of a study are crossed with its items.
+
+    The design has C cells, that is, one number per choice. It stores the participant and the item
+    of each cell, and computes the mean of the cells with a standard error.
 
     Attributes
     ----------
     participant, item
-        Codes of the participant and of the item of each cell, shape (C,).
+        Integer codes (0, 1, ...) of the participant and of the item of each cell, shape (C,).
 
     Notes
     -----
@@ -82,16 +85,27 @@ class CrossedDesign:
 
     @cached_property
     def codes(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Codes of the participant, the item and the block of each cell, shape (C,) each."""
+        """Codes of the participant, the item and the block of each cell, shape (C,) each.
+
+        A block consists of the cells of one participant for one item.
+        """
         return self.participant, self.item, combine_codes(self.participant, self.item)
 
     @cached_property
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Sums of squared weights, shape (3,), and expected sums of squares, shape (3, 3)."""
+        """Coefficients of the equations for the variance components (method of moments).
+
+        The first array, of shape (3,), contains the sums of squared weights of participants, items
+        and blocks. The second, of shape (3, 3), contains the expected sums of squares (rows) per
+        unit of variance of participants, items and blocks (columns). See `expected_squares`.
+        """
         return expected_squares(self.weight, self.codes)
 
     def average(self, cells: FloatArray) -> FloatArray:
-        """Return the mean over participants of `cells`, shape (..., C)."""
+        """Return the weighted mean of `cells`, in which all participants have the same weight.
+
+        `cells` has the shape (..., C); the last axis is averaged.
+        """
         mean = cells @ self.weight
         if not cells.size:
             return np.asarray(mean)
@@ -99,21 +113,37 @@ class CrossedDesign:
         return np.where(np.ptp(cells, axis=-1) == 0, cells[..., 0], mean)
 
     def deviations(self, cells: FloatArray) -> FloatArray:
-        """Return the weighted deviations from the mean of `cells`, shape (..., C)."""
+        """Return the deviation of each cell from the mean, times its weight, shape (..., C)."""
         return np.asarray(self.weight * (cells - self.average(cells)[..., None]))
 
     def estimate(self, cells: FloatArray, item_effects: str = "random") -> MeanEstimate:
-        """Return the mean over participants of `cells`, shape (C,), with its standard error."""
+        """Return the mean of `cells` with its standard error.
+
+        Parameters
+        ----------
+        cells
+            One number per choice, shape (C,).
+        item_effects
+            ``random`` if the result is to generalise to new items, otherwise ``fixed``.
+
+        Returns
+        -------
+        MeanEstimate
+            Mean in which all participants have the same weight. See the notes on the class for the
+            standard error and the degrees of freedom.
+        """
         squares = sums_of_squares(self.deviations(cells)[None], self.codes)[0]
         return estimate_from_squares(float(self.average(cells)), squares, (self,), item_effects)
 
     def estimate_ratio(
         self, cells: FloatArray, largest: FloatArray, chance: float, item_effects: str = "random"
     ) -> tuple[MeanEstimate, float]:
-        """Return the mean of `cells` with the standard error of its ratio to the largest mean.
+        """Return the mean of `cells` with a standard error that suits its ratio to a maximum.
 
-        The ratio s = (mean - chance) / (mean of largest - chance) has, by the delta method, the
-        standard error of the mean of
+        The largest possible value of a measure is itself estimated from the choices if ratings are
+        tied. The standard error therefore includes the error of that maximum. By the delta method,
+        the ratio s = (mean - chance) / (mean of largest - chance) has the standard error of the
+        mean of
 
             x_c - s (l_c - mean of l)
 
@@ -143,7 +173,7 @@ class CrossedDesign:
 
 
 class CellMean(NamedTuple):
-    """The cells of one mean.
+    """The cells from which one mean is computed, with their positions in the whole study.
 
     Attributes
     ----------
@@ -163,11 +193,12 @@ class CellMean(NamedTuple):
 def estimate_differences(
     first: CellMean, second: CellMean, whole: CrossedDesign, item_effects: str = "random"
 ) -> list[MeanEstimate]:
-    """Return the difference of two means with its standard error in each of S studies.
+    """Return the difference between two means with its standard error, in each of S studies.
 
-    If both means are over the same cells, the cells are subtracted. Otherwise, the deviations of
-    both means are summed within participants, items and blocks before they are squared, and the
-    larger of the two variances that the two designs imply is used.
+    If both means use the same choices, the cells are subtracted one by one, as in a paired test.
+    Otherwise, the two means share some participants or items. Their deviations are then subtracted
+    and summed within participants, items and blocks before they are squared. The designs of the two
+    means imply two variances, of which the larger one is used.
 
     Parameters
     ----------
@@ -237,13 +268,20 @@ def estimate_from_squares(
 
 
 def effective_sizes(designs: Sequence[CrossedDesign]) -> tuple[float, float]:
-    """Return the smallest effective numbers of participants and of items of several designs."""
-    participants, items, _ = np.max([design.moments[0] for design in designs], axis=0).tolist()
-    return 1 / participants, 1 / items
+    """Return the effective numbers of participants and of items.
+
+    The effective number is 1 / (sum of squared weights). It equals the number of units if all have
+    the same weight. Of several designs, the smallest numbers are returned.
+    """
+    squared_weights = np.max([design.moments[0] for design in designs], axis=0).tolist()
+    return 1 / squared_weights[0], 1 / squared_weights[1]
 
 
 def has_too_few_units(n_participants: float, n_items: float, item_effects: str) -> bool:
-    """Return whether there are too few participants or items for a standard error."""
+    """Return whether there are too few participants or items for a standard error.
+
+    Both numbers are effective numbers, see `effective_sizes`. Fixed items are not counted.
+    """
     rounding = 1e-9  # Effective numbers are computed from sums of squared weights.
     if item_effects == "fixed":
         return n_participants < MIN_UNITS - rounding
@@ -251,48 +289,64 @@ def has_too_few_units(n_participants: float, n_items: float, item_effects: str) 
 
 
 def combine_codes(*codes: IntArray) -> IntArray:
-    """Return one code for each distinct combination of codes, shape (C,)."""
+    """Return one integer code per combination of several codes, shape (C,).
+
+    For example, the codes of participants and of items are combined into codes of blocks.
+    """
     combined = codes[0]
-    for other in codes[1:]:
-        combined = combined * (int(other.max(initial=0)) + 1) + other
+    for factor in codes[1:]:
+        # Append a digit: the number of levels of the factor is the base.
+        n_levels = int(factor.max(initial=0)) + 1
+        combined = combined * n_levels + factor
     return np.asarray(np.unique(combined, return_inverse=True)[1], dtype=np.int64)
 
 
 def sums_of_squares(deviations: FloatArray, codes: Sequence[IntArray]) -> FloatArray:
-    """Return the sums of squares of deviations after summation within units.
+    """Return the sums of squares of participants, items and blocks in each of S studies.
+
+    The sum of squares of a factor (participants, items or blocks) is computed in two steps:
+
+    1. Sum the deviations of the cells that belong to the same level of the factor, for example to
+       the same participant.
+    2. Square these sums, and add the squares over all levels.
 
     Parameters
     ----------
     deviations
-        Weighted deviations in S studies, shape (S, C).
+        Weighted deviations of the C cells from their mean in S studies, shape (S, C).
     codes
-        Codes of participants, items and blocks, shape (C,) each.
+        For each factor, the level of each cell: codes of participants, of items and of blocks,
+        shape (C,) each.
 
     Returns
     -------
     array
-        Q_P, Q_I and Q_B of each study (see `CrossedDesign`), shape (S, 3).
+        Sums of squares Q_P, Q_I and Q_B of each study (see `CrossedDesign`), shape (S, 3).
     """
     n_studies = len(deviations)
     squares = np.empty((n_studies, len(codes)))
-    for kind, unit in enumerate(codes):
-        n_units = int(unit.max(initial=-1)) + 1
-        bins = (unit + n_units * np.arange(n_studies)[:, None]).ravel()
-        sums = np.bincount(bins, deviations.ravel(), n_units * n_studies)
-        sums = sums.reshape(n_studies, n_units)
-        squares[:, kind] = np.einsum("su,su->s", sums, sums)
+    for factor, levels in enumerate(codes):
+        n_levels = int(levels.max(initial=-1)) + 1
+        # Give each level in each study a bin of its own, so that one call sums all studies.
+        bins = (levels + n_levels * np.arange(n_studies)[:, None]).ravel()
+        sums = np.bincount(bins, deviations.ravel(), n_levels * n_studies)
+        sums = sums.reshape(n_studies, n_levels)
+        squares[:, factor] = np.einsum("sl,sl->s", sums, sums)
     return squares
 
 
 def expected_squares(
     weight: FloatArray, codes: Sequence[IntArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return sums of squared weights and the expectations of sums of squares.
+    """Return the expectations of the three sums of squares, and the sums of squared weights.
 
-    Let a_kb be the summed weight of the unit of kind k (participant, item, block) that contains
-    block b, and w_b the weight of the block. The sum of squared weights of kind k is
-    S_k = sum_b w_b a_kb. The expectation of the sum of squares of kind j per unit of variance of
-    kind k is
+    The expected sums of squares are linear in the variances of participants, items and blocks.
+    `variance_components` solves these linear equations for the variances (method of moments).
+
+    Let j and k be two of the factors participant, item and block. Let w_b be the weight of block b,
+    and a_kb the total weight of the level of factor k to which block b belongs, for example of its
+    participant. The sum of squared weights of factor k is S_k = sum_b w_b a_kb. The expected sum of
+    squares of factor j per unit of variance of factor k is
 
         J_jk - C_jk - C_kj + S_j S_k,   C_jk = sum_b w_b a_jb a_kb,
 
@@ -310,16 +364,19 @@ def expected_squares(
     squared_weights : array
         Sums of squared weights of participants, items and blocks, shape (3,).
     expectations : array
-        Expected sums of squares (rows) per unit of variance (columns), shape (3, 3).
+        Expected sums of squares (rows j) per unit of variance (columns k), shape (3, 3).
     """
-    first_cells = np.unique(codes[2], return_index=True)[1]
-    unit_weights = np.stack([np.bincount(unit, weight)[unit[first_cells]] for unit in codes])
-    weighted = unit_weights[2] * unit_weights
+    # One cell of each block is enough to look up the levels of the block.
+    _, first_cells = np.unique(codes[2], return_index=True)
+    # Weights a_kb of the levels, shape (3, number of blocks). The last row contains w_b.
+    level_weights = np.stack([np.bincount(levels, weight)[levels[first_cells]] for levels in codes])
+    weighted = level_weights[2] * level_weights
     squared_weights = weighted.sum(axis=1)
-    common = weighted @ unit_weights.T
-    joint = np.where(np.eye(3, dtype=bool), squared_weights, squared_weights[2])
+    # The terms C_jk, J_jk and S_j S_k of the formula.
+    c_terms = weighted @ level_weights.T
+    j_terms = np.where(np.eye(3, dtype=bool), squared_weights, squared_weights[2])
     products = np.outer(squared_weights, squared_weights)
-    return squared_weights, np.asarray(joint - common - common.T + products)
+    return squared_weights, np.asarray(j_terms - c_terms - c_terms.T + products)
 
 
 def variance_components(
@@ -327,9 +384,9 @@ def variance_components(
 ) -> FloatArray:
     """Return the contributions of participants, items and blocks to the variance of a mean.
 
-    The variances solve expectations @ variances = squares (method of moments, Henderson 1953); each
-    is multiplied by its sum of squared weights. Of several designs, the one with the largest total
-    variance is used.
+    The variances solve the linear equations expectations @ variances = squares (method of moments,
+    Henderson 1953). The contribution of a variance is its product with the sum of squared weights.
+    If there are several designs, the design with the largest total variance is used.
 
     Parameters
     ----------
@@ -345,8 +402,9 @@ def variance_components(
     """
     candidates = []
     for squared_weights, expectations in moments:
-        sizes = np.sqrt(np.diagonal(expectations))
-        scale = np.where(sizes > 0, sizes, 1.0)
+        # Scale rows and columns, so that the diagonal of the system is 1.
+        roots = np.sqrt(np.diagonal(expectations))
+        scale = np.where(roots > 0, roots, 1.0)
         # The system is singular if each item has one block; use its minimum-norm solution.
         scaled = expectations / np.outer(scale, scale)
         variances = np.linalg.lstsq(scaled, squares / scale, rcond=1e-10)[0]
@@ -357,7 +415,22 @@ def variance_components(
 def mean_squares(
     components: FloatArray, df_participants: float, df_items: float
 ) -> list[tuple[float, float]]:
-    """Return V_P, V_I and -V_B (see `CrossedDesign`), each with its degrees of freedom."""
+    """Return the three terms of the quasi-F variance with their degrees of freedom.
+
+    The terms are V_P, V_I and -V_B (see `CrossedDesign`). Their sum is the variance of the mean.
+
+    Parameters
+    ----------
+    components
+        Contributions of participants, items and blocks, see `variance_components`, shape (3,).
+    df_participants, df_items
+        Degrees of freedom of participants and of items.
+
+    Returns
+    -------
+    list of tuple
+        Term and degrees of freedom for participants, items and blocks.
+    """
     participants, items, blocks = components.tolist()
     return [
         (participants + blocks, df_participants),
@@ -369,17 +442,20 @@ def mean_squares(
 def satterthwaite(
     terms: Sequence[tuple[float, float]], minimum: float = 0.0
 ) -> tuple[float, float]:
-    """Return a variance that is a sum of mean squares, and its degrees of freedom.
+    """Return the sum of several variance estimates and its approximate degrees of freedom.
 
-    The degrees of freedom of v = sum of v_i are v² / sum of (v_i² / df_i) (Satterthwaite 1946, doi
-    10.2307/3002019). The variance is at least the sum of the subtracted terms.
+    The degrees of freedom of the sum v = v_1 + v_2 + ... are v² / sum of (v_i² / df_i)
+    (Satterthwaite 1946, doi 10.2307/3002019). Some terms may be negative, because the quasi-F
+    variance subtracts a mean square. The sum could then be too small by chance, so it is replaced
+    by the absolute sum of the negative terms if that is larger.
 
     Parameters
     ----------
     terms
-        Mean squares times their signed coefficients, and their degrees of freedom.
+        Terms v_i, that is, mean squares times their positive or negative coefficients, each with
+        its degrees of freedom df_i.
     minimum
-        Smallest variance if no term is negative.
+        Lower bound of the variance if no term is negative.
 
     Returns
     -------

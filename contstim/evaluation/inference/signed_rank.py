@@ -49,7 +49,24 @@ class SignedRankInference:
     def from_options(
         cls, data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]
     ) -> SignedRankInference:
-        """Return the inference that `options` specify, with resamples of `levels`."""
+        """Create the inference from the options of an evaluation.
+
+        Parameters
+        ----------
+        data
+            Choices of all analyses.
+        options
+            The options `unit`, `test_method`, `n_bootstrap` and `seed` are used. The unit ``auto``
+            is replaced with groups if there are enough of them, otherwise with participants.
+        levels
+            Units that the bootstrap draws with replacement, for example participants and pairs, see
+            `draw_resamples`.
+
+        Returns
+        -------
+        SignedRankInference
+            Inference with its bootstrap resamples already drawn, so that all analyses share them.
+        """
         unit = inference_unit(len(data.groups)) if options.unit == "auto" else options.unit
         codes = data.group_codes if unit == "group" else np.arange(len(data.participants))
         resamples = None
@@ -60,7 +77,22 @@ class SignedRankInference:
     def __call__(
         self, values: AnalysisValues, pairs: Sequence[tuple[int, int]]
     ) -> tuple[list[InferenceResult], list[InferenceResult]]:
-        """Test each model against the lower noise ceiling, and compare `pairs` of models."""
+        """Test each model against the lower noise ceiling, and compare pairs of models.
+
+        Parameters
+        ----------
+        values
+            Values and noise ceilings of M models in one analysis.
+        pairs
+            Indices of the two models of each comparison.
+
+        Returns
+        -------
+        models : list of InferenceResult
+            One result per model.
+        comparisons : list of InferenceResult
+            One result per pair of models.
+        """
         first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         samples = differences = None
         if self.resamples is not None:
@@ -73,7 +105,12 @@ class SignedRankInference:
         return models, self._test(values.value[:, first] - values.value[:, second], differences)
 
     def _test(self, values: FloatArray, samples: FloatArray | None) -> list[InferenceResult]:
-        """Test each column of values, shape (N, K), with intervals of samples, shape (B, K)."""
+        """Test whether each of K columns is symmetric about zero, and add its interval.
+
+        `values` contains the differences of N participants, shape (N, K). They are averaged within
+        units and tested by the Wilcoxon signed-rank test. `samples` contains B bootstrap samples of
+        the quantity of interest, shape (B, K), or is None if there is no bootstrap.
+        """
         low = high = np.full(values.shape[1], np.nan)
         no_interval = "no bootstrap"
         if samples is not None and self.resamples is not None:

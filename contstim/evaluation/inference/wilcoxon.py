@@ -107,9 +107,16 @@ def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> Signe
 
 
 def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
-    """Return twice the smaller tail probability of the sum of positive ranks."""
-    probability = np.ones(1)  # of each sum, in units of 1/2, since average ranks may be half
+    """Return the exact two-sided p-value of the Wilcoxon signed-rank test.
+
+    Under the null hypothesis each rank is positive with probability 1/2. The distribution of the
+    sum of positive ranks is built up rank by rank. The p-value is twice the smaller tail
+    probability, at most 1.
+    """
+    # Element s is the probability of the sum s / 2, since average ranks can be multiples of 1/2.
+    probability = np.ones(1)
     for rank in np.round(2 * ranks).astype(np.int64):
+        # A negative rank leaves the sum unchanged, a positive rank shifts it.
         negative, positive = np.pad(probability, (0, rank)), np.pad(probability, (rank, 0))
         probability = (negative + positive) / 2
     observed = round(2 * statistic)

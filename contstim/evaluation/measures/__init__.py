@@ -74,7 +74,14 @@ class Measure(ABC):
 
     @abstractmethod
     def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the votes of one participant, which noise ceilings average over participants.
+        """Convert the ratings of one participant to the scale on which noise ceilings average.
+
+        A noise ceiling predicts the choices of a participant from the mean response of other
+        participants. Raw ratings are not suitable for this mean, because some participants use
+        only the ends of the scale and others only its middle. A *vote* is a rating after the
+        transformation that the measure itself applies: the sign of the rating for accuracy, the
+        normalised signed rank for the signed-rank cosine. The mean of the votes on a sentence pair
+        takes the place of the prediction of a model.
 
         Parameters
         ----------
@@ -88,31 +95,50 @@ class Measure(ABC):
         """
 
     def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
-        """Return the upper noise ceiling of one participant from the mean votes of all, (n,)."""
+        """Return the upper noise ceiling of one participant.
+
+        Parameters
+        ----------
+        rating
+            Responses of the participant in n trials, shape (n,).
+        everyone
+            Mean vote of all participants, including this one, on the pair of each trial, shape
+            (n,). See `vote`.
+
+        Returns
+        -------
+        float
+            Value of a model with these mean votes as predictions, or NaN if it is not defined.
+        """
         return self.participant_value(rating, everyone)
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return the influence of each choice on the value of its participant.
+        """Return one jackknife pseudo-value per choice.
 
-        The influence of trial i on the value v of n trials is the centred pseudo-value of the
-        delete-one jackknife (Efron 1982, The jackknife, the bootstrap and other resampling plans),
+        The standard error of a mean needs one number per choice. For a measure such as accuracy
+        this number is the value of the trial. The value of another measure depends on all trials of
+        a participant together, so the trial is represented by a pseudo-value of the delete-one
+        jackknife (Efron 1982, The jackknife, the bootstrap and other resampling plans). The
+        pseudo-value is large if the value of the participant decreases when the trial is removed.
+        For trial i of a participant with n trials and the value v it is
 
             v + (n - 1) (mean of v_(j) over j - v_(i)),
 
-        where v_(i) is the value without trial i, or v if it is not defined. The mean over trials is
-        v.
+        where v_(i) is the value without trial i, or v if that value is not defined. The mean
+        pseudo-value of the trials of a participant is v.
 
         Parameters
         ----------
         subset
-            Choices, R rows.
+            R choices of several participants.
         prediction
-            Prediction for each choice, shape (R,).
+            Prediction of a model for each choice, shape (R,).
 
         Returns
         -------
         array
-            Influence, shape (R,), NaN if the value is not defined or the response is missing.
+            Pseudo-values, shape (R,). NaN if the response is missing, or if the value of the
+            participant is not defined.
         """
         responses, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
         for participant in range(subset.n_participants):
@@ -124,15 +150,22 @@ class Measure(ABC):
             if not n:
                 continue
             value = self.participant_value(rating, predicted)
-            without = np.full(n, value)
+            # Compute the value again without each trial in turn.
+            leave_one_out = np.full(n, value)
             for i in range(n if n > 1 else 0):
-                without[i] = self.participant_value(np.delete(rating, i), np.delete(predicted, i))
-            without[np.isnan(without)] = value
-            influence[is_answered] = value + (n - 1) * (without.mean() - without)
+                leave_one_out[i] = self.participant_value(
+                    np.delete(rating, i), np.delete(predicted, i)
+                )
+            leave_one_out[np.isnan(leave_one_out)] = value
+            # Pseudo-value of the jackknife, shifted so that the mean over trials is the value.
+            influence[is_answered] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
         return influence
 
     def values(self, subset: Subset) -> FloatArray:
-        """Return the value of each model for each participant, shape (N, M), NaN if not defined."""
+        """Return the value of each of M models for each of N participants.
+
+        The array has the shape (N, M). It contains NaN where the measure is not defined.
+        """
         responses = self.responses(subset)
         log_ratio = subset.data.log_ratio[subset.pair][:, subset.models]
         values = np.full((subset.n_participants, len(subset.models)), np.nan)
@@ -147,7 +180,10 @@ class Measure(ABC):
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the values if each pair is copied a number of times.
+        """Return the values of models in bootstrap samples of sentence pairs.
+
+        In a bootstrap sample, a pair may be absent or occur several times. Each copy of a pair
+        counts as a trial of its own.
 
         Parameters
         ----------
@@ -161,10 +197,12 @@ class Measure(ABC):
         Returns
         -------
         array
-            Values, shape (B, n, M), NaN if not defined.
+            Value of each model for each participant in each resample, shape (B, n, M), NaN if not
+            defined.
         """
         values = np.full((len(copies), len(rating), log_ratio.shape[1]), np.nan)
         for draw, participant, model in np.ndindex(values.shape):
+            # Repeat the index of each pair as often as the pair occurs in this resample.
             pairs = np.repeat(np.arange(len(log_ratio)), copies[draw].astype(np.int64))
             if len(pairs):
                 values[draw, participant, model] = self.participant_value(
@@ -173,13 +211,23 @@ class Measure(ABC):
         return values
 
     def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the mean vote on the pair of each choice.
+        """Return the mean vote of participants on the sentence pair of each choice.
+
+        Noise ceilings use these means as if they were the predictions of a model. See `vote` for
+        the difference between a vote and a rating.
+
+        Parameters
+        ----------
+        subset
+            R choices of several participants.
 
         Returns
         -------
-        mean_of_others, mean_of_all : array
-            Mean votes of the other participants, and of all participants, shape (R,) each. NaN if
-            no other participant has a vote.
+        mean_of_others : array
+            For each choice, the mean vote of all participants except the one who made the choice,
+            shape (R,). NaN if no other participant has a vote on the pair.
+        mean_of_all : array
+            For each choice, the mean vote of all participants, shape (R,).
         """
         responses, votes = self.responses(subset), np.empty(subset.n_rows)
         for participant in range(subset.n_participants):
@@ -187,13 +235,19 @@ class Measure(ABC):
             votes[rows] = self.vote(responses[rows])
         has_vote = (~np.isnan(votes)).astype(np.float64)
         votes = np.nan_to_num(votes)
+        # Subtracting the vote of a participant from the total leaves the votes of the others.
         total, n_votes = subset.sum_by_pair(votes), subset.sum_by_pair(has_vote)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean_of_others, mean_of_all = (total - votes) / (n_votes - has_vote), total / n_votes
         return np.round(mean_of_others, DECIMALS), np.round(mean_of_all, DECIMALS)
 
     def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper noise ceiling of each participant, shape (N,) each."""
+        """Return the lower and the upper noise ceiling of each of N participants.
+
+        The lower ceiling is the value of a model that predicts the mean vote of the other
+        participants. The upper ceiling uses the mean vote of all participants, so the participant
+        contributes to the prediction. Both arrays have the shape (N,).
+        """
         responses, (mean_of_others, mean_of_all) = self.responses(subset), self.mean_votes(subset)
         lower, upper = np.full((2, subset.n_participants), np.nan)
         for participant in range(subset.n_participants):
@@ -203,16 +257,22 @@ class Measure(ABC):
         return lower, upper
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the influence of each choice on the lower and the upper ceiling.
+        """Return one pseudo-value per choice for the lower and for the upper noise ceiling.
 
-        The influence on the participant's value with mean votes as predictions, shifted so that
-        its mean is the participant's ceiling. The small influence of a choice on the ceilings of
-        other participants is neglected.
+        The pseudo-values serve to estimate the standard error of a mean ceiling. They are the
+        pseudo-values of `trial_influence` with the mean votes as predictions. A constant is added
+        for each participant, so that their mean equals the ceiling of the participant. A choice
+        also has a small influence on the ceilings of other participants, which is neglected.
+
+        Parameters
+        ----------
+        subset
+            R choices of several participants.
 
         Returns
         -------
         lower, upper : array
-            Influence, shape (R,) each.
+            Pseudo-values of the lower and of the upper ceiling, shape (R,) each.
         """
         influences = []
         for ceiling, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
@@ -222,13 +282,23 @@ class Measure(ABC):
         return influences[0], influences[1]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the influence of each choice on the largest possible value of its participant.
+        """Return one pseudo-value per choice for the largest possible value of its participant.
+
+        Tied ratings can make `maximum` unattainable. The largest attainable value is then an
+        estimate with its own sampling error, which confidence intervals take into account.
+
+        Parameters
+        ----------
+        subset
+            R choices of several participants.
 
         Returns
         -------
-        value, upper_ceiling : array
-            Influence on the largest value of a model or of the lower ceiling, and of the upper
-            ceiling, shape (R,) each. Ties can reduce it below `maximum`.
+        value : array
+            Pseudo-values of the largest value that a model or the lower ceiling can have, shape
+            (R,).
+        upper_ceiling : array
+            Pseudo-values of the largest value that the upper ceiling can have, shape (R,).
         """
         maximum = np.full(subset.n_rows, self.maximum)
         return maximum, maximum
@@ -248,20 +318,27 @@ class TrialMean(Measure):
 
     @abstractmethod
     def trial_value(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
-        """Return the value of each trial; `rating` and `prediction` are broadcast."""
+        """Return the value of each trial.
+
+        `rating` and `prediction` are arrays of any shapes that NumPy can broadcast. The result has
+        the shape of the broadcast arrays.
+        """
 
     def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
         """Return the mean over the trials of one participant."""
         return float(self.trial_value(rating, prediction).mean())
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return the value of each choice, shape (R,)."""
+        """Return the value of each choice, which is its own pseudo-value, shape (R,)."""
         return self.trial_value(subset.rating, prediction)
 
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the means over copied trials, shape (B, n, M)."""
+        """Return the weighted means over trials, shape (B, n, M).
+
+        The weight of a trial is the number of copies of its pair in the resample.
+        """
         trial_values = self.trial_value(rating[:, :, None], log_ratio)
         with np.errstate(invalid="ignore", divide="ignore"):
             weights = copies / copies.sum(axis=1, keepdims=True)

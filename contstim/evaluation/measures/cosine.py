@@ -46,12 +46,20 @@ class SignedRankCosine(Measure):
         return signed_rank_cosine(rating, prediction)
 
     def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the signed ranks divided by their norm, shape (n,); 0 if all ratings are 0."""
+        """Return the signed ranks of the ratings divided by their norm, shape (n,).
+
+        The division gives all participants the same weight in mean votes. The norm is the norm of
+        untied ranks. All votes are 0 if all ratings are 0.
+        """
         ranks = signed_ranks(rating)
         return ranks / np.sqrt(sum_of_squares(max(int(np.count_nonzero(ranks)), 1)))
 
     def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
-        """Return the dot product of the votes with the normalised mean votes, (n,)."""
+        """Return the upper noise ceiling of one participant.
+
+        The ceiling is v · m / norm(m), where v are the votes of the participant and m the mean
+        votes of all participants (`everyone`), both of shape (n,). NaN if all ratings are 0.
+        """
         norm = float(np.sqrt(everyone @ everyone))
         return float(self.vote(rating) @ everyone / norm) if rating.any() else float("nan")
 
@@ -67,13 +75,16 @@ class SignedRankCosine(Measure):
             return np.asarray(human_matrix @ model_ranks / norm)
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return the influence of each choice on its participant's cosine, shape (R,)."""
+        """Return one pseudo-value per choice for the cosine of its participant, shape (R,)."""
         return cosine_influence(subset.human_ranks, subset.rank_within_participants(prediction))
 
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the cosines over copied trials, which are ties, shape (B, n, M)."""
+        """Return the cosines in bootstrap samples of sentence pairs, shape (B, n, M).
+
+        The copies of a pair have equal ratings and equal log-ratios, so their ranks are tied.
+        """
         human, n_human = weighted_signed_ranks(rating, copies)
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
         dot = human @ (model * copies[:, None]).swapaxes(1, 2)
@@ -82,7 +93,10 @@ class SignedRankCosine(Measure):
             return np.asarray(dot / norm)
 
     def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the mean votes of the other participants, and of all, shape (R,) each."""
+        """Return the mean vote on the sentence pair of each choice, shape (R,) each.
+
+        The first array is the mean over the other participants, the second the mean over all.
+        """
         votes, n_judges = _normalised_ranks(subset), subset.n_judges
         total = subset.sum_by_pair(votes)
         others = np.round((total - votes) / np.maximum(n_judges - 1, 1), DECIMALS)
@@ -101,38 +115,50 @@ class SignedRankCosine(Measure):
         return subset.mean_by_participant(lower), subset.mean_by_participant(upper)
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the influence of each choice on the lower and the upper ceiling, (R,) each.
+        """Return one pseudo-value per choice for the lower and for the upper ceiling, (R,) each.
 
-        To the influence on the participant's own lower ceiling is added the influence of the
-        participant p on the lower ceilings of all others, computed with unranked mean votes,
+        A participant contributes to the lower ceilings of all other participants, who are predicted
+        from the votes of this participant. The pseudo-value of the lower ceiling is therefore a sum
+        of two terms: the pseudo-value of the participant's own ceiling, and the influence of the
+        participant p on the ceilings of the others. The second term is computed with mean votes
+        that are not ranked again,
 
-            sum over others q and pairs i of g_qi (r_pi - m_qi) / (n_i - 1),
+            sum over participants q other than p, and pairs i, of g_qi (r_pi - m_qi) / (n_i - 1).
 
-        where r are votes, m_q the mean votes of all but q, n_i the number of participants who
-        judged pair i, and g_qi the derivative of r_q · m_q / norm(m_q) with respect to m_qi. For
-        the upper ceiling this sum is 0.
+        In this formula,
+
+        - r_pi is the vote of participant p on pair i;
+        - m_qi is the mean vote of all participants except q on pair i;
+        - n_i is the number of participants who judged pair i;
+        - g_qi is the derivative of r_q · m_q / norm(m_q) with respect to m_qi.
+
+        For the upper ceiling the second term is 0.
         """
         votes, (mean_of_others, mean_of_all) = _normalised_ranks(subset), self.mean_votes(subset)
         participant_index = subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):
             norm = np.sqrt(subset.sum_by_participant(mean_of_others**2))[participant_index]
             cosine = subset.sum_by_participant(mean_of_others * votes)[participant_index] / norm
+            # Derivative g_qi of the cosine, divided by n_i - 1.
             gradient = (votes - cosine * mean_of_others / norm) / norm / (subset.n_judges - 1)
         gradient = np.nan_to_num(gradient)
+        # Sum over all participants q, and subtract the term q = p.
         from_others = subset.sum_by_pair(gradient) - gradient
         centre = subset.sum_by_pair(gradient * mean_of_others) - gradient * mean_of_others
         effect = subset.sum_by_participant(from_others * votes - centre)
         lower = self.trial_influence(subset, mean_of_others)
+        # Centre the effects, so that the mean pseudo-value remains the mean ceiling.
         defined = np.unique(participant_index[~np.isnan(lower)])
         effect -= effect[defined].mean() if len(defined) else 0.0
         return lower + effect[participant_index], cosine_influence(subset.human_ranks, mean_of_all)
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the influence of each choice on the largest possible cosine, (R,) each.
+        """Return one pseudo-value per choice for the largest possible cosine, (R,) each.
 
-        Ties reduce the maximum v below 1: for a model and the lower ceiling it is the cosine of the
-        ratings with themselves, for the upper ceiling its square root. The influence x on v gives
-        the influence sqrt(v) + (x - v) / (2 sqrt(v)) on the square root.
+        Tied ratings reduce the largest cosine v of a model below 1. It is the cosine of the ratings
+        with themselves. The largest upper ceiling is sqrt(v). By the delta method, a pseudo-value x
+        of v corresponds to the pseudo-value sqrt(v) + (x - v) / (2 sqrt(v)) of the square root. The
+        first array belongs to models and the lower ceiling, the second to the upper ceiling.
         """
         human = subset.human_ranks
         influence = cosine_influence(human, human)
@@ -145,7 +171,11 @@ COSINE = SignedRankCosine()
 
 
 def _normalised_ranks(subset: Subset) -> FloatArray:
-    """Return the signed ranks of each participant divided by their norm, (R,); 0 without ranks."""
+    """Return the votes of all participants, shape (R,).
+
+    A vote is the signed rank of a rating divided by the norm of the ranks of the participant. It is
+    0 for a participant without a preference.
+    """
     human = subset.human_ranks
     norm = np.sqrt(sum_of_squares(np.maximum(human.counts, 1)))
     return human.ranks / norm[subset.participant_index]

@@ -55,9 +55,12 @@ class Speed(Measure):
         return float(np.corrcoef(rankdata(speed), rankdata(strength))[0, 1])
 
     def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the mid-ranks of speed divided by their number, shape (n,), NaN if missing.
+        """Return the relative ranks of the speeds, from 0 to 1, shape (n,).
 
-        The mid-rank is the number of slower choices plus half the number of equal ones.
+        The relative rank of a choice is the number of slower choices of the participant, plus half
+        the number of choices of equal speed (itself included), divided by the number of choices. It
+        is NaN for a choice without a response time. Relative ranks make slow and fast participants
+        comparable.
         """
         votes, is_defined = np.full(len(rating), np.nan), ~np.isnan(rating)
         if is_defined.any():
