@@ -15,10 +15,11 @@ from contstim.trial_kinds import EXPERIMENTAL
 
 
 def _iterate_conditions(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
-    """Yield the name and the pairs, shape (P,), of each condition, ``all`` first.
+    """Yield the name of each condition, and a mask of its sentence pairs, shape (P,).
 
-    ``all`` contains the experimental pairs if they are from several conditions. A condition that is
-    called ``all`` itself is then named ``condition all``, as in the names of analyses.
+    If the experimental pairs are from several conditions, the first condition is ``all``, which
+    contains all of them. A condition of the data that is called ``all`` itself is then named
+    ``condition all``, as in the names of analyses.
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
@@ -161,7 +162,11 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
 
 
 def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
-    """Return the mean rating of each pair by two random halves of participants, (P,) each."""
+    """Split the participants randomly into halves, and return the mean ratings of each half.
+
+    The result has two arrays of shape (P,), one per half. A pair that nobody in the half judged has
+    the mean NaN.
+    """
     order = np.lexsort((rng.random(len(data.group_codes)), data.group_codes))
     half = np.zeros(len(order), dtype=np.int64)
     # Alternate in a random order that is sorted by group, so that each group is halved.
@@ -176,7 +181,7 @@ def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
 
 
 def model_agreement_table(data: TrialData) -> pd.DataFrame:
-    """Return the agreement of each two models in each condition.
+    """Return how often two models prefer the same sentence, for each condition.
 
     Choices can distinguish two models only on pairs on which their predictions differ (Golan et al.
     2023, Extended Data Fig. 2).
@@ -189,14 +194,18 @@ def model_agreement_table(data: TrialData) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per condition and pair of models with the columns `condition`, `model_1`, `model_2`;
-        `agreement`, the share of sentence pairs on which both prefer the same sentence, where a
-        pair without a preference counts one half; `n_disagree`, the number of pairs on which the
-        predictions differ; and `n_trials`, the number of pairs.
+        One row per condition and pair of models, with the columns
+
+        - `condition`, `model_1` and `model_2`;
+        - `agreement`: proportion of sentence pairs on which both models prefer the same sentence. A
+          sentence pair counts one half if one of the models has no preference;
+        - `n_disagree`: number of sentence pairs on which the predictions differ;
+        - `n_trials`: number of sentence pairs.
     """
     sign = np.sign(data.log_ratio)
     rows = []
     for name, pairs in _iterate_conditions(data):
+        # The product of two signs is 1 for agreement and -1 for disagreement; rescale to 1 and 0.
         agreement = 0.5 + 0.5 * (sign[pairs].T @ sign[pairs]) / pairs.sum()
         for i, j in combinations(range(len(data.models)), 2):
             models = data.models[i], data.models[j]

@@ -27,17 +27,20 @@ DECIMALS = 12
 
 @dataclass(frozen=True, eq=False)
 class NoiseCeilings:
-    """The lower and upper noise ceilings of the participants of a subset.
+    """The lower and upper noise ceiling of each participant.
+
+    A ceiling estimates the value of the best possible model for the participant.
 
     Attributes
     ----------
     measure
         Measure of the ceilings.
     matched
-        The trials that enough other participants judged.
+        The choices on pairs that enough other participants judged. The ceilings use no others.
     lower, upper
-        Ceilings of the participants of `matched`, shape (N,). NaN if a participant has no
-        preference in any trial; the votes of this participant still contribute to the means.
+        Ceilings of the N participants of `matched`, shape (N,). NaN if a participant has no
+        preference in any trial. Such a participant still contributes to the mean vote from which
+        the choices of the others are predicted (see `Measure.vote`).
     """
 
     measure: Measure
@@ -47,7 +50,10 @@ class NoiseCeilings:
 
     @cached_property
     def influence(self) -> tuple[FloatArray, FloatArray]:
-        """Influence of each choice on the lower and the upper ceiling, shape (R,) each."""
+        """Jackknife pseudo-values of the lower and of the upper ceiling, shape (R,) each.
+
+        Each array has one number per choice of `matched`, see `Measure.ceiling_influence`.
+        """
         return self.measure.ceiling_influence(self.matched)
 
     @property

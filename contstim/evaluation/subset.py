@@ -17,23 +17,23 @@ from contstim.evaluation.trials import TrialData
 
 @dataclass(frozen=True, eq=False)
 class PairSets:
-    """The K distinct sets of pairs that participants judged.
+    """The distinct sets of sentence pairs that participants judged.
 
-    Participants who judged the same pairs share the ranks of the models' predictions, which are
-    therefore computed once per set.
+    The ranks of a model's predictions depend on the pairs that a participant judged. Participants
+    who judged the same pairs share these ranks, so they are computed once per set of pairs.
 
     Attributes
     ----------
     pair
-        Pairs of all sets, concatenated, shape (D,).
+        Indices of the pairs of all sets, one set after the other, shape (D,).
     set_index
-        Set of each of these pairs, shape (D,).
+        Index of the set to which each element of `pair` belongs, shape (D,).
     row_indices
-        Index of each choice in `pair`, shape (R,).
+        Position in `pair` of the pair of each of R choices, shape (R,).
     participant_sets
-        Set that each participant judged, shape (N,).
+        Index of the set that each of N participants judged, shape (N,).
     n_sets
-        Number of sets, K.
+        Number of sets.
     """
 
     pair: IntArray
@@ -44,7 +44,9 @@ class PairSets:
 
 
 class Subset:
-    """R choices of N participants that an analysis uses, and the evaluated models.
+    """The choices that an analysis uses, and the models that it evaluates on them.
+
+    The subset has R choices (rows) of N participants, and M models.
 
     Parameters
     ----------
@@ -84,7 +86,17 @@ class Subset:
 
     @classmethod
     def from_pairs(cls, data: TrialData, pairs: BoolArray, models: IntArray) -> Subset:
-        """Return the choices on the pairs selected by a mask of shape (P,)."""
+        """Select the choices on some sentence pairs.
+
+        Parameters
+        ----------
+        data
+            Choices on all P pairs.
+        pairs
+            Whether each pair is selected, shape (P,).
+        models
+            Indices of the evaluated models, shape (M,).
+        """
         return cls(data, np.flatnonzero(pairs[data.pair]), models)
 
     @cached_property
@@ -110,6 +122,7 @@ class Subset:
     @cached_property
     def pair_sets(self) -> PairSets:
         """The distinct sets of pairs that participants judged."""
+        # Number the sets by first appearance. The bytes of the pair indices identify a set.
         set_indices: dict[bytes, int] = {}
         sets: list[IntArray] = []
         participant_sets = np.zeros(self.n_participants, dtype=np.int64)
@@ -120,6 +133,7 @@ class Subset:
                 set_indices[key] = len(sets)
                 sets.append(pairs)
             participant_sets[participant] = set_indices[key]
+        # A choice is at the offset of its set plus its position within the participant's choices.
         sizes = np.array([len(pairs) for pairs in sets], dtype=np.int64)
         offsets = np.cumsum(sizes) - sizes
         positions = np.arange(self.n_rows) - self._starts[self.participant_index]
@@ -134,7 +148,7 @@ class Subset:
     def iterate_pair_sets(
         self, values: FloatArray
     ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """Yield the participants, pairs and values of each set of pairs.
+        """Yield the values of participants who judged the same pairs as a complete table.
 
         Parameters
         ----------
@@ -143,9 +157,12 @@ class Subset:
 
         Yields
         ------
-        tuple of arrays
-            Indices of the n participants who judged the set, its k pairs, and the values of shape
-            (n, k).
+        members : array
+            Indices of the n participants who judged this set of pairs, shape (n,).
+        pairs : array
+            Indices of the k pairs of the set, shape (k,).
+        table : array
+            Value of each of these participants for each of these pairs, shape (n, k).
         """
         sets = self.pair_sets
         for number in range(sets.n_sets):
@@ -154,7 +171,7 @@ class Subset:
             yield members, sets.pair[sets.set_index == number], values[np.stack(rows)]
 
     def model_ranks(self) -> tuple[FloatArray, FloatArray]:
-        """Return signed ranks of the log-ratios within each set of pairs.
+        """Return the signed ranks of the models' log-ratios among the pairs of each participant.
 
         Returns
         -------
@@ -173,7 +190,10 @@ class Subset:
         return ranks, counts[sets.participant_sets]
 
     def design(self, rows: BoolArray) -> CrossedDesign:
-        """Return the design of participants and items for choices selected by a mask (R,)."""
+        """Return the participants and items of some choices, for a quasi-F test.
+
+        `rows` is a mask of the selected choices, shape (R,). The design is computed once per mask.
+        """
         key = rows.tobytes()
         if key not in self._designs:
             items = self.data.item[self.pair[rows]]
@@ -196,7 +216,22 @@ class Subset:
     def participant_matrix(
         self, values: FloatArray, columns: IntArray, n_columns: int
     ) -> sparse.csr_array[np.float64]:
-        """Return values (R,) as a sparse matrix of N participants by `n_columns` columns."""
+        """Arrange one value per choice in a sparse matrix with one row per participant.
+
+        Parameters
+        ----------
+        values
+            One value per choice, shape (R,).
+        columns
+            Column of the matrix for each choice, for example the index of its pair, shape (R,).
+        n_columns
+            Number of columns.
+
+        Returns
+        -------
+        csr_array
+            Matrix of shape (N, n_columns), 0 for combinations without a choice.
+        """
         shape = (self.n_participants, n_columns)
         return sparse.csr_array((values, columns, self._starts), shape=shape)
 

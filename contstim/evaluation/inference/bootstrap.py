@@ -23,16 +23,18 @@ _CHUNK_SIZE = 600_000
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """B resamples with replacement, as counts.
+    """Bootstrap resamples, stored as the number of times that each unit was drawn.
 
     Attributes
     ----------
     participants
-        Number of copies of each participant, shape (B, N).
+        Number of times that each of N participants was drawn in each of B resamples, shape (B, N).
     pairs
-        Number of copies of each sentence pair, shape (B, P), or None if pairs are not resampled.
+        Number of times that each of P sentence pairs was drawn, shape (B, P). None if pairs are not
+        resampled.
     n_units
-        Smallest number of units that were resampled, see `percentile_intervals`.
+        Number of groups, participants or items in the sample. If several of them are resampled, the
+        smallest number. See `percentile_intervals` for its use.
     """
 
     participants: IntArray
@@ -54,13 +56,14 @@ def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, 
 def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Resamples:
     """Draw resamples of groups, participants and sentence pairs with replacement.
 
-    The levels are crossed, so a choice is copied as often as its participant times as often as its
-    pair (Owen 2007, doi 10.1214/07-AOAS122).
+    Participants and pairs are drawn independently of each other. In a resample, a choice therefore
+    occurs c_p times c_i times, where c_p is the number of copies of its participant and c_i the
+    number of copies of its pair (Owen 2007, doi 10.1214/07-AOAS122).
 
     Parameters
     ----------
     data
-        Trials.
+        Choices of all analyses.
     levels
         ``group``: whole groups. ``participant``: participants within each drawn group. ``pair``:
         items, with all their sentence pairs.
@@ -100,7 +103,8 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
 def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> FloatArray:
     """Return the mean value of each model in each resample.
 
-    Choices on resampled pairs are copied, and values are averaged over the copies of participants.
+    The value of each participant is computed from the resampled pairs. The values are then averaged
+    over participants, weighted by the number of copies of each participant.
 
     Parameters
     ----------
@@ -141,8 +145,10 @@ def percentile_intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the expanded percentile interval of each column of bootstrap samples.
 
-    The percentiles Φ(± sqrt(n / (n - 1)) t_{n-1}) give the interval of a mean of n values the width
-    of the t interval (Hesterberg 2015, doi 10.1080/00031305.2015.1089789).
+    Percentile intervals are too short in small samples. The expanded interval uses the percentiles
+    Φ(± sqrt(n / (n - 1)) t), where Φ is the normal distribution function and t the quantile of
+    Student's distribution with n - 1 degrees of freedom. The interval of a mean of n values then
+    has the width of the t interval (Hesterberg 2015, doi 10.1080/00031305.2015.1089789).
 
     Parameters
     ----------

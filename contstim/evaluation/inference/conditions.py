@@ -32,16 +32,19 @@ _MAX_IMBALANCE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class _Condition:
-    """A mean, or a difference of means, in one condition.
+    """Mean, or difference of two means, in one of the two compared conditions.
 
     Attributes
     ----------
     value
-        Estimate.
-    weight, deviations
-        Weight of each of C cells, and weighted deviation from its mean, shape (C,).
+        Point estimate of the mean or difference.
+    weight
+        Weight of each of the C cells (choices) of the study in the estimate, 0 for cells of the
+        other condition, shape (C,).
+    deviations
+        Deviation of each cell from its mean, times its weight, shape (C,).
     designs
-        Design of each mean.
+        Design (participants and items) of each mean.
     """
 
     value: float
@@ -51,6 +54,7 @@ class _Condition:
 
     @classmethod
     def from_means(cls, means: Sequence[CellMean], n_cells: int) -> _Condition:
+        """Combine one mean, or two means of which the second is subtracted."""
         value, weight, deviations = 0.0, np.zeros(n_cells), np.zeros(n_cells)
         for sign, (rows, design, cells) in zip((1, -1), means, strict=False):
             value += sign * float(design.average(cells))
@@ -61,7 +65,12 @@ class _Condition:
     def mean_square_terms(
         self, sizes: tuple[float, float], whole: CrossedDesign, item_effects: str
     ) -> list[tuple[float, float]]:
-        """Return the mean squares divided by N K, with their degrees of freedom."""
+        """Return the terms of the variance of this condition, with their degrees of freedom.
+
+        The terms are mean squares divided by the effective numbers of participants and items
+        (`sizes`). With random items they are the three terms of the quasi-F variance, see
+        `mean_squares`. With fixed items there is one term, the variance between participants.
+        """
         n_participants, n_items = sizes
         squares = sums_of_squares(self.deviations[None], whole.codes)[0]
         if item_effects == "fixed":
@@ -142,10 +151,11 @@ def estimate_contrast(
         condition.mean_square_terms(size, whole, item_effects)
         for condition, size in zip((a, b), sizes, strict=True)
     ]
-    for kind, (term_a, term_b) in enumerate(zip(*condition_terms, strict=True)):
-        if kind < 2 and is_shared[kind].any():
-            n = min(sizes[0][kind], sizes[1][kind])
-            sums = [np.bincount(whole.codes[kind], c.deviations) for c in (a, b)]
+    # The factors 0, 1 and 2 are participants, items and blocks. Blocks have no covariance.
+    for factor, (term_a, term_b) in enumerate(zip(*condition_terms, strict=True)):
+        if factor < 2 and is_shared[factor].any():
+            n = min(sizes[0][factor], sizes[1][factor])
+            sums = [np.bincount(whole.codes[factor], c.deviations) for c in (a, b)]
             covariance = n / (n - 1) * float(sums[0] @ sums[1])
             terms.append((term_a[0] + term_b[0] - 2 * covariance, n - 1))
         else:
@@ -155,7 +165,12 @@ def estimate_contrast(
 
 
 def _is_latin_square(weights: FloatArray, whole: CrossedDesign, n_units: Sequence[int]) -> bool:
-    """Return whether participants judged nearly all items, nearly half of them per condition.
+    """Return whether a study with two conditions is (nearly) a Latin square.
+
+    In a Latin square, each participant judges all items, one half in each condition, and each item
+    is judged by half of the participants in each condition. Some choices may be missing: at least
+    80 % of the combinations of participant and item must be present, and participants and items
+    must have nearly the same total weight in both conditions.
 
     Parameters
     ----------
@@ -178,7 +193,9 @@ def _is_latin_square(weights: FloatArray, whole: CrossedDesign, n_units: Sequenc
 def _estimate_latin_square(
     value: float, weights: FloatArray, deviations: FloatArray, whole: CrossedDesign
 ) -> MeanEstimate:
-    """Return the difference between conditions if each participant judged each item in one.
+    """Return the difference between two conditions of a Latin square.
+
+    Each participant judges each item in one of the two conditions only.
 
     1. Remove the effects of participants, items and conditions by weighted least squares.
     2. The residuals, with sign + in the first and - in the second condition, form a
@@ -198,7 +215,7 @@ def _estimate_latin_square(
     cells = deviations[rows] / weight
     residuals, effects = _remove_effects(cells, weight, (participant, item, condition))
 
-    # Degrees of freedom that the fit of the effects leaves.
+    # Subtract the degrees of freedom that the fitted effects use.
     units = participant, item, combine_codes(participant, item, condition)
     n_participants, n_items, n_residuals = (int(codes.max()) + 1 for codes in units)
     squared_weights, expectations = expected_squares(weight / 2, units)
@@ -207,6 +224,8 @@ def _estimate_latin_square(
     df_residual = n_residuals - n_participants - n_items
     if min(*df, df_residual) < 1 - 1e-9:
         return MeanEstimate(value, np.nan, np.nan)
+    # Fitting effects decreases the expected sums of squares by the ratio of degrees of freedom, of
+    # participants (p), items (i) and residuals (r).
     p, i = df / (sizes - 1)
     r = df_residual / (n_residuals - 1)
     expectations = expectations * [[p, 1, p], [1, i, i], [p, i, r]]
@@ -216,6 +235,7 @@ def _estimate_latin_square(
         squares = np.zeros(3)  # Only rounding errors remain.
     components = variance_components(squares, [(squared_weights, expectations)])
     terms = [satterthwaite(mean_squares(components, *df.tolist()), float(squares[2]))]
+    # Add the variance that is due to unequal weights of participants and items in the conditions.
     for effect, codes in zip(effects, (participant, item), strict=False):
         imbalance = np.bincount(codes, signed_weight)
         terms.append((float(np.var(effect, ddof=1) * (imbalance @ imbalance)), len(effect) - 1))
@@ -226,11 +246,30 @@ def _estimate_latin_square(
 def _remove_effects(
     cells: FloatArray, weight: FloatArray, factors: Sequence[IntArray]
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """Return the residuals of a weighted additive fit of factors, and their effects."""
+    """Fit an additive model of several factors by weighted least squares.
+
+    Parameters
+    ----------
+    cells
+        Observations, shape (R,).
+    weight
+        Weight of each observation, shape (R,).
+    factors
+        For each factor, the code of the level of each observation, shape (R,).
+
+    Returns
+    -------
+    residuals : array
+        Observations minus the fitted values, shape (R,).
+    effects : list of array
+        Fitted effect of each level, one array per factor.
+    """
+    # Indicator (dummy) variables: one column per level of each factor.
     index = np.arange(len(cells))
     blocks = [sparse.csr_array((np.ones(len(cells)), (index, codes))) for codes in factors]
     indicators = sparse.hstack(blocks, format="csr")
     weights = sparse.diags_array(weight)
+    # Solve the normal equations; the minimum-norm solution handles collinear indicators.
     gram = np.asarray((indicators.T @ weights @ indicators).toarray(), dtype=np.float64)
     target = np.asarray(indicators.T @ (weight * cells), dtype=np.float64)
     effects = np.asarray(np.linalg.lstsq(gram, target)[0])

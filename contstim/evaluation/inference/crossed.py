@@ -48,13 +48,28 @@ class QuasiFInference:
 
     @property
     def unit(self) -> str:
-        """Unit of the population to which results generalise."""
+        """Kind of unit to which results generalise, for the column `unit` of the tables."""
         return "participant" if self.item_effects == "fixed" else "participant and sentence"
 
     def __call__(
         self, values: AnalysisValues, pairs: Sequence[tuple[int, int]]
     ) -> tuple[list[InferenceResult], list[InferenceResult]]:
-        """Test each model against the lower noise ceiling, and compare `pairs` of models."""
+        """Test each model against the lower noise ceiling, and compare pairs of models.
+
+        Parameters
+        ----------
+        values
+            Values and noise ceilings of M models in one analysis.
+        pairs
+            Indices of the two models of each comparison.
+
+        Returns
+        -------
+        models : list of InferenceResult
+            One result per model.
+        comparisons : list of InferenceResult
+            One result per pair of models.
+        """
         cells = _model_cells((part.subset for part in values.parts), values.measure)
         models = range(len(values.data.models))
         return (
@@ -70,9 +85,11 @@ class QuasiFInference:
         column: str,
         levels: tuple[str, str],
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, int], MeanEstimate]]:
-        """Yield the difference between two levels of a factor for each model and pair of models.
+        """Yield the difference between two levels of a factor, for models and for pairs of models.
 
-        If some participants have choices at both levels, all others are excluded.
+        For a pair of models, the difference between their values is compared between the levels,
+        which tests the interaction of model and factor. If some participants have choices at both
+        levels, only these participants are used.
 
         Parameters
         ----------
@@ -116,6 +133,7 @@ class QuasiFInference:
     def _test_model(
         self, values: AnalysisValues, model: int, cells: _Cells | None
     ) -> InferenceResult:
+        """Test one model against chance and against the noise ceilings."""
         part = values.part_of(model)
         if cells is None or part is None:
             return InferenceResult()
@@ -151,6 +169,7 @@ class QuasiFInference:
     def _compare(
         self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> InferenceResult:
+        """Test the difference between models i and j, and whether it is practically zero."""
         differences = values.value[:, i] - values.value[:, j]
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
@@ -189,7 +208,11 @@ class QuasiFInference:
 
 
 class _Cells:
-    """A number for each choice of a subset, NaN for participants without a value."""
+    """One number per choice, from which the mean value of a model or ceiling is estimated.
+
+    The numbers, called cells, are values of single trials or jackknife pseudo-values (see
+    `Measure.trial_influence`). They are NaN for participants without a value.
+    """
 
     def __init__(self, subset: Subset, cells: FloatArray) -> None:
         self.subset, self.cells = subset, cells
@@ -202,7 +225,26 @@ class _Cells:
     def describe(
         self, measure: Measure, item_effects: str, is_upper_ceiling: bool = False
     ) -> tuple[MeanEstimate, tuple[float, float], float]:
-        """Return the mean, its interval on Fisher's z scale, and its p-value against chance."""
+        """Return the mean of the cells with its confidence interval and a test against chance.
+
+        Parameters
+        ----------
+        measure
+            Measure of the cells, which defines chance and the largest possible value.
+        item_effects
+            ``random`` or ``fixed``.
+        is_upper_ceiling
+            Whether the cells belong to the upper noise ceiling, which has another maximum.
+
+        Returns
+        -------
+        estimate : MeanEstimate
+            Mean with its standard error.
+        interval : tuple of float
+            95 % confidence interval, computed on Fisher's z scale.
+        p_chance : float
+            Two-sided p-value of the test that the mean equals chance.
+        """
         if not self.is_defined.any():
             return MeanEstimate(np.nan, np.nan, np.nan), (np.nan, np.nan), np.nan
         largest = measure.maximum_influence(self.subset)[int(is_upper_ceiling)]
@@ -213,7 +255,10 @@ class _Cells:
         return estimate, interval, estimate.p_chance(measure.chance, maximum)
 
     def difference(self, other: _Cells, item_effects: str) -> MeanEstimate:
-        """Return the mean difference over the participants with values in both."""
+        """Return the difference between two means over the same participants.
+
+        Participants without a value in either of the two means are excluded from both.
+        """
         first, second = (
             mean._replace(cells=mean.cells[None]) for mean in _common_participants([self, other])
         )
@@ -223,7 +268,10 @@ class _Cells:
 
 
 def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:
-    """Return the cells of each model with trials."""
+    """Return the pseudo-values of each model for its choices, by index of the model.
+
+    Models without trials are left out.
+    """
     cells = {}
     for subset in subsets:
         for model in subset.models if subset.n_rows else ():
@@ -233,14 +281,18 @@ def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cell
 
 
 def _common_participants(several: Sequence[_Cells]) -> list[CellMean]:
-    """Return the cells of the participants with values in all of several means."""
+    """Restrict several means to the participants who have a value in all of them.
+
+    Comparing means of different participants would confound the difference with differences between
+    participants. The result contains one `CellMean` for each element of `several`.
+    """
     means = []
     for cells in several:
         rows = cells.is_defined
-        for other in several:
-            if not np.array_equal(other.participants, cells.participants):
-                is_common = np.isin(cells.subset.participants, other.participants)
-                rows = rows & is_common[cells.subset.participant_index]
+        for compared in several:
+            if not np.array_equal(compared.participants, cells.participants):
+                is_shared = np.isin(cells.subset.participants, compared.participants)
+                rows = rows & is_shared[cells.subset.participant_index]
         means.append(
             CellMean(cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
         )

@@ -87,10 +87,25 @@ class MeanEstimate:
     def bounded_interval(
         self, chance: float, level: float = 0.95, maximum: float = 1.0
     ) -> tuple[float, float]:
-        """Return the confidence interval that is symmetric on Fisher's z scale.
+        """Return a confidence interval for a measure with a largest possible value.
 
-        The t interval, clipped to the possible values, replaces it if z is not defined. Values
-        range from 2 chance - maximum to maximum; a value below this range is not clipped.
+        The interval is symmetric on Fisher's z scale, so it cannot extend beyond the maximum. If
+        z is not defined, the t interval is used and clipped to the possible values, from
+        2 chance - maximum to maximum. A value below this range is not clipped.
+
+        Parameters
+        ----------
+        chance
+            Value of a model that guesses.
+        level
+            Confidence level.
+        maximum
+            Largest possible value.
+
+        Returns
+        -------
+        low, high : float
+            Ends of the interval.
         """
         transformed = self.fisher_z(chance, maximum)
         if transformed is not None:
@@ -104,24 +119,45 @@ class MeanEstimate:
         return max(low, min(minimum, self.value)), min(high, max(maximum, self.value))
 
     def p_chance(self, chance: float, maximum: float = 1.0) -> float:
-        """Return the p-value of the t test against chance, on Fisher's z scale if defined."""
+        """Return the two-sided p-value of the t test that the mean equals chance.
+
+        The test uses Fisher's z scale, see `fisher_z`, or the original scale if z is not defined.
+        """
         transformed = self.fisher_z(chance, maximum)
         return self.p_value(chance) if transformed is None else transformed.p_value()
 
     def required_growth(self, power: float = 0.8) -> tuple[float, float]:
-        """Return the factors by which participants, or items, must grow for the given power.
+        """Return the factors by which the sample must grow for a test of the given power.
 
-        If the true mean equals the estimate, p < 0.05 has probability `power` at the standard
-        error abs(value) / (z_0.975 + z_power). Let v be the square of this standard error relative
-        to the present one, and s the share of the present variance that the other factor
-        contributes. More units reduce the share 1 - s only, so the factor is (1 - s) / (v - s),
-        infinite if v <= s.
+        The sample can grow in two ways: more participants, or more items. Assume that the true mean
+        equals the estimate. A test at the level 0.05 then has the given power if the standard error
+        is abs(value) / (z_0.975 + z_power), where z are normal quantiles. Let
+
+        - v be the required variance divided by the present variance;
+        - s be the share of the present variance that is due to items, if participants are added, or
+          to participants, if items are added.
+
+        An increase by the factor f leaves the share s unchanged and divides the remainder 1 - s by
+        f. The required factor is therefore (1 - s) / (v - s), or infinite if v <= s.
+
+        Parameters
+        ----------
+        power
+            Probability of a significant result.
+
+        Returns
+        -------
+        participants, items : float
+            Factor for the number of participants, and factor for the number of items.
         """
         if self.stderr == 0.0:
             return 1.0, 1.0
-        target = (self.value / self.stderr / float(ndtri(0.975) + ndtri(power))) ** 2
+        variance_ratio = (self.value / self.stderr / float(ndtri(0.975) + ndtri(power))) ** 2
+        # Items limit the gain from more participants, and participants the gain from more items.
         participants, items = (
-            (1.0 - other) / (target - other) if other < min(target, 1.0) else np.inf
-            for other in self.variance_shares[::-1]
+            (1.0 - constant) / (variance_ratio - constant)
+            if constant < min(variance_ratio, 1.0)
+            else np.inf
+            for constant in reversed(self.variance_shares)
         )
         return participants, items
