@@ -163,7 +163,15 @@ def prepare_choices(raw: RawChoices) -> HumanData:
 def clean_choices(
     table: pd.DataFrame, cleaning: CleaningRules
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Apply cleaning rules; return the remaining choices and the exclusion table."""
+    """Exclude the rows that cleaning rules name.
+
+    Returns
+    -------
+    remaining : DataFrame
+        Rows that are not excluded.
+    excluded : DataFrame
+        Exclusion table with one row per rule and participant, see `ExclusionLog.table`.
+    """
     require_columns(table, REQUIRED, "the choices table")
     log = ExclusionLog(table.assign(participant=normalise_labels(table["participant"])))
     if cleaning.missing_sentence == "exclude":
@@ -251,15 +259,15 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     refuse_rows(is_identical, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = _check_times(out["rt_ms"])
     if "expected" in out:
-        stated = out["expected"]
-        texts = normalise_sentences(stated)
+        answers = out["expected"]
+        texts = normalise_sentences(answers)
         number_of_text = np.select([texts == out[name] for name in _SENTENCES], [1.0, 2.0], np.nan)
-        numbers: pd.Series = pd.to_numeric(stated, errors="coerce").astype(float)
+        numbers: pd.Series = pd.to_numeric(answers, errors="coerce").astype(float)
         out["expected"] = numbers.where(numbers.notna(), number_of_text)
         refuse_rows(
-            stated.notna() & ~out["expected"].isin([1, 2]),
+            answers.notna() & ~out["expected"].isin([1, 2]),
             "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
-            stated,
+            answers,
         )
     out = assign_items(add_kinds(out))
 
@@ -349,7 +357,10 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _needs_swap(table: pd.DataFrame) -> BoolArray:
-    """Return whether the sentences of each row are not in code-point order."""
+    """Return which rows have their two sentences in the wrong order.
+
+    The first sentence of a pair is the one that sorts first by Unicode code points.
+    """
     first, second = (table[name].astype(object) for name in _SENTENCES)
     return np.asarray(first > second, dtype=np.bool_)
 
@@ -361,10 +372,23 @@ def require_aligned(table: pd.DataFrame) -> None:
 
 
 def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
-    """Return choices with sentences 1 and 2 swapped in the rows selected by a mask.
+    """Exchange sentence 1 and sentence 2 in some rows of a choices table.
 
-    In these rows, the contents of all pairs of columns that end in ``_1`` and ``_2`` are swapped,
-    as are 1 and 2 in `expected` and left and right in `side_1`. The sign of the rating changes.
+    In these rows, the contents of all columns that end in ``_1`` and ``_2`` are exchanged, the
+    numbers 1 and 2 in the column `expected` are exchanged, and so are left and right in `side_1`.
+    The sign of the rating changes.
+
+    Parameters
+    ----------
+    table
+        Choices table.
+    mask
+        Whether to exchange the sentences of each row.
+
+    Returns
+    -------
+    DataFrame
+        Copy of the table.
     """
     out = table.rename(columns=str)
     for column in [c for c in out.columns if c.endswith("_1")]:
@@ -384,14 +408,21 @@ def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
 
 
 def is_first_on_left(table: pd.DataFrame) -> BoolArray:
-    """Return whether sentence 1 of each row was on the left of the screen, by default True."""
+    """Return in which rows sentence 1 was on the left of the screen.
+
+    Without a column `side_1`, sentence 1 is assumed to have been on the left.
+    """
     if "side_1" not in table:
         return np.ones(len(table), dtype=np.bool_)
     return (table["side_1"] != "right").to_numpy(dtype=np.bool_)
 
 
 def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
-    """Raise InputError if far fewer catch trials are correct than by guessing."""
+    """Raise InputError if the rating scale seems to be reversed.
+
+    Catch trials have an obvious answer. If far fewer of them are correct than expected from
+    guessing, the ends of the scale were probably exchanged when the data were read.
+    """
     if "expected" not in choices:
         return
     trials = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
@@ -411,7 +442,7 @@ def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
 
 
 def lacks_sentence(table: pd.DataFrame) -> pd.Series:
-    """Return whether either sentence of each row is missing or blank."""
+    """Return which rows lack the text of one or both sentences."""
     texts = table[_SENTENCES]
     is_blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
     is_missing: pd.Series = (texts.isna() | is_blank).any(axis=1)
@@ -419,7 +450,10 @@ def lacks_sentence(table: pd.DataFrame) -> pd.Series:
 
 
 def _is_repeated(table: pd.DataFrame) -> pd.Series:
-    """Return whether the participant of each row has an earlier row with the same two sentences."""
+    """Return which rows repeat a sentence pair that the same participant judged before.
+
+    The order of the two sentences and differences in white space do not matter.
+    """
     texts = table[_SENTENCES].apply(normalise_sentences).astype(object).fillna("")
     pairs = pd.DataFrame(np.sort(texts.to_numpy(), axis=1), index=table.index)
     return pairs.assign(participant=table["participant"].astype("str")).duplicated()

@@ -206,7 +206,9 @@ def evaluate(
 def _match_scores(
     choices: pd.DataFrame, source: ScoreSource | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str], list[str]]:
-    """Match choices with scores; catch trials without scores are removed.
+    """Look up the model scores of all sentences in the choices.
+
+    Catch trials without scores are removed, because they only test the attention of participants.
 
     Returns
     -------
@@ -246,7 +248,17 @@ def _match_scores(
 def _create_inference(
     data: TrialData, options: EvaluationOptions, preset: str
 ) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
-    """Return the inference, the options that it uses, and the units that it resamples."""
+    """Create the statistical inference that the options name.
+
+    Returns
+    -------
+    inference : QuasiFInference or SignedRankInference
+        Tests and confidence intervals.
+    options : EvaluationOptions
+        Options, without bootstrap samples if the inference needs none.
+    levels : tuple of str
+        Units that the bootstrap draws with replacement; empty without a bootstrap.
+    """
     if options.condition and options.inference != "crossed":
         raise InputError(
             f"condition {', '.join(options.condition)} cannot be combined with inference "
@@ -262,9 +274,16 @@ def _create_inference(
 def _select_analyses(
     data: TrialData, options: EvaluationOptions, notes: list[str]
 ) -> tuple[list[Analysis], list[Analysis]]:
-    """Return all analyses, and those that are split by the levels of factors.
+    """Return the analyses to carry out, in the order of the tables.
 
-    A note is added if there are too many conditions to analyse them separately.
+    A note is added to `notes` if there are too many conditions to analyse them separately.
+
+    Returns
+    -------
+    analyses : list of Analysis
+        All analyses, including repetitions for single levels of factors.
+    split_analyses : list of Analysis
+        Analyses that are repeated for the levels of factors.
     """
     analyses = list(options.analyses)
     if not analyses:
@@ -301,6 +320,6 @@ def _select_analyses(
 
 
 def _count_range(codes: IntArray) -> tuple[int, float, int]:
-    """Return the minimum, median and maximum number of occurrences of a code."""
+    """Count how often each code occurs, and return the minimum, median and maximum count."""
     counts = np.bincount(codes)
     return int(counts.min()), float(np.median(counts)), int(counts.max())

@@ -110,9 +110,10 @@ def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
-    """Return each participant's proportion of correct catch trials.
+    """Return the proportion of correct catch trials of each participant.
 
-    A rating of 0 is half correct. The result is empty if no catch trial has an expected sentence.
+    A catch trial is correct if the participant preferred the expected sentence. A rating of 0
+    counts one half. The result is empty if no catch trial has an expected sentence.
 
     Examples
     --------

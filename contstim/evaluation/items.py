@@ -16,10 +16,11 @@ _SENTENCES = ["sentence_1", "sentence_2"]
 
 
 def assign_items(table: pd.DataFrame) -> pd.DataFrame:
-    """Return trials or choices with the column `item`.
+    """Fill in the column `item` of trials or choices.
 
-    A pair without an item becomes an item of its own. Its label depends only on the two sentences,
-    in either order.
+    An item is a group of sentence pairs that derive from one another. A pair without an item
+    becomes an item of its own. Its label is computed from the two sentences and does not depend on
+    their order.
 
     Parameters
     ----------
@@ -86,9 +87,10 @@ def encode_items(pairs: pd.DataFrame) -> IntArray:
 
 
 def warn_related_pairs(choices: pd.DataFrame) -> list[str]:
-    """Return a warning if pairs seem to derive from one another but no items are named.
+    """Return a warning if sentence pairs look related but are treated as independent items.
 
-    Pairs are related if they share a sentence, or all words except one or two.
+    Pairs are related if they share a sentence, or all words except one or two. The result is empty
+    if items are named in the choices, or if no pairs look related.
     """
     is_experimental = choices["kind"] == EXPERIMENTAL
     pairs = choices.loc[is_experimental, [*_SENTENCES, "item"]].drop_duplicates(_SENTENCES)

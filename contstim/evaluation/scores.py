@@ -116,7 +116,7 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
 
 
 def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
-    """Return whether each of R trials is a catch trial without scores, shape (R,).
+    """Return which of R trials are catch trials that a model cannot score, as a mask (R,).
 
     Catch trials test attention, which requires no model. Score tables may lack their sentences, and
     models may refuse their words. Functions are assumed to score all sentences.
@@ -196,7 +196,7 @@ def model_scores(
 
 
 def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
-    """Return a score table and the scores of models as one long table.
+    """Combine a score table with newly computed model scores in one long table.
 
     Parameters
     ----------
@@ -226,7 +226,10 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 
 
 def model_specs(scores: ScoreSource) -> dict[str, str]:
-    """Return the known specs of models with other names, by name."""
+    """Return the specs of models that have a name of their own, by name.
+
+    A model without such a name is called by its spec, and is left out.
+    """
     if isinstance(scores, pd.DataFrame):
         specs = canonical_scores(scores).specs
     else:
@@ -269,13 +272,20 @@ def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
 
 
 def _normalise_index(scores: pd.Series, model: object) -> pd.Series:
-    """Return a model's scores by normalised sentence; refuse different scores of one sentence."""
+    """Normalise the sentences in the index of a series of scores.
+
+    InputError is raised if two different scores belong to the same normalised sentence.
+    """
     sentences = pd.Index([normalise_sentence(str(text)) for text in scores.index])
     return drop_repeated_scores(scores.set_axis(sentences), f"model {str(model)!r}")
 
 
 def _match_rows(table: pd.DataFrame, sentences: list[str]) -> pd.DataFrame:
-    """Return the rows of a score table that match sentences; NaN where there is no match."""
+    """Look up sentences in a score table.
+
+    The result has one row per sentence, in the order of `sentences`, with NaN where the table has
+    no matching sentence.
+    """
     if not len(table):
         return pd.DataFrame(np.nan, pd.Index(sentences), table.columns)
     table = table.set_axis(table.index.astype("str"), axis=0)

@@ -157,13 +157,19 @@ def _clip_interval(
 
 
 def _concat(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate the tables that have rows; an empty table keeps the columns of the first."""
+    """Concatenate tables, leaving out empty ones.
+
+    If all tables are empty, the result has the columns of the first table.
+    """
     filled = [table for table in tables if len(table)] or tables[:1]
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame()
 
 
 def _order_columns(table: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Return the columns that a table has in standard order; all columns if it is empty."""
+    """Put the columns of a result table in their standard order.
+
+    Columns that the table lacks are left out. An empty table gets all standard columns.
+    """
     present = [column for column in columns if column in table]
     return table[present] if len(table) else pd.DataFrame(columns=list(columns))
 
@@ -210,7 +216,7 @@ def _model_rows(
 
 
 def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str:
-    """Return the reasons for missing numbers of a model."""
+    """Explain in words why numbers in the row of a model are missing or are based on fewer trials."""
     part = outcome.part_of(m)
     if part is None:
         return "no trial of this analysis targets the model"
@@ -229,7 +235,7 @@ def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str
 
 
 def _has_trials(outcome: AnalysisValues, m: int) -> BoolArray:
-    """Return whether each participant has a value or a ceiling for a model, shape (N,)."""
+    """Return which participants have a value or a noise ceiling for a model, as a mask (N,)."""
     return np.asarray(~np.isnan(outcome.value[:, m]) | ~np.isnan(outcome.lower[:, m]))
 
 
@@ -273,7 +279,10 @@ def _comparison_rows(
 
 
 def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
-    """Return whether two models prefer the same sentence of every pair of the analysis."""
+    """Return whether two models prefer the same sentence of every pair in an analysis.
+
+    Models that are evaluated on different pairs are not identical.
+    """
     first, second = outcome.part_of(i), outcome.part_of(j)
     if first is None or second is None:
         return False
@@ -283,7 +292,12 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
 
 
 def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
-    """Return the name of the family of tests within which p-values are adjusted."""
+    """Return a label of the family of tests to which a p-value belongs.
+
+    P-values with the same label are adjusted together for the false discovery rate. `tests` states
+    the kind of test, ``ceiling tests`` or ``comparisons``. See `EvaluationOptions` for the choice
+    of families.
+    """
     analysis = outcome.analysis
     if options.fdr == "all":
         # Tests on catch trials and fillers must not change those on experimental trials.
@@ -307,10 +321,16 @@ def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
 
 
 def _conclusions(comparisons: pd.DataFrame) -> list[str]:
-    """Return the conclusion of each comparison; an empty string if there is no test.
+    """Return a conclusion in words for each comparison of two models.
 
-    ``indistinguishable``, the better model (``model 1`` or ``model 2``) if q is below `ALPHA`,
-    ``equivalent`` if the p-value of the equivalence test is, or ``undecided``.
+    The first of these conditions that holds determines the conclusion:
+
+    1. ``indistinguishable``: the models prefer the same sentence of every pair.
+    2. ``model 1`` or ``model 2``, the better model: the adjusted p-value q is below `ALPHA`.
+    3. ``equivalent``: the p-value of the equivalence test is below `ALPHA`.
+    4. ``undecided``: there is a test, and none of the above holds.
+
+    The conclusion is an empty string if there is no test.
     """
     p, q, side = (comparisons[name].to_numpy(dtype=float) for name in ("p", "q", "side"))
     p_equivalence = np.full(len(p), np.nan)

@@ -80,14 +80,15 @@ class Analysis:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Experimental factor: a column with conditions of participants or of pairs.
+    """Experimental factor, such as the native language of participants or the type of a pair.
 
     Attributes
     ----------
     levels
-        Levels of the factor.
+        Names of the levels, for example ``("yes", "no")``.
     level_codes
-        Index of each choice's level, shape (R,); -1 for catch trials and fillers without a level.
+        Index in `levels` of the level of each choice, shape (R,). It is -1 for catch trials and
+        fillers without a level.
     is_between_participants
         Whether each participant has one level; otherwise each pair has one level.
     """
@@ -100,18 +101,19 @@ class Factor:
 @displayable
 @dataclass(frozen=True, eq=False)
 class TrialData:
-    """R choices of N participants on P pairs, with the predictions of M models.
+    """Choices of a study as arrays, with the predictions of models.
 
-    Choices are sorted by participant, then by pair.
+    There are R choices of N participants on P sentence pairs, and M models. Choices are sorted by
+    participant, then by pair.
 
     Attributes
     ----------
     participants, groups
-        Names of the N participants; names of the groups.
+        Names of the N participants, and names of the groups.
     group_codes
-        Index of each participant's group, shape (N,).
+        Index in `groups` of the group of each participant, shape (N,).
     participant, pair
-        Indices of the participant and of the pair of each choice, shape (R,).
+        Index of the participant, and of the sentence pair, of each choice, shape (R,).
     rating
         Zero-centred rating of each choice, positive for sentence 2, shape (R,).
     pairs
@@ -197,7 +199,11 @@ class TrialData:
         )
 
     def select_pairs(self, mask: BoolArray) -> TrialData:
-        """Return the choices on the pairs selected by a mask of shape (P,)."""
+        """Return a copy that contains only some sentence pairs and the choices on them.
+
+        `mask` states for each of P pairs whether it is selected. The selected pairs are numbered
+        again from 0.
+        """
         rows = mask[self.pair]
         return replace(
             self,
@@ -214,7 +220,11 @@ class TrialData:
         )
 
     def has_levels(self, analysis: Analysis) -> BoolArray:
-        """Return whether each choice has the factor levels of an analysis, shape (R,)."""
+        """Return a mask of the choices that have the factor levels of an analysis, shape (R,).
+
+        If an analysis names several levels of one factor, any of them is sufficient. If it names
+        several factors, a choice must have a level of each.
+        """
         mask = np.ones(len(self.participant), dtype=np.bool_)
         levels_by_column: dict[str, list[str]] = {}
         for column, level in analysis.factor_levels:
@@ -229,7 +239,11 @@ class TrialData:
 
     @cached_property
     def item(self) -> IntArray:
-        """Index of each pair's item, shape (P,); pairs without an item are items of their own."""
+        """Index of the item of each pair, shape (P,).
+
+        An item is a group of pairs that derive from one another. A pair without a named item forms
+        an item of its own.
+        """
         return encode_items(self.pairs)
 
     @cached_property
@@ -256,7 +270,19 @@ class TrialData:
 
 
 def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
-    """Return a column of choices as a factor, with choices in the given order."""
+    """Convert a column of the choices table to an experimental factor.
+
+    Parameters
+    ----------
+    choices
+        Choices table.
+    column
+        Name of the column with the levels.
+    pair
+        Index of the pair of each row of `choices`.
+    order
+        Order of the rows in `TrialData`.
+    """
     if column not in choices:
         columns = ", ".join(repr(str(name)) for name in choices)
         raise InputError(
@@ -289,12 +315,17 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
 
 
 def factors_match_conditions(data: TrialData) -> bool:
-    """Return whether the combinations of factor levels correspond one to one to the conditions."""
+    """Return whether factors divide the experimental trials in the same way as the conditions.
+
+    Each combination of factor levels then corresponds to exactly one condition, and analyses of
+    these combinations would repeat the analyses of the conditions.
+    """
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
     conditions = data.pairs["condition"].to_numpy()[data.pair][is_experimental]
     levels = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
     levels = levels[is_experimental]
     combinations = levels.groupby([*levels], sort=False).ngroup().to_numpy()
+    # A one-to-one relation has as many distinct pairs as distinct values on either side.
     n_values = {len(pd.unique(codes)) for codes in (combinations, conditions)}
     return n_values == {len(set(zip(combinations, conditions, strict=True)))}
 
@@ -302,16 +333,22 @@ def factors_match_conditions(data: TrialData) -> bool:
 def split_by_level(
     analyses: Sequence[Analysis], factors: Mapping[str, Factor], combined: bool = True
 ) -> list[Analysis]:
-    """Add analyses of the levels of each factor after each analysis.
+    """Repeat each analysis separately for each level of each factor.
 
     Parameters
     ----------
     analyses
-        Analyses to split.
+        Analyses to repeat.
     factors
         Factors by name of their column.
     combined
-        Whether combinations of the levels of all factors are added too.
+        Whether to repeat the analyses also for each combination of the levels of all factors.
+
+    Returns
+    -------
+    list of Analysis
+        Each analysis, followed by its repetitions. The name of a repetition is the name of the
+        analysis with the column and the level, for example ``all, native yes``.
     """
     pairs_by_factor = [[(name, level) for level in factors[name].levels] for name in factors]
     selections: list[tuple[tuple[str, str], ...]] = []
@@ -364,7 +401,21 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
 
 
 def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
-    """Return the pairs on which each model is evaluated, as a mask of shape (P, M).
+    """Return on which sentence pairs an analysis evaluates each model.
+
+    Parameters
+    ----------
+    analysis
+        Selection of trials by kind, condition and targeted models.
+    pairs
+        Table of the P pairs, see `TrialData`.
+    models
+        Names of the M models.
+
+    Returns
+    -------
+    array of bool
+        Whether each pair is used for each model, shape (P, M).
 
     Raises
     ------
@@ -408,7 +459,7 @@ def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]
 
 
 def _is_mixed(pairs: pd.DataFrame) -> BoolArray:
-    """Return whether exactly one sentence of each pair is synthetic, shape (P,)."""
+    """Return which pairs consist of one natural and one synthetic sentence, as a mask (P,)."""
     first, second = (pairs.reindex(columns=[name])[name] == "S" for name in _KINDS)
     return (first ^ second).to_numpy(dtype=np.bool_)
 
@@ -416,19 +467,19 @@ def _is_mixed(pairs: pd.DataFrame) -> BoolArray:
 def resolve_targets(
     choices: pd.DataFrame, models: Sequence[str], specs: Mapping[str, str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Replace the targeted models in choices by the names of the evaluated models.
+    """Replace the names of targeted models in the choices with the names of evaluated models.
 
-    A target may be the spec of a model that has another name now, or its column in the score table
-    from which the trials were selected (``a`` for ``table:scores.csv?column=a``).
+    A model may have had another name when the trials were selected. The choices then contain its
+    spec, or the name of its column in a score table (``a`` for ``table:scores.csv?column=a``).
 
     Parameters
     ----------
     choices
-        Choices table.
+        Choices table with the targeted models in the columns `model_1` and `model_2`.
     models
         Names of the evaluated models.
     specs
-        Specs of models with other names.
+        Specs of the models by name, except models that are named by their spec.
 
     Returns
     -------
@@ -452,7 +503,10 @@ def resolve_targets(
 
 
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
-    """Return a note on targeted models without scores, if there are any."""
+    """Return a note that names the targeted models without scores.
+
+    The result is empty if all targeted models have scores, or if no model is evaluated.
+    """
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
     unscored = sorted(targeted - set(models))
     if not models or not unscored:

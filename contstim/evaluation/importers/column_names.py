@@ -55,6 +55,10 @@ def normalise_name(name: object) -> str:
 
 
 def match_role(name: object) -> str:
-    """Return the standard name of an export's column; an empty string if it has none."""
+    """Return the standard column name that corresponds to a column of an export.
+
+    For example, ``Participant ID`` corresponds to ``participant``. The result is an empty string if
+    there is no corresponding standard column.
+    """
     normalised = normalise_name(name)
     return next((standard for standard, names in NAMES.items() if normalised in names), "")

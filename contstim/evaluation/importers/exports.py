@@ -45,7 +45,20 @@ _SWAP_COLUMNS = ("swapped", "flipped")
 
 
 def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
-    """Read a table or file; return it and the program that wrote it (None if unknown)."""
+    """Read an exported table and recognise the program that wrote it.
+
+    Parameters
+    ----------
+    source
+        Path of a file or folder, or a table that has already been read.
+
+    Returns
+    -------
+    table : DataFrame
+        Rows and columns of the export.
+    program : str or None
+        ``jsPsych``, ``PCIbex``, ``Gorilla`` or ``Qualtrics``; None if no program is recognised.
+    """
     if isinstance(source, pd.DataFrame):
         table = source
     else:
@@ -203,7 +216,23 @@ def read_export(
 def _map_columns(
     data: pd.DataFrame, columns: Mapping[str, str], program: str | None, call: ReadCall
 ) -> dict[str, str]:
-    """Return the standard names of columns with their names in a table.
+    """Find the columns of an export that correspond to the standard columns.
+
+    Parameters
+    ----------
+    data
+        Table as exported.
+    columns
+        Names of columns that the user has named, by standard name. They have priority.
+    program
+        Program that wrote the table. Other names of columns are recognised only if it is known.
+    call
+        Call that read the table. Error messages repeat it with the proposed columns.
+
+    Returns
+    -------
+    dict of str
+        Name of the column in the table, by standard name.
 
     Raises
     ------
@@ -252,7 +281,12 @@ def _map_columns(
 
 
 def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
-    """Return whether sentence 1 was on the left, by a column of sides; missing if unknown."""
+    """Convert the column that states the side of sentence 1 to truth values.
+
+    The result is True where sentence 1 was on the left of the screen, False where it was on the
+    right, and missing where the text is not understood. A column called ``swapped`` or ``flipped``
+    states the opposite: true means that sentence 1 was on the right.
+    """
     text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
     if normalise_name(name) in _SWAP_COLUMNS:
         is_left = {key: not is_swapped for key, is_swapped in TRUTH.items()}
@@ -261,7 +295,11 @@ def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
 
 
 def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
-    """Raise InputError if an unused column contains left and right: it may be that of sides."""
+    """Raise InputError if a column contains only left and right but is not used.
+
+    The column may state where sentence 1 was, and ignoring it would reverse half of the ratings.
+    The user has to decide.
+    """
     for column in unused:
         cells = unused[column].dropna().astype("str").str.strip().str.lower()
         if set(cells.unique()) == {"left", "right"}:

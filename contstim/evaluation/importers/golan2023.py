@@ -107,9 +107,10 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
 def _infer_targets(
     raw: pd.DataFrame, pair_type: pd.Series, type_1: pd.Series, models: list[str]
 ) -> tuple[pd.Series, pd.Series, tuple[str, ...]]:
-    """Return the models that are to prefer sentence 1 and sentence 2 in each row, and notes.
+    """Find the two models that each trial was designed to distinguish.
 
-    The columns ``sentence1_model`` and ``sentence2_model`` name these models for two synthetic
+    The function returns the model that is to prefer sentence 1, the model that is to prefer
+    sentence 2, and notes about trials without targets. The columns ``sentence1_model`` and ``sentence2_model`` name these models for two synthetic
     sentences, and the other way round for two natural ones. For a natural and a synthetic sentence,
     the model that is to accept the synthetic one is the only one that gives it at least the
     probability of the natural sentence. If this is not exactly one model, the row has no targets.

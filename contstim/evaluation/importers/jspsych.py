@@ -16,7 +16,11 @@ _SUFFIXES = (".json", ".jsonl", ".csv", ".txt")
 
 
 def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Remove ``ID.partial.json`` if ``ID.json`` is present; return the files and notes."""
+    """Leave out the file of an unfinished session if the complete file is present too.
+
+    For example, ``p1.partial.json`` is left out if ``p1.json`` is in the list. The function returns
+    the remaining files and one note per file that was left out.
+    """
     names = {path.name for path in paths}
     partial = [
         p for p in paths if ".partial." in p.name and p.name.replace(".partial", "") in names
@@ -57,7 +61,11 @@ def read_trial_files(path: Path) -> pd.DataFrame:
 
 
 def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
-    """Yield the trials of a JSON file, or of a file with one JSON value per line."""
+    """Yield each trial of a JSON file as a dictionary.
+
+    The file contains one JSON value, or one JSON value per line. A value can be a trial, a list of
+    trials, a list of lists, or an object with a list called ``trials``.
+    """
     try:
         values = [decode_json("\n".join(lines))]
     except ValueError:

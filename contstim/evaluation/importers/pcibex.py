@@ -73,9 +73,9 @@ def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
 
 
 def separate_sessions(answers: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[str]]:
-    """Make each session of a shared address a participant of its own.
+    """Distinguish participants who share an internet address.
 
-    PCIbex identifies participants by a hash of their IP address, which the participants in one
+    Each session with a shared address becomes a participant of its own. PCIbex identifies participants by a hash of their IP address, which the participants in one
     laboratory share. A hash is shared if one of its trials was received at several times.
 
     Parameters

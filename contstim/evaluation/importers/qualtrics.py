@@ -124,7 +124,11 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
 
 
 def _exclusion_rule(sessions: pd.DataFrame) -> pd.Series:
-    """Return the rule that excludes each session; missing if it is not excluded."""
+    """Find the sessions that are not data of participants.
+
+    The result contains a text for each session: the rule that excludes it (``preview or test`` or
+    ``session not finished``), or None if the session is not excluded.
+    """
     status, finished, progress = (
         sessions.get(name, pd.Series("", index=sessions.index))
         .astype("str")
@@ -141,7 +145,11 @@ def _exclusion_rule(sessions: pd.DataFrame) -> pd.Series:
 
 
 def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Give all sessions with one platform id the `ResponseId` of the first; return also notes."""
+    """Treat several sessions with the same id of a recruitment platform as one participant.
+
+    All sessions of a participant get the `ResponseId` of the first session. The function returns
+    the sessions, and a note if any participant has several sessions.
+    """
     columns = [
         str(c) for c in sessions if normalise_name(c) in _PLATFORM_IDS and sessions[c].notna().any()
     ]
@@ -162,10 +170,25 @@ def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def _rename_session_columns(
     sessions: pd.DataFrame, other_columns: set[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the session columns to keep with their new names, and notes.
+    """Select the columns that describe a whole session, such as answers to demographic questions.
 
-    A column with the name of a trial column is renamed: a condition of the session is not that of
-    a pair. Metadata and timers are dropped.
+    Metadata, timers and empty columns are left out. A column with the name of a standard column is
+    renamed. For example, `condition` becomes `session_condition`, because it describes the
+    participant, whereas the standard column `condition` describes a sentence pair.
+
+    Parameters
+    ----------
+    sessions
+        Export with one row per session.
+    other_columns
+        Names of the columns with questions, and of the columns of the table of questions.
+
+    Returns
+    -------
+    new_names : dict of str
+        New name of each selected column.
+    notes : list of str
+        One sentence for each column that is renamed.
     """
     new_names: dict[str, str] = {}
     notes = []
