@@ -216,7 +216,7 @@ def _model_rows(
 
 
 def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str:
-    """Explain in words why numbers in the row of a model are missing or are based on fewer trials."""
+    """Return the reasons why numbers of a model are missing or are based on fewer trials."""
     part = outcome.part_of(m)
     if part is None:
         return "no trial of this analysis targets the model"

@@ -239,11 +239,7 @@ class TrialData:
 
     @cached_property
     def item(self) -> IntArray:
-        """Index of the item of each pair, shape (P,).
-
-        An item is a group of pairs that derive from one another. A pair without a named item forms
-        an item of its own.
-        """
+        """Index of the item (group of pairs that derive from one another) of each pair, (P,)."""
         return encode_items(self.pairs)
 
     @cached_property
@@ -272,16 +268,8 @@ class TrialData:
 def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
     """Convert a column of the choices table to an experimental factor.
 
-    Parameters
-    ----------
-    choices
-        Choices table.
-    column
-        Name of the column with the levels.
-    pair
-        Index of the pair of each row of `choices`.
-    order
-        Order of the rows in `TrialData`.
+    `pair` is the index of the pair of each row of the table. `order` sorts the rows as in
+    `TrialData`.
     """
     if column not in choices:
         columns = ", ".join(repr(str(name)) for name in choices)
@@ -403,19 +391,7 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
 def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
     """Return on which sentence pairs an analysis evaluates each model.
 
-    Parameters
-    ----------
-    analysis
-        Selection of trials by kind, condition and targeted models.
-    pairs
-        Table of the P pairs, see `TrialData`.
-    models
-        Names of the M models.
-
-    Returns
-    -------
-    array of bool
-        Whether each pair is used for each model, shape (P, M).
+    The result is a mask of P pairs and M models, shape (P, M).
 
     Raises
     ------
@@ -459,7 +435,7 @@ def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]
 
 
 def _is_mixed(pairs: pd.DataFrame) -> BoolArray:
-    """Return which pairs consist of one natural and one synthetic sentence, as a mask (P,)."""
+    """Return which of P pairs consist of a natural and a synthetic sentence, as a mask (P,)."""
     first, second = (pairs.reindex(columns=[name])[name] == "S" for name in _KINDS)
     return (first ^ second).to_numpy(dtype=np.bool_)
 

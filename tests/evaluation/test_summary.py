@@ -97,7 +97,7 @@ def test_many_models_have_a_range_of_disagreements(study):
     choices, _, _, wide = study
     wide["c"], wide["d"] = 1 - wide["a"], 1 - wide["b"]
     sample = describe_sample(evaluate(choices, wide.reset_index(), **ONE))
-    assert "Disagreements, of 40 sentence pairs: each two models: 10 to 40." in sample
+    assert "Disagreements, of 40 sentence pairs: all pairs of models: 10 to 40." in sample
 
 
 def test_models_below_chance_are_named_with_what_to_check(study):

@@ -110,10 +110,13 @@ def _infer_targets(
     """Find the two models that each trial was designed to distinguish.
 
     The function returns the model that is to prefer sentence 1, the model that is to prefer
-    sentence 2, and notes about trials without targets. The columns ``sentence1_model`` and ``sentence2_model`` name these models for two synthetic
-    sentences, and the other way round for two natural ones. For a natural and a synthetic sentence,
-    the model that is to accept the synthetic one is the only one that gives it at least the
-    probability of the natural sentence. If this is not exactly one model, the row has no targets.
+    sentence 2, and notes about trials without targets.
+
+    For two synthetic sentences, the columns ``sentence1_model`` and ``sentence2_model`` name these
+    models in this order, and for two natural sentences in reverse order. For a natural and a
+    synthetic sentence, one model is to accept the synthetic sentence: it is the only one of the two
+    that gives this sentence at least the probability of the natural sentence. If both models or
+    none of them do so, the trial has no targets.
     """
     first = raw["sentence1_model"].astype("str")
     second = raw["sentence2_model"].astype("str")

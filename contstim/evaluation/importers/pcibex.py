@@ -75,8 +75,9 @@ def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
 def separate_sessions(answers: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[str]]:
     """Distinguish participants who share an internet address.
 
-    Each session with a shared address becomes a participant of its own. PCIbex identifies participants by a hash of their IP address, which the participants in one
-    laboratory share. A hash is shared if one of its trials was received at several times.
+    PCIbex identifies participants by a hash of their IP address, which all participants in one
+    laboratory may share. A hash is shared if the answers to one of its trials were received at
+    several times. Each session with a shared hash becomes a participant of its own.
 
     Parameters
     ----------
