@@ -285,7 +285,11 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
 
 
 def _check_times(column: pd.Series) -> pd.Series:
-    """Return response times in milliseconds as numbers; refuse impossible ones."""
+    """Convert response times in milliseconds to numbers.
+
+    InputError is raised if a time is not a number or is impossible, or if the median is so small
+    that the times seem to be seconds.
+    """
     times = pd.to_numeric(column, errors="coerce")
     is_present = column.notna() & ~column.astype("str").str.strip().isin(MISSING)
     refuse_rows(

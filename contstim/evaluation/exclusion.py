@@ -58,7 +58,7 @@ class ExclusionRules:
 
     @property
     def description(self) -> str:
-        """Description of the rules in sentences, for a methods section."""
+        """Description of the rules for a methods section, one sentence per rule."""
         templates = {
             "min_rt_ms": "Trials answered in less than {:g} ms are excluded.",
             "max_rt_ms": "Trials answered in more than {:g} ms are excluded.",

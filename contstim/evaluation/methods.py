@@ -31,7 +31,11 @@ _FAMILIES = {
 
 
 def methods_paragraphs(evaluation: Evaluation) -> list[str]:
-    """Return the methods of an evaluation: sample, measures, analyses, tests and versions."""
+    """Return the paragraphs of a methods section for a paper.
+
+    The paragraphs describe the sample, the exclusions, the measures, the analyses, the tests (if
+    models were evaluated), and the versions of the software.
+    """
     summary, provenance = evaluation.summary, evaluation.provenance
     options = provenance.options
     sample = (
@@ -74,7 +78,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
 
 
 def describe_measures(options: EvaluationOptions) -> str:
-    """Return the definitions of the measures and of their noise ceilings."""
+    """Describe in a paragraph how the measures and their noise ceilings are defined."""
     measures = [MEASURES[name] for name in options.measures]
     descriptions = " ".join(m.description + m.upper_ceiling_description for m in measures)
     min_others = format_count(options.min_others, "other participant")
@@ -85,7 +89,7 @@ def describe_measures(options: EvaluationOptions) -> str:
 
 
 def describe_analyses(options: EvaluationOptions) -> str:
-    """Return the trials of each analysis."""
+    """Describe in a paragraph on which trials each analysis evaluates the models."""
     parts = []
     for analysis in options.analyses:
         trials = _TARGETS.get(analysis.target, _TARGETS["all"])
@@ -113,7 +117,7 @@ def describe_analyses(options: EvaluationOptions) -> str:
 
 
 def describe_tests(options: EvaluationOptions) -> str:
-    """Return how models are compared, and how p-values are adjusted."""
+    """Describe in a paragraph how models are compared, and how p-values are adjusted."""
     if options.inference == "crossed":
         tests = (
             "t-tests across participants; items are fixed, so results hold for these items only"

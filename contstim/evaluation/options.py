@@ -33,7 +33,7 @@ LEVELS = ("group", "participant", "pair")
 
 
 def _to_tuple(value: object) -> object:
-    """Convert a single name to a tuple."""
+    """Convert a single name to a tuple with this name; return other values unchanged."""
     return (value,) if isinstance(value, str) and value else value
 
 
@@ -205,7 +205,22 @@ def describe_deviations(
     planned: EvaluationOptions | ExclusionRules,
     prefix: str = "",
 ) -> tuple[str, ...]:
-    """Return a sentence for each option or exclusion rule that differs from the plan."""
+    """Describe the deviations of an evaluation from its analysis plan.
+
+    Parameters
+    ----------
+    options
+        Options (or exclusion rules) of the evaluation.
+    planned
+        Options (or exclusion rules) of the plan.
+    prefix
+        Text before the name of each option, for example ``exclusions.``.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each option or rule that differs from the plan.
+    """
     sentences: list[str] = []
     for name, planned_value in vars(planned).items():
         value = getattr(options, name)

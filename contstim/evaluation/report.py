@@ -90,7 +90,11 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
 
 
 def _add_results(evaluation: Evaluation, page: Page) -> None:
-    """Add the tables of the first analysis, of the other analyses, and of conditions."""
+    """Add the result tables to the page.
+
+    The models and comparisons of the first analysis come first, then the models in the other
+    analyses, then the differences between conditions.
+    """
     models, comparisons = evaluation.models, evaluation.comparisons
     if models.empty:
         _add_table(page, evaluation.details.ceilings, "ceilings.csv")

@@ -148,7 +148,11 @@ class Provenance:
 
     @property
     def scores_with_units(self) -> pd.DataFrame:
-        """Scores for a file; a long table with units if the models' names do not state them."""
+        """Scores as a table that can be read again without loss.
+
+        The table has one column per model if the names of the models imply the units of the scores.
+        Otherwise it has one row per sentence and model, with a column for the unit.
+        """
         if self.units == {model: score_kind(model).unit for model in self.units}:
             return self.scores
         long = self.scores.melt("sentence", var_name="model", value_name="log_prob")

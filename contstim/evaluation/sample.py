@@ -27,7 +27,18 @@ class Sample:
     trials_each: PositiveInt | None = None
 
     def describe_deviations(self, choices: pd.DataFrame) -> list[str]:
-        """Return one sentence for each deviation of the data from the plan."""
+        """Compare the sample with the plan.
+
+        Parameters
+        ----------
+        choices
+            Choices table, before exclusions.
+
+        Returns
+        -------
+        list of str
+            One sentence for each planned number that the data do not match.
+        """
         sentences = []
         for name in ("participants", "groups"):
             planned, n_observed = getattr(self, name), choices[name[:-1]].nunique()

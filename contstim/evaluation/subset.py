@@ -121,7 +121,7 @@ class Subset:
 
     @cached_property
     def pair_sets(self) -> PairSets:
-        """The distinct sets of pairs that participants judged."""
+        """The distinct sets of sentence pairs that participants judged, see `PairSets`."""
         # Number the sets by first appearance. The bytes of the pair indices identify a set.
         set_indices: dict[bytes, int] = {}
         sets: list[IntArray] = []

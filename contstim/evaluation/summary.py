@@ -63,7 +63,11 @@ def summarize(evaluation: Evaluation) -> list[str]:
 
 
 def describe_sample(evaluation: Evaluation) -> list[str]:
-    """Return the size of the sample, exclusions, disagreements of models, and warnings."""
+    """Describe in sentences the data on which an evaluation is based.
+
+    The sentences state the size of the sample, the exclusions, and how often the models disagree.
+    They warn of models that are below chance.
+    """
     summary, excluded = evaluation.summary, evaluation.provenance.excluded
     sentences = [
         f"Analysed: {format_count(summary.n_participants, 'participant')}, "
@@ -261,7 +265,11 @@ def _describe_best_model(
 
 
 def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
-    """Return the relations of a model to the others, and the sample size of a decision."""
+    """Return the sentence that compares the best model with the other models.
+
+    The other models are grouped by conclusion, for example ``better than`` or ``equivalent to``.
+    If a comparison is undecided, the sentence also states the sample size that would be needed.
+    """
     parts = []
     for relation in (_BETTER, _WORSE, _EQUIVALENT, _UNTESTED, _UNDECIDED):
         rows = comparisons[comparisons["relation"] == relation]
@@ -293,7 +301,7 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
 
 
 def _describe_distance_to_ceiling(row: pd.Series) -> str:
-    """Return the distance of a model to the lower bound of the noise ceiling."""
+    """Return the sentence on how far a model is from the lower noise ceiling."""
     gap = row["ceiling_lower"] - row["value"]
     distance = "at"
     if abs(gap) >= 0.0005:
@@ -304,7 +312,11 @@ def _describe_distance_to_ceiling(row: pd.Series) -> str:
 
 
 def _warn_below_chance(evaluation: Evaluation) -> list[str]:
-    """Return a warning that names the models below chance in the first analysis, if any."""
+    """Return a warning that names the models whose values are significantly below chance.
+
+    Only the first analysis is considered. The list is empty if there are no such models. Values
+    below chance often result from exchanged sentences or a wrong sign of the scores.
+    """
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:
         return []

@@ -180,7 +180,19 @@ def _model_rows(
     columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return one row per model of an analysis and measure."""
+    """Return the rows of the table of models for one analysis and measure.
+
+    Parameters
+    ----------
+    outcome
+        Values and noise ceilings of M models.
+    results
+        Test and confidence interval of each model.
+    columns
+        Names of the columns that depend on the inference, see `InferenceResult.details`.
+    options
+        Options of the evaluation.
+    """
     family = _family(outcome, options, "ceiling tests")
     rows = []
     for m, (model, result) in enumerate(zip(outcome.data.models, results, strict=True)):
@@ -246,7 +258,21 @@ def _comparison_rows(
     columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return one row per pair of models of an analysis and measure."""
+    """Return the rows of the table of comparisons for one analysis and measure.
+
+    Parameters
+    ----------
+    outcome
+        Values and noise ceilings of M models.
+    pairs
+        Indices of the two models of each comparison.
+    results
+        Test and confidence interval of each comparison.
+    columns
+        Names of the columns that depend on the inference, see `InferenceResult.details`.
+    options
+        Options of the evaluation.
+    """
     models, measure = outcome.data.models, outcome.measure
     family = _family(outcome, options, "comparisons")
     planned = {frozenset(pair) for pair in options.planned}
@@ -307,7 +333,11 @@ def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> 
 
 
 def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
-    """Add FDR-adjusted p-values and notes on significance to both tables, in place."""
+    """Adjust the p-values of both tables for the false discovery rate, in place.
+
+    P-values are adjusted within each family of tests. A family can contain rows of both tables.
+    Notes on significance are added as well.
+    """
     p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
     family = np.array([*models["family"], *comparisons["family"]])
     q = np.empty(len(p))
@@ -352,7 +382,10 @@ def _add_note(table: pd.DataFrame, mask: pd.Series, text: str) -> None:
 
 
 def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return one row per model and participant with a trial of the analysis."""
+    """Return the values and noise ceilings of single participants as a table.
+
+    The table has one row per model and participant, without participants who have no trial.
+    """
     data = outcome.data
     tables = []
     for m, model in enumerate(data.models):
@@ -375,7 +408,10 @@ def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
 
 
 def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return one row per model and group with the means over its participants."""
+    """Return the mean values and noise ceilings of groups of participants as a table.
+
+    The table has one row per model and group, without groups that have no value.
+    """
     data = outcome.data
     value, lower, upper = (
         unit_means(array, data.group_codes)

@@ -84,7 +84,10 @@ class AnalysisValues:
         return next((part for part in self.parts if model in part.subset.models), None)
 
     def targeted_pairs(self) -> list[tuple[int, int]]:
-        """Return the pairs of models (i < j) that are the target of at least one trial."""
+        """Return the pairs of models that trials of this analysis were designed to distinguish.
+
+        A pair consists of the indices i < j of two models that are the targets of the same trial.
+        """
         index = {name: i for i, name in enumerate(self.data.models)}
         pairs = np.unique(np.concatenate([[], *(part.subset.pair for part in self.parts)]))
         targets = self.data.pairs.loc[pairs.astype(np.int64), ["model_1", "model_2"]]

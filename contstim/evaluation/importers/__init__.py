@@ -35,7 +35,11 @@ def _read_tidy(source: str | Path | pd.DataFrame, scale: str | None = None) -> R
 
 
 def _read_recognised(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
-    """Read a choices table, the export of a program, or a table described by options."""
+    """Recognise the format of a file or table by its columns, and read it.
+
+    The format is the export of a program, the choices table itself, or any other table, which
+    `options` then describe.
+    """
     table, program = read_export_table(source)
     if program is not None or any(value is not None for value in options.values()):
         return read_export(source, **options)

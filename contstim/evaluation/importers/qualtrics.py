@@ -111,7 +111,11 @@ def reshape_questions(
 
 
 def _count_heading_rows(raw: pd.DataFrame) -> int:
-    """Return the number of rows above the answers: question texts and ids, if exported."""
+    """Count the rows between the header and the first session of a Qualtrics export.
+
+    Qualtrics writes the texts of the questions in one row and their ids in another. Both rows can
+    be missing, for example after the file was edited.
+    """
     top = raw.head(2).astype("str")
     has_ids = top.apply(lambda column: column.str.contains('"ImportId"', regex=False)).any(axis=1)
     if has_ids.any():

@@ -29,7 +29,20 @@ class ReadCall:
             self.options["side"] = columns["side"]
 
     def complete(self, columns: Mapping[str, str] | None = None, **options: object) -> str:
-        """Return the call with further columns and options as text that can be copied."""
+        """Format the call, with further arguments, as text that the user can copy and run.
+
+        Parameters
+        ----------
+        columns
+            Further names of columns in the table, by standard name.
+        options
+            Further options of `read_export`.
+
+        Returns
+        -------
+        str
+            A command line if the source is a file, or Python code if it is a DataFrame.
+        """
         columns = {**self._columns, **(columns or {})}
         options = {**self.options, **options}
         if isinstance(self._source, pd.DataFrame):

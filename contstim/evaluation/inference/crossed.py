@@ -133,7 +133,10 @@ class QuasiFInference:
     def _test_model(
         self, values: AnalysisValues, model: int, cells: _Cells | None
     ) -> InferenceResult:
-        """Test one model against chance and against the noise ceilings."""
+        """Test whether a model differs from chance and from the lower noise ceiling.
+
+        The ceilings and their tests use only the trials that enough other participants judged.
+        """
         part = values.part_of(model)
         if cells is None or part is None:
             return InferenceResult()
@@ -169,7 +172,11 @@ class QuasiFInference:
     def _compare(
         self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> InferenceResult:
-        """Test the difference between models i and j, and whether it is practically zero."""
+        """Compare models i and j by a test of their difference and a test of equivalence.
+
+        The result also contains the sample size at which the difference would be significant, if
+        the true difference equals the estimate.
+        """
         differences = values.value[:, i] - values.value[:, j]
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:

@@ -64,7 +64,11 @@ class SignedRankCosine(Measure):
         return float(self.vote(rating) @ everyone / norm) if rating.any() else float("nan")
 
     def values(self, subset: Subset) -> FloatArray:
-        """Return the cosine of each model for each participant, shape (N, M)."""
+        """Return the cosine of each model for each participant, shape (N, M).
+
+        The dot products of human and model ranks are computed for all participants and models at
+        once, as the product of two matrices.
+        """
         human = subset.human_ranks
         model_ranks, n_ranked = subset.model_ranks()
         human_matrix = subset.participant_matrix(

@@ -181,7 +181,7 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
         (
             "native",
             {"condition": "nativ"},
-            "has no column 'nativ'; did you mean 'nativ",
+            "the condition 'nativ' is no column of the choices, which have 'participant', ",
         ),
     ],
 )
