@@ -26,10 +26,10 @@ from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
 
-# Prefixes of this many tokens or more are computed once and cached.
+# The keys and values of a prefix of at least this number of tokens are cached.
 _MIN_CACHED_PREFIX = 16
-# A token costs more in a tree than in a row. Trees are used if they contain at most this share of
-# the tokens of separate rows.
+# A token costs more in a tree of sentences than in a row with one sentence. Trees are used if their
+# number of tokens is at most this share of the number in separate rows.
 _MAX_TREE_SHARE = 0.7
 
 # Log-probabilities at one position, nats: of the next token and, for corrected words, of all tokens
@@ -40,7 +40,7 @@ _Predictions = NDArray[np.void]
 
 @dataclass(frozen=True)
 class CausalEvent(Event):
-    """Definition of the score of a causal model.
+    """Definition of the score of a causal model, which is stored with each score.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class CausalModel(TransformerModel, PrefixModel):
         self._prefix_cache: tuple[torch.Tensor, KVCache] | None = None
 
     def _find_prefix(self) -> list[int]:
-        """Return the token ids of the option ``prefix``."""
+        """Return the ids of the tokens before every sentence, chosen by the option ``prefix``."""
         tokenizer, option = self.checkpoint.tokenizer, self.options.prefix
         if option == "none":
             return []
@@ -179,7 +179,11 @@ class CausalModel(TransformerModel, PrefixModel):
         )
 
     def add_prefix_and_end(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
-        """Add prefix and scored end; without a prefix, the first word is not scored."""
+        """Add the tokens before and after a sentence, and select the scored tokens.
+
+        The prefix is not scored, the end is. Without a prefix, the first word is not scored either,
+        because no token predicts it.
+        """
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
         scored = np.flatnonzero(encoded.word_indices >= (0 if self.prefix else 1))
         if len(scored) == 0:
@@ -199,9 +203,15 @@ class CausalModel(TransformerModel, PrefixModel):
         )
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) in nats that sum to the score of each sentence.
+        """Return the log-probability of each word of S sentences.
 
-        Without a prefix, the value of the first word is NaN.
+        The values of a sentence sum to its score. Without a prefix, the first word has no
+        probability: its value is NaN.
+
+        Returns
+        -------
+        list of array
+            One array for each sentence, with one value per word, nats.
         """
         word_scores = super().score_words(sentences)
         if not self.prefix:
@@ -210,9 +220,15 @@ class CausalModel(TransformerModel, PrefixModel):
         return word_scores
 
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Return the log-probabilities of the scored tokens: S arrays (T,), nats.
+        """Return the log-probability of each scored token of S sentences.
 
-        Long prefixes and prefixes that many sentences share are computed once.
+        A long prefix of the model is computed once, and so are first words that many sentences
+        share, if the network allows it. Otherwise each sentence is computed as a whole.
+
+        Returns
+        -------
+        list of array
+            One array for each sentence, with one value per scored token, nats.
         """
         if len(self.prefix) >= _MIN_CACHED_PREFIX:
             log_probs = self.cached_log_probs(encoded)
@@ -234,12 +250,13 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def cached_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
-        """Return `term_log_probs`, computed from cached keys and values of the prefix.
+        """Compute the values of `term_log_probs` from cached keys and values of the prefix.
 
         Returns
         -------
-        list or None
-            S arrays (T,), nats; None if the network cannot extend cached rows.
+        list of array or None
+            One array for each sentence, with one value per scored token, nats. None if the network
+            cannot continue from cached keys and values.
         """
         if self._prefix_cache is None:
             if not can_extend_ragged(self.network, self.prefix[:1]):
@@ -253,10 +270,11 @@ class CausalModel(TransformerModel, PrefixModel):
         for start in range(0, len(encoded), batch_size):
             batch = encoded[start : start + batch_size]
             tokens = [tuple(e.ids[n_prefix:].tolist()) for e in batch]
-            new_logits = cache.extend(self.network, [0] * len(batch), tokens, all_logits=True)[1]
+            _, new_logits = cache.extend(self.network, [0] * len(batch), tokens, all_logits=True)
             logits_by_sentence = torch.split(new_logits, [len(ids) for ids in tokens])
             for sentence, sentence_logits in zip(batch, logits_by_sentence, strict=True):
                 positions = self._read_positions(sentence)
+                # The last token of the prefix predicts the first token of the sentence.
                 logits = torch.cat([prefix_logits[-1:], sentence_logits])
                 logits = logits[torch.from_numpy(positions - n_prefix + 1)]
                 predictions = self.predict(logits, _next_tokens(sentence.ids, positions))
@@ -264,13 +282,17 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
-        """Return `term_log_probs`, computed by tree attention, shared prefixes once.
+        """Compute the values of `term_log_probs` by tree attention.
+
+        Sentences that begin with the same tokens are merged into trees, so that these tokens are
+        computed once.
 
         Returns
         -------
-        list or None
-            S arrays (T,), nats; None if sentences share too few tokens or are longer than half a
-            row, or if the network does not support trees of this size.
+        list of array or None
+            One array for each sentence, with one value per scored token, nats. None if the
+            sentences share too few tokens, if one is longer than half a row, or if the network does
+            not support trees of this size.
         """
         if len(encoded) < 2:
             return None
@@ -289,7 +311,8 @@ class CausalModel(TransformerModel, PrefixModel):
 
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for tree in trees:
-            # Predict each pair of a node and a next token once.
+            # Each prediction needs a node of the tree and the token after it. Sentences with the
+            # same pair share the prediction.
             pairs = []
             for number, path in zip(tree.sequences, tree.paths, strict=True):
                 next_tokens = _next_tokens(encoded[number].ids, positions[number])
@@ -304,20 +327,42 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def _read_positions(self, encoded: EncodedSentence) -> IntArray:
-        """Return the positions before all scored tokens and, for corrected words, the last one."""
+        """Return the positions at which the network's predictions are needed.
+
+        Each scored token is predicted at the position before it. If words are corrected for white
+        space, the prediction at the last token gives the probability that the last word ends.
+        """
         positions = encoded.scored_positions - 1
         if self.is_corrected and not self.end:
             positions = np.append(positions, len(encoded.ids) - 1)
         return positions
 
     def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
-        """Return log-probabilities of the T scored tokens from predictions at `_read_positions`."""
+        """Return the log-probabilities of the scored tokens, corrected for white space if required.
+
+        The correction follows the formula of `CausalModel`. For each word, log P(B | context) is
+        subtracted from its first token, and log P(B | context, word) is added to its last token,
+        where B is the set of tokens that cannot continue a word.
+
+        Parameters
+        ----------
+        encoded
+            Tokens of the sentence.
+        predictions
+            Result of `predict` at the positions of `_read_positions`.
+
+        Returns
+        -------
+        array
+            Log-probability of each of the T scored tokens, nats, shape (T,).
+        """
         n_tokens = len(encoded.scored_positions)
         values = np.array(predictions["token"][:n_tokens], dtype=np.float64)
         if not self.is_corrected:
             return values
         n_in_words = n_tokens - len(self.end)
         word_indices = encoded.word_indices[:n_in_words]
+        # The word index changes at the first token of a word, and after its last token.
         first_tokens = np.flatnonzero(np.diff(word_indices, prepend=-1))
         last_tokens = np.flatnonzero(np.diff(word_indices, append=-1))
         boundary = predictions["boundary"]
@@ -338,16 +383,18 @@ class CausalModel(TransformerModel, PrefixModel):
         ----------
         ids
             Token ids, shape (R, L).
-        rows, positions
-            Row and position of each prediction, shape (m,); rows ascend.
+        rows
+            Row of each of m predictions, ascending, shape (m,).
+        positions
+            Position in its row of each prediction, shape (m,).
         past
-            Cache of one row that all rows continue.
+            Cached keys and values of the tokens before all rows.
 
         Returns
         -------
         array
-            Predictions as in `predict`, shape (m,). At the last position of a row the field
-            ``token`` is undefined.
+            Structured array of `predict`, shape (m,). At the last position of a row no token
+            follows, so the field ``token`` is undefined.
         """
         next_tokens = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
         used_ids = ids[:, : int(positions.max()) + 1]
@@ -359,20 +406,22 @@ class CausalModel(TransformerModel, PrefixModel):
         return predictions
 
     def predict(self, logits: torch.Tensor, next_tokens: IntArray) -> _Predictions:
-        """Return log-probabilities of the next token and, for corrected words, of boundaries.
+        """Return the log-probabilities that the score of a sentence needs at each position.
 
         Parameters
         ----------
         logits
-            Logits of m positions, shape (m, V).
+            Logits at m positions, shape (m, V).
         next_tokens
-            Token ids, shape (m,).
+            Id of the token after each position, shape (m,).
 
         Returns
         -------
         array
-            Structured array with the fields ``token``, ``boundary`` and ``start``, shape (m,),
-            nats.
+            Structured array, shape (m,), with three log-probabilities in nats: ``token`` of the
+            next token, ``boundary`` of all tokens that cannot continue a word, and ``start`` of all
+            tokens with which the first word can start. The last two are 0 unless words are
+            corrected for white space.
         """
         log_probs = logits.log_softmax(dim=1)
         targets = torch.from_numpy(next_tokens).to(logits.device)
@@ -384,7 +433,10 @@ class CausalModel(TransformerModel, PrefixModel):
         return predictions
 
     def with_context(self, text: str) -> CausalModel:
-        """Return the model of sentences that follow a text, with the same spec."""
+        """Return a copy of the model that scores sentences as continuations of a text.
+
+        The tokens of the text are added to the prefix. The spec stays the same.
+        """
         model = copy.copy(self)
         model.prefix = [*self.prefix, *self.tokenizer.tokenize_text(text)]
         model.first_divisor = "start"
@@ -392,12 +444,18 @@ class CausalModel(TransformerModel, PrefixModel):
         return model
 
     def empty_prefix(self, first: WordList, later: WordList) -> CausalPrefixes | None:
-        """Return the prefix without words; None without a start token or spaces between words.
+        """Return the empty prefix, from which sentences are built word by word.
 
         Parameters
         ----------
         first, later
-            Words for the first and for later positions.
+            Words for the first position, and words for later positions of a sentence.
+
+        Returns
+        -------
+        CausalPrefixes or None
+            None if the model has no token before the first word, or if the language does not
+            separate words by spaces.
         """
         if not self.prefix or not self.language.is_space_delimited:
             return None
@@ -411,12 +469,15 @@ class CausalModel(TransformerModel, PrefixModel):
 
 
 def _next_tokens(ids: IntArray, positions: IntArray) -> IntArray:
-    """Return the token after each position, any token after the last one."""
+    """Return the id of the token after each position; for the last position, an arbitrary id."""
     return ids[np.minimum(positions + 1, len(ids) - 1)]
 
 
 def _complement(is_member: BoolArray, n: int, device: torch.device) -> torch.Tensor:
-    """Return the ids below `n` outside a token class, special tokens included."""
+    """Return all token ids from 0 to n - 1 that do not belong to a class of tokens.
+
+    Special tokens belong to no class. The network may have more logits than the class has elements.
+    """
     is_outside = np.ones(n, dtype=np.bool_)
     is_outside[: len(is_member)][is_member[:n]] = False
     return torch.from_numpy(np.flatnonzero(is_outside)).to(device)

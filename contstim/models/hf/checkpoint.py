@@ -39,9 +39,9 @@ class Checkpoint:
     kind
         ``causal`` or ``masked``.
     network
-        The network with its language-model head.
+        Network with its language-model head.
     tokenizer
-        The tokenizer as loaded by transformers.
+        Tokenizer as loaded by transformers.
     max_tokens
         Maximum number of input tokens, special tokens included; None if there is no limit.
     mask_id
@@ -74,7 +74,7 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
     Parameters
     ----------
     weights
-        Tensors by name.
+        Weight tensors of the network by name.
     tokenizer, config
         Tokenizer and configuration as loaded by transformers.
     """
@@ -120,7 +120,7 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     revision = spec.get("revision", LOADING_OPTIONS["revision"])
     run_code = spec.get_choice("code", ("never", "run"), LOADING_OPTIONS["code"]) == "run"
 
-    # The key changes when a file of the checkpoint changes.
+    # The key contains time and size of the files, so that a changed checkpoint is loaded again.
     path = spec.path
     files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
     stats = [(file.name, file.stat()) for file in files]
@@ -137,7 +137,11 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
 def _read_checkpoint(
     spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool
 ) -> Checkpoint:
-    """Read a checkpoint and verify that its network predicts words."""
+    """Read a checkpoint and verify that it can score sentences.
+
+    The network must have a trained language-model head. A masked model must define a mask token.
+    The predictions of a causal model must not depend on later words.
+    """
 
     def loader_for(config: Any) -> Any:
         is_masked = _model_kind(config, spec) == "masked"
@@ -187,7 +191,10 @@ def _read_checkpoint(
 
 
 def _model_kind(config: Any, spec: ModelSpec) -> str:
-    """Return whether a configuration describes a ``causal`` or a ``masked`` language model."""
+    """Determine the kind of a language model, ``causal`` or ``masked``, from its configuration.
+
+    An error is raised if transformers can load it as neither.
+    """
     if config.model_type not in CONFIG_MAPPING and hasattr(config, "auto_map"):
         # The checkpoint has its own code: only its configuration is informative.
         is_masked = getattr(config, "mask_token_id", None) is not None
@@ -213,8 +220,15 @@ def _model_kind(config: Any, spec: ModelSpec) -> str:
 def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
     """Return the maximum number of input tokens; None if there is no limit.
 
-    The limit is the smallest that the configuration, the position embeddings and the tokenizer
-    state.
+    The configuration, the position embeddings and the tokenizer may each define a limit. The result
+    is the smallest of them.
+
+    Parameters
+    ----------
+    model
+        Network as loaded by transformers.
+    tokenizer
+        Tokenizer as loaded by transformers.
     """
     limits = []
     for name in ("max_position_embeddings", "n_positions", "max_seq_len"):

@@ -1,8 +1,8 @@
 """Tokenisation of sentences into subword tokens, each assigned to a word.
 
-A sentence is tokenised once, as a whole. A token belongs to the word that contains its character
-offsets. Thus "don't" is one word however it is tokenised, and punctuation belongs to the word to
-which it is attached.
+A sentence is tokenised once, as a whole. A token belongs to the word that contains its characters
+in the sentence. Thus "don't" is one word even if it has several tokens, and a punctuation mark
+belongs to the word to which it is attached.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str
     Parameters
     ----------
     sentence
-        The sentence.
+        Text of the sentence, which the message quotes.
     n_tokens
-        Its number of tokens, special tokens included.
+        Number of tokens of the sentence, special tokens included.
     max_tokens
         Maximum number of input tokens; None if there is no limit.
     name
@@ -89,14 +89,14 @@ class EncodedSentence:
         return tuple(np.bincount(self.word_indices, minlength=self.n_words).tolist())
 
     def with_log_probs(self, log_probs: FloatArray, stderr: float = 0.0) -> TokenScores:
-        """Return the scored tokens with their log-probabilities.
+        """Combine the scored tokens of the sentence with their log-probabilities.
 
         Parameters
         ----------
         log_probs
             Log-probability of each scored token, nats, shape (T,).
         stderr
-            Standard error of their sum, nats.
+            Standard error of the sum of the log-probabilities, nats; 0 if it is exact.
         """
         return TokenScores(self.units, log_probs, self.word_indices, self.n_words, stderr)
 
@@ -115,7 +115,7 @@ class CandidateTokens:
 
     @cached_property
     def trie(self) -> TokenTrie:
-        """Trie of the token sequences."""
+        """Trie (prefix tree) of the token sequences of all words."""
         return TokenTrie.from_words(self.tokens)
 
     @cached_property
@@ -125,12 +125,16 @@ class CandidateTokens:
 
     @cached_property
     def first_tokens(self) -> IntArray:
-        """First token of each word, shape (V,)."""
+        """Id of the first token of each word, shape (V,)."""
         return np.array([ids[0] for ids in self.tokens], dtype=np.int64)
 
     @cached_property
     def by_length(self) -> dict[int, tuple[IntArray, IntArray]]:
-        """Indices (k,) and token ids (k, n) of the words of n tokens, for each n."""
+        """Words grouped by their number of tokens n.
+
+        The keys are the numbers n. Each value contains the indices of the k words with n tokens,
+        shape (k,), and their token ids, shape (k, n).
+        """
         groups = {}
         for n in np.unique(self.n_tokens).tolist():
             members = np.flatnonzero(self.n_tokens == n)
@@ -144,7 +148,7 @@ class SubwordTokenizer:
     Parameters
     ----------
     tokenizer
-        The tokenizer as loaded by transformers.
+        Tokenizer as loaded by transformers.
     options
         Treatment of the first word, final punctuation and unknown words.
     name
@@ -179,7 +183,10 @@ class SubwordTokenizer:
         self.first = self._first_word_form()
 
     def _first_word_form(self) -> str:
-        """Return the form of the first word; raise an error if the option contradicts it."""
+        """Find out whether the tokenizer encodes the first word with a space before it.
+
+        An error is raised if the option ``first`` demands a form that the tokenizer cannot produce.
+        """
         option = self.options.first
         if not self.token_classes.marks_space:
             if option != "auto":
@@ -207,7 +214,10 @@ class SubwordTokenizer:
 
     @cached_property
     def sample_word(self) -> str:
-        """A word of ASCII letters in the vocabulary, in lower case if possible."""
+        """A word that the tokenizer can encode, for tests of the tokenizer.
+
+        It consists of ASCII letters, in lower case if possible.
+        """
         ordinary = np.flatnonzero(~self.token_classes.is_special).tolist()
         tokens = self.tokenizer.convert_ids_to_tokens(ordinary)
         surfaces = [self.token_classes.surface(token) for token in tokens if token]
@@ -217,7 +227,7 @@ class SubwordTokenizer:
 
     @cached_property
     def closing_mark_ids(self) -> list[int]:
-        """Ids of tokens that continue a word with a closing punctuation mark."""
+        """Ids of the word-continuing tokens that start with a closing punctuation mark."""
         ids = np.flatnonzero(self.token_classes.is_continuing).tolist()
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         surfaces = [self.token_classes.surface(token) for token in tokens]
@@ -232,7 +242,9 @@ class SubwordTokenizer:
         return tuple(token for token, _ in takewhile(lambda pair: pair[1], pairs))
 
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
-        """Tokenise S sentences; a run of white space between words is replaced by one space.
+        """Tokenise S sentences and assign each token to a word.
+
+        Before this, several spaces between two words are replaced with one space.
 
         Raises
         ------
@@ -273,11 +285,16 @@ class SubwordTokenizer:
         tokens: list[str],
         spans: list[tuple[int, int]],
     ) -> EncodedSentence:
-        """Assign the ordinary tokens of a text, with their character spans, to words."""
+        """Assign each ordinary token of a text to the word that contains its characters.
+
+        The ordinary tokens, that is, all except special tokens, are given by their positions in
+        `ids`, their spelling in the vocabulary and their character spans (start, end) in the text.
+        """
         words, word_by_character = [], [-1] * len(text)
         for number, (start, end) in enumerate(self.language.word_spans(text)):
             words.append(text[start:end])
             word_by_character[start:end] = [number] * (end - start)
+        # Find the final punctuation marks of the sentence, if they are not scored.
         n_marks = 0
         if self.options.punctuation == "context":
             n_marks = len(split_word(words[-1])[2])
@@ -340,9 +357,10 @@ class SubwordTokenizer:
         )
 
     def _align_tokens(self, text: str, ids: list[int], tokens: list[str]) -> list[tuple[int, int]]:
-        """Return the character span of each token, for tokenizers without offsets.
+        """Find the characters of each token in a text, for tokenizers that do not report them.
 
-        Tokens are compared with the text ignoring case, accents and white space.
+        The tokens are compared with the text from left to right. Case, accents and white space are
+        ignored. The result is the span (start, end) of each token, in characters of the text.
         """
         characters: list[tuple[str, int]] = []
         for index, character in enumerate(text):
@@ -374,20 +392,21 @@ class SubwordTokenizer:
         return can_encode
 
     def count_tokens(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
-        """Count the tokens in a text that is given by its word frequencies.
+        """Count the tokens of a text, of which only the word frequencies are known.
 
         Parameters
         ----------
         words
             V words.
-        n, n_first
-            Number of occurrences of each word, in total and at the beginning of a sentence, shapes
-            (V,).
+        n
+            Number of occurrences of each word, shape (V,).
+        n_first
+            Number of these occurrences at the beginning of a sentence, shape (V,).
 
         Returns
         -------
         array
-            Count of each token of the vocabulary.
+            Number of occurrences of each token of the vocabulary.
         """
         context = self._initial_space + self.sample_word
         context_ids = self._tokenize([context])[0]
@@ -405,7 +424,10 @@ class SubwordTokenizer:
         return counts
 
     def tokenize(self, texts: list[str]) -> list[list[int]]:
-        """Return the token ids of sentences with single spaces, as `encode` but unchecked."""
+        """Return the token ids of sentences, without the checks of `encode`.
+
+        The words must be separated by single spaces.
+        """
         return self._tokenize([self._initial_space + text for text in texts], special=self.special)
 
     def tokenize_text(self, text: str) -> list[int]:
@@ -420,11 +442,11 @@ class SubwordTokenizer:
         return ids
 
     def candidates(self, sentence: Sentence, position: int, words: WordList) -> CandidateTokens:
-        """Return the tokens of candidate words at one position of a sentence.
+        """Return the tokens of candidate words that replace one word of a sentence.
 
-        Results are cached for each word list and the punctuation marks around the position. They
-        are correct for tokenizers that split texts at white space; otherwise compare them with
-        the tokens of the whole sentence.
+        The result depends on the word list and on the punctuation marks around the word, and is
+        cached for both. It is correct for tokenizers that split texts at white space. For other
+        tokenizers, the caller compares it with the tokens of the whole sentence.
 
         Raises
         ------
@@ -440,7 +462,8 @@ class SubwordTokenizer:
         key = (sentence.before[position], sentence.after[position], position == 0, is_last)
         cached = self._candidates.setdefault(words, {})
         if key not in cached:
-            # The neighbours can be encoded; otherwise they make no difference.
+            # The words of the sentence serve as neighbours because they can be encoded. Any other
+            # words give the same tokens.
             left = "" if position == 0 else sentence.surface(position - 1) + " "
             right = "" if is_last else " " + sentence.surface(position + 1)
             texts = [left + sentence.surface(position, word) + right for word in words]
@@ -454,6 +477,6 @@ class SubwordTokenizer:
 
 
 def _fold(text: str) -> str:
-    """Return `text` without case, accents and white space."""
+    """Return `text` in lower case, without accents and white space."""
     decomposed = unicodedata.normalize("NFKD", text.lower())
     return "".join(c for c in decomposed if not unicodedata.combining(c) and not c.isspace())

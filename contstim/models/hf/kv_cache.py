@@ -19,17 +19,21 @@ _Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class KVCache:
-    """Keys and values of R rows of tokens.
+    """Cached attention keys and values of R rows of tokens.
+
+    A row is a sequence of tokens that the network has computed. New tokens are computed from the
+    cache, without computing the row again.
 
     Attributes
     ----------
     ids
         Token ids of each row.
     cache
-        The cache of transformers, shorter rows padded; None if the network has no usable cache,
-        in which case extended rows are computed from their first token.
+        Cache object of transformers, in which shorter rows are padded. None if the network has no
+        usable cache. Then a longer row is computed from its first token.
     mask
-        Attention mask: 1 at positions of the cache with tokens, 0 at padding, shape (R, L).
+        Attention mask, shape (R, L): 1 at the positions of tokens, 0 at padding. L is the number
+        of tokens of the longest row.
     """
 
     ids: tuple[_Tokens, ...]
@@ -37,14 +41,20 @@ class KVCache:
     mask: torch.Tensor
 
     def repeat(self, n_rows: int, length: int) -> dict[str, Any]:
-        """Return the model's keyword arguments for `n_rows` rows that continue the first row.
+        """Copy the cache of the first row for several new rows that continue it.
 
         Parameters
         ----------
         n_rows
-            Number of rows.
+            Number of new rows.
         length
             Number of new tokens of each row.
+
+        Returns
+        -------
+        dict
+            Keyword arguments of the network: ``attention_mask``, ``past_key_values`` and
+            ``use_cache``.
         """
         cache = copy.deepcopy(self.cache)
         cache.batch_repeat_interleave(n_rows)
@@ -55,25 +65,26 @@ class KVCache:
     def extend(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
     ) -> tuple[KVCache, torch.Tensor]:
-        """Extend rows by one or more tokens each, padding shorter extensions.
+        """Append tokens to rows, in one batch that pads shorter rows.
 
         Parameters
         ----------
         network
-            The network.
+            Network that computed the cache.
         rows
-            Index of the row that each of k new rows extends.
+            Index of the present row of each of k new rows. A row may occur several times.
         tokens
-            Token ids that are appended to each of them.
+            Token ids that are appended to the present row of each new row, at least one.
         all_logits
-            Whether to return logits at all new tokens; otherwise at the last one of each row.
+            Whether to return the logits at all new tokens, or only at the last token of each row.
 
         Returns
         -------
         KVCache
-            Cache of the k extended rows.
+            Cache of the k new rows.
         tensor
-            Logits, shape (n, V) with n all new tokens row by row, or shape (k, V).
+            Logits over the V tokens of the vocabulary. With `all_logits` the shape is (n, V), where
+            n is the number of all new tokens, row by row. Otherwise it is (k, V).
         """
         lengths = [len(ids) for ids in tokens]
         row_ids = tuple(self.ids[row] + ids for row, ids in zip(rows, tokens, strict=True))
@@ -85,6 +96,7 @@ class KVCache:
             logits = torch.cat(network.logits_at(row_ids, positions))
             return KVCache(row_ids, None, self.mask), logits
         device, max_length = network.device, max(lengths)
+        # Any token may serve as padding, since the mask hides it: repeat the last one.
         padded = [[*ids, *[ids[-1]] * (max_length - len(ids))] for ids in tokens]
         row_indices = torch.tensor(rows, device=device)
         ends = torch.tensor(lengths, device=device)
@@ -111,14 +123,25 @@ class KVCache:
     def extend_by_length(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens]
     ) -> tuple[KVCache, list[torch.Tensor]]:
-        """Extend rows like `extend`, in batches of equal length, so no padding is computed.
+        """Append tokens to rows, in one batch for each number of new tokens.
+
+        Batches of equal length need no padding. The parameters are those of `extend`.
+
+        Parameters
+        ----------
+        network
+            Network that computed the cache.
+        rows
+            Index of the present row of each of k new rows.
+        tokens
+            Token ids that are appended to the present row of each new row.
 
         Returns
         -------
         KVCache
-            Cache of the k extended rows.
+            Cache of the k new rows.
         list of tensor
-            Logits at the new tokens of each row, k tensors of shape (tokens, V).
+            Logits at the new tokens of each row, k tensors of shape (number of new tokens, V).
         """
         lengths = np.array([len(ids) for ids in tokens])
         caches, logits = [], dict[int, torch.Tensor]()
@@ -128,12 +151,21 @@ class KVCache:
             cache, group_logits = self.extend(network, group_rows, group_tokens, all_logits=True)
             caches.append(cache)
             logits.update(zip(group, torch.split(group_logits, length), strict=True))
+        # The batches list the rows by length: restore the original order.
         order = np.argsort(list(logits), kind="stable").tolist()
         return KVCache.concatenate(caches, order), [logits[i] for i in range(len(tokens))]
 
     @staticmethod
     def concatenate(caches: Sequence[KVCache], order: Sequence[int]) -> KVCache:
-        """Concatenate the rows of several caches and return them in another order."""
+        """Merge several caches into one.
+
+        Parameters
+        ----------
+        caches
+            Caches of the same network.
+        order
+            Index of each row of the result among the rows of all caches, one cache after the other.
+        """
         all_ids = [ids for cache in caches for ids in cache.ids]
         row_ids = tuple(all_ids[i] for i in order)
         if caches[0].cache is None:
@@ -154,18 +186,19 @@ class KVCache:
 def prefill(
     network: Network, ids: IntArray, *, use_cache: bool = True
 ) -> tuple[torch.Tensor, KVCache]:
-    """Compute the logits of one row and cache its keys and values.
+    """Run the network on one row of tokens and cache its keys and values.
 
-    Whether the cache gives correct results is tested by `can_extend` and `can_extend_ragged`.
+    Some networks give wrong results if rows are continued from a cache. The functions `can_extend`
+    and `can_extend_ragged` test this.
 
     Parameters
     ----------
     network
-        The network.
+        Causal network.
     ids
-        Token ids, shape (L,).
+        Token ids of the row, shape (L,).
     use_cache
-        Whether to cache anything; some networks compute logits only without a cache.
+        Whether to store keys and values. Some networks compute logits only without a cache.
 
     Returns
     -------
@@ -187,16 +220,16 @@ def prefill(
 def can_extend(
     network: Network, length: int, max_tokens: int | None, prefix: Sequence[int]
 ) -> bool:
-    """Test whether cached rows can be extended to `length` tokens without changing logits.
+    """Test whether logits computed from a cache are equal to logits without a cache.
 
-    Sliding windows, attention chunks and recurrent states change logits only beyond some length.
-    Therefore the test is repeated for each power of two that `length` exceeds, with cached parts
-    of several lengths.
+    Networks with sliding windows, attention chunks or recurrent states may differ, but only in rows
+    beyond some length. Therefore the length is rounded up to a power of two, and rows of this
+    length are tested once, with cached parts of several lengths.
 
     Parameters
     ----------
     network
-        The network.
+        Causal network.
     length
         Number of tokens of the longest row.
     max_tokens
@@ -234,10 +267,18 @@ def can_extend(
 
 
 def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
-    """Test whether cached rows can be extended by different numbers of tokens in one batch.
+    """Test whether rows can be continued from a cache if the numbers of new tokens differ.
 
-    Two rows are extended three times, padded and in batches of equal length, and compared with
-    rows that are computed from their first token.
+    Such a batch needs padding, which some networks do not support. Two rows are extended three
+    times, with padding and in batches of equal length. The logits are compared with rows that are
+    computed from their first token.
+
+    Parameters
+    ----------
+    network
+        Causal network.
+    prefix
+        Tokens at the beginning of every row. Some networks count positions from one of them.
     """
 
     def check() -> bool:

@@ -32,7 +32,7 @@ from contstim.text import Sentence, WordList
 
 @dataclass(frozen=True)
 class MaskedEvent(Event):
-    """Definition of the score of a masked model.
+    """Definition of the score of a masked model, which is stored with each score.
 
     Attributes
     ----------
@@ -136,22 +136,49 @@ class MaskedModel(TransformerModel, PrefixModel):
         return (*super().packages, *METRICS.packages(self.options.metric))
 
     def plan(self, encoded: EncodedSentence) -> MaskingPlan:
-        """Return the masked inputs and terms of a sentence."""
+        """Return the masked copies of a sentence that the metric needs, and its weighted terms."""
         return masking_plan(encoded.layout, self.options)
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Return the scored tokens of a sentence, given the log-probabilities of its terms."""
+        """Combine the terms of the metric into one value per scored token.
+
+        Parameters
+        ----------
+        encoded
+            Tokens of the sentence.
+        log_probs
+            Log-probability of each term of the sentence's masking plan, nats.
+
+        Returns
+        -------
+        TokenScores
+            Weighted sum of the terms of each token. If the metric samples word orders, the standard
+            error of the score is included.
+        """
         plan = self.plan(encoded)
         return encoded.with_log_probs(plan.sum_by_token(log_probs), plan.stderr(log_probs))
 
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Return the log-probabilities of the terms of each sentence's plan, S arrays, nats.
+        """Return the log-probabilities that the metric adds up, for each of S sentences.
 
-        Inputs of equal length are computed together, also across sentences.
+        Each value is the log-probability of a masked token, predicted from one masked copy of the
+        sentence. Copies of equal length are computed together, also if they belong to different
+        sentences.
+
+        Parameters
+        ----------
+        encoded
+            Tokens of S sentences.
+
+        Returns
+        -------
+        list of array
+            One array for each sentence, in the order of the terms of its masking plan, nats.
         """
         plans = [self.plan(e) for e in encoded]
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for group in self.iter_groups(encoded, [len(plan.masks) for plan in plans]):
+            # Stack the masked copies of all sentences; `n_rows` counts the rows so far.
             ids, rows, positions, targets = [], [], [], []
             n_rows = 0
             for i in group:
@@ -176,17 +203,23 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether the metric needs about one masked input per token."""
+        """Whether the metric needs at most one masked copy per token, so that scores are cheap."""
+        # Test with a sentence of six words that have one token each.
         layout = (1,) * 6
         return len(masking_plan(layout, self.options).masks) <= len(layout)
 
     def guide_prefix(self, first: WordList, later: WordList) -> MaskedGuide | None:
-        """Return the prefix without words for proposals; None without spaces between words.
+        """Return the empty prefix, from which the model proposes sentences word by word.
 
         Parameters
         ----------
         first, later
-            Words for the first and for later positions.
+            Words for the first position, and words for later positions of a sentence.
+
+        Returns
+        -------
+        MaskedGuide or None
+            None if the language does not separate words by spaces.
         """
         return MaskedGuide(self, (first, later)) if self.language.is_space_delimited else None
 

@@ -1,8 +1,8 @@
 """Batched forward passes of a transformer.
 
-Inputs are rows of token ids of equal length, so there is no padding. Logits are computed only for
-the positions that are read, one batch at a time: a hook discards the other hidden states before
-the language-model head.
+The inputs are rows of token ids of equal length, so that no padding is needed. The language-model
+head, which computes the logits, is expensive. It is applied only at the positions that are needed:
+a hook discards the hidden states at all other positions.
 """
 
 from __future__ import annotations
@@ -38,35 +38,38 @@ FORWARD_ERRORS = (
 # of this size; a GPU is faster with larger ones.
 _CPU_TOKENS, _GPU_TOKENS = 2048, 65_536
 _CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
-# Differences in nats that a score may show between batches, in 32 and in 16 bits.
+# Maximum difference in nats between the scores of a sentence in two batches, with floating-point
+# numbers of 32 and of 16 bits.
 _RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5
-# Tolerance in nats between log-probabilities that are computed in two ways: maximum root mean
-# square over the vocabulary, in 32 and in 16 bits.
+# Log-probabilities computed in two ways count as equal if the root mean square of their differences
+# over the vocabulary is at most this number of nats, with 32 and with 16 bits.
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
 
 
 class HiddenStateSelector:
-    """Hooks that pass on hidden states of selected positions only.
+    """Hooks that discard the hidden states at all positions except selected ones.
 
     Attributes
     ----------
     indices
-        Selected positions of the flattened batch, shape (m,); None disables the hooks.
+        Selected positions, shape (m,). They count through all rows of the batch, one row after the
+        other. None disables the hooks.
     """
 
     def __init__(self) -> None:
         self.indices: torch.Tensor | None = None
 
     def _select(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the hidden states at the selected positions, shape (1, m, width)."""
         assert self.indices is not None
         return hidden.reshape(-1, hidden.shape[-1]).index_select(0, self.indices)[None]
 
     def select_inputs(self, module: Any, inputs: Any) -> Any:
-        """Select from the inputs of a module that processes each position separately."""
+        """Select hidden states before a module that processes each position separately."""
         return inputs if self.indices is None else tuple(self._select(x) for x in inputs)
 
     def select_output(self, module: Any, inputs: Any, output: Any) -> Any:
-        """Select from the output of a module."""
+        """Select hidden states in the output of a module, whatever the type of the output."""
         if self.indices is None:
             return output
         if isinstance(output, torch.Tensor):
@@ -78,13 +81,13 @@ class HiddenStateSelector:
 
 
 class Normaliser:
-    """Log-softmax over the whole vocabulary or over the class of each token.
+    """Log-softmax over the whole vocabulary, or over tokens of the same class only.
 
     Parameters
     ----------
     classes
-        Disjoint token classes, boolean arrays of shape (V,). Each token is normalised over its
-        own class. If empty, tokens are normalised over the whole vocabulary.
+        Whether each token belongs to each class, boolean arrays of shape (V,). No token belongs to
+        two classes. If there are no classes, tokens are normalised over the whole vocabulary.
     n_logits
         Number of logits of the network.
     device
@@ -105,14 +108,14 @@ class Normaliser:
         Parameters
         ----------
         logits
-            Logits of m positions, shape (m, V).
+            Logits at m positions, shape (m, V).
         targets
-            Token ids, shape (m,).
+            Id of the token at each position, shape (m,).
 
         Returns
         -------
         tensor
-            Shape (m,), nats.
+            Log-probabilities, shape (m,), nats.
         """
         if not self.n_classes:
             return logits.log_softmax(dim=1).gather(1, targets[:, None])[:, 0]
@@ -127,21 +130,24 @@ class Normaliser:
         return target_logits - normalisers
 
     def weighted_sum(self, logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Return the sum over positions of weight x log-probability, for every token.
+        """Return the weighted sum of log-probabilities over positions, for every token.
 
-        Logits and normalisers are summed separately, which avoids a table of log-probabilities.
+        With the weight w_i and the logits x_i of position i, the sum for token v is
+        sum_i w_i x_iv - sum_i w_i log sum_u exp x_iu. The two sums are computed separately, which
+        needs less memory than all log-probabilities.
 
         Parameters
         ----------
         logits
-            Logits of m positions, shape (m, V).
+            Logits at m positions, shape (m, V).
         weights
-            Weights of the positions, shape (m,).
+            Weight of each position, shape (m,).
 
         Returns
         -------
         tensor
-            Shape (V,), float64, nats; minus infinity for tokens outside all classes.
+            Sum for each token of the vocabulary, shape (V,), float64, nats; minus infinity for
+            tokens outside all classes.
         """
         weights = weights.to(logits.dtype)
         logit_sums = (weights @ logits).to(torch.float64)
@@ -161,9 +167,9 @@ class Network:
     Parameters
     ----------
     model
-        The network as loaded by transformers.
+        Network as loaded by transformers.
     device
-        Device of its weights.
+        Device of the weights.
     attends_to_all
         Whether to omit the attention mask, because the code of some checkpoints interprets it
         differently. Rows are never padded, so the mask carries no information.
@@ -177,7 +183,7 @@ class Network:
     n_logits
         Number of logits per position.
     checks
-        Results of `check_once` by key.
+        Whether the network passed each test of `check_once`, by the key of the test.
     """
 
     def __init__(self, model: Any, device: torch.device, *, attends_to_all: bool = False) -> None:
@@ -208,10 +214,15 @@ class Network:
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     def _install_selector(self) -> HiddenStateSelector | None:
-        """Register hooks as early in the network as possible without changing logits.
+        """Register the hooks that discard hidden states, as early in the network as possible.
 
         In networks built like BERT or DistilBERT, hidden states are selected after the attention
-        of the last layer; in others, before the head. The result is None if both change logits.
+        of the last layer. In other networks they are selected before the language-model head.
+
+        Returns
+        -------
+        HiddenStateSelector or None
+            The hooks; None if the logits change at both places.
         """
         modules = list(self.model.named_modules())
         attention_outputs = [m for name, m in modules if name.endswith("attention.output")][-1:]
@@ -251,16 +262,19 @@ class Network:
         ----------
         ids
             Token ids of R rows, shape (R, L).
-        rows, positions
-            Row and position of each of m predictions, shape (m,).
+        rows
+            Row of each of m selected positions, shape (m,).
+        positions
+            Position in its row, counted from 0, shape (m,).
         inputs
-            Further keyword arguments of the model, for example ``past_key_values``.
+            Further keyword arguments of the network, for example ``past_key_values``.
 
         Returns
         -------
         tensor
-            Shape (m, V), float32 or wider.
+            Logits, shape (m, V), float32 or wider.
         """
+        # Positions count through all rows, one row after the other.
         indices = rows * ids.shape[1] + positions
         inputs = {**self._model_inputs(ids), **inputs}
         logits: torch.Tensor
@@ -288,22 +302,28 @@ class Network:
         ----------
         ids
             Token ids of R rows, shape (R, L).
-        rows, positions
-            Row and position of each of m predictions, shape (m,); rows ascend.
+        rows
+            Row of each of m selected positions, ascending, shape (m,).
+        positions
+            Position in its row, counted from 0, shape (m,).
         batch_tokens
             Maximum number of tokens in a batch; None for a number that suits the device.
         past
-            Cache of one row that all rows continue. It is not changed.
+            Cached keys and values of the tokens before all rows. The cache is not changed.
 
         Yields
         ------
-        slice, tensor
-            The predictions of the batch, and their logits, shape (batch, V).
+        slice
+            Part of the m selected positions that the batch contains.
+        tensor
+            Logits at these positions, shape (number of positions in the batch, V).
         """
         n_rows, length = ids.shape
         n_past = 0 if past is None else len(past.ids[0])
         max_rows = max(1, (batch_tokens or self.batch_tokens) // (n_past + length))
         max_predictions = max(1, self._batch_logits // self.n_logits)
+        # A batch ends before it exceeds the maximum number of rows or of selected positions.
+        # Element r of `n_before` is the number of selected positions in the rows before row r.
         n_before = np.concatenate([[0], np.bincount(rows, minlength=n_rows).cumsum()])
         starts = [0]
         while starts[-1] < n_rows:
@@ -326,7 +346,9 @@ class Network:
     def logits_at(
         self, rows: Sequence[Sequence[int]], positions: Sequence[Sequence[int]]
     ) -> list[torch.Tensor]:
-        """Return the logits at selected positions of rows of any length.
+        """Return the logits at selected positions of rows of different lengths.
+
+        Rows of equal length are computed together.
 
         Parameters
         ----------
@@ -338,7 +360,7 @@ class Network:
         Returns
         -------
         list of tensor
-            R tensors of shape (m, V) for rows with m selected positions.
+            One tensor for each row, shape (number of selected positions of the row, V).
         """
         logits_by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         for length in {len(ids) for ids in rows}:
@@ -366,17 +388,23 @@ class Network:
 
         Parameters
         ----------
-        ids, rows, positions, batch_tokens
-            As in `iter_logits`.
+        ids
+            Token ids of R rows, shape (R, L).
+        rows
+            Row of each of m selected positions, ascending, shape (m,).
+        positions
+            Position in its row, counted from 0, shape (m,).
         targets
-            Token ids, shape (m,).
+            Id of the predicted token at each selected position, shape (m,).
         normaliser
-            Classes over which tokens are normalised.
+            Log-softmax over the vocabulary or over classes of tokens.
+        batch_tokens
+            Maximum number of tokens in a batch; None for a number that suits the device.
 
         Returns
         -------
         array
-            Shape (m,), float64, nats.
+            Log-probabilities, shape (m,), float64, nats.
         """
         values = np.empty(len(rows), dtype=np.float64)
         for batch, logits in self.iter_logits(ids, rows, positions, batch_tokens):
@@ -385,20 +413,36 @@ class Network:
         return values
 
     def agree(self, logits: torch.Tensor, expected: torch.Tensor) -> bool:
-        """Return whether logits computed in two ways, shapes (m, V), are equal up to rounding."""
+        """Return whether logits that are computed in two ways are equal up to rounding.
+
+        Parameters
+        ----------
+        logits, expected
+            Logits at m positions, shapes (m, V).
+        """
         difference = logits.log_softmax(dim=1) - expected.log_softmax(dim=1)
         return bool((difference.square().mean(dim=1).sqrt() <= self._tolerance).all())
 
     def sample_ids(self, length: int, prefix: Sequence[int]) -> IntArray:
-        """Return `length` pseudo-random token ids that begin with `prefix`, for tests."""
+        """Return `length` pseudo-random token ids that begin with `prefix`.
+
+        They are the input of tests of the network, see `check_once`.
+        """
         ids = np.random.default_rng(0).integers(self.n_logits, size=length)
         ids[: len(prefix)] = prefix[:length]
         return ids
 
     def check_once(self, key: tuple[object, ...], check: Callable[[], bool]) -> bool:
-        """Return whether the network passes a check, which runs only once per `key`.
+        """Return whether the network passes a test, which is run only once.
 
-        A network that raises one of `FORWARD_ERRORS` fails the check.
+        A network that raises one of `FORWARD_ERRORS` fails the test.
+
+        Parameters
+        ----------
+        key
+            Name and parameters of the test, under which the result is stored.
+        check
+            Function that runs the test and returns whether the network passes.
         """
         if key not in self.checks:
             try:
@@ -408,10 +452,11 @@ class Network:
         return self.checks[key]
 
     def is_causal(self) -> bool:
-        """Return whether predictions are independent of later tokens.
+        """Return whether the predictions at a position are independent of later tokens.
 
-        Exceptions are XLNet, which needs a special attention mask, and decoders of the BERT family
-        that were saved without ``is_decoder``.
+        Two rows that differ only in their last two tokens must have the same logits at the first
+        two positions. This fails for XLNet, which needs a special attention mask, and for decoders
+        of the BERT family that were saved without ``is_decoder``.
         """
         rows = np.tile(self.sample_ids(4, ()), (2, 1))
         rows[1, 2:] = (rows[1, 2:] + 1) % self.n_logits
@@ -426,9 +471,10 @@ class Network:
 
     @cached_property
     def n_weights(self) -> tuple[int, int]:
-        """Numbers of weights of the body and of the head.
+        """Number of weights of the layers, and number of weights of the language-model head.
 
-        They measure the cost, in multiply-additions, of an input token and of a prediction.
+        The first approximates the cost of an input token, the second the cost of a prediction, both
+        in multiply-additions. Embeddings are not counted.
         """
         head = self.model.get_output_embeddings()
         if head is None:  # The code of the checkpoint does not define it.

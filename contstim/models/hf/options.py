@@ -16,7 +16,11 @@ LOADING_OPTIONS = {"revision": "main", "device": "cpu", "dtype": "float32", "cod
 
 
 def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec.get) -> Any:
-    """Declare a field with the default of a spec option and the function that reads it."""
+    """Declare a dataclass field that is read from an option of a spec.
+
+    The function `read` receives the spec, the name of the option and its default, and returns the
+    value of the field.
+    """
     return field(metadata={"default": default, "read": read})
 
 

@@ -73,14 +73,14 @@ def silence_transformers() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CheckpointSource:
-    """Location of a checkpoint, as arguments of the loaders of transformers.
+    """Location of a checkpoint, as arguments of the method ``from_pretrained`` of transformers.
 
     Attributes
     ----------
     name
-        Folder, or name on the hub.
+        Path of a folder, or name of a model on the Hugging Face hub.
     options
-        Keyword arguments of the loaders.
+        Further keyword arguments, for example ``gguf_file`` or ``revision``.
     on_hub
         Whether `name` is a name on the hub.
     """
@@ -129,13 +129,13 @@ class PretrainedNetwork:
     Attributes
     ----------
     config
-        The configuration of the checkpoint.
+        Configuration of the checkpoint.
     network
-        The network in evaluation mode, without gradients, on the CPU.
+        Network on the CPU, in evaluation mode and without gradients.
     tokenizer
-        The tokenizer.
+        Tokenizer of the checkpoint.
     missing
-        Sorted names of the weights that the checkpoint lacks.
+        Names of the weights that the network needs and the checkpoint lacks, sorted.
     code_digest
         SHA-256 of the checkpoint's own code, hexadecimal; empty if it has none.
     """
@@ -161,7 +161,8 @@ def load_pretrained(
     source
         Location of the checkpoint.
     loader_for
-        Function from the configuration to the class of transformers that loads the network.
+        Function that receives the configuration and returns the class of transformers with which
+        the network is loaded.
     dtype
         Data type of the weights.
     description
@@ -205,7 +206,11 @@ def _load_local(
     local: bool,
     run_code: bool | None,
 ) -> PretrainedNetwork:
-    """Load a checkpoint after checking its code, configuration and weight index."""
+    """Load a checkpoint, after checking that this is safe.
+
+    Code of the checkpoint, implausible sizes in its configuration, and a weight index that names
+    files outside its folder lead to an error. With `local` nothing is downloaded.
+    """
     options: dict[str, Any] = {**source.options, "local_files_only": local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
     has_code = "auto_map" in settings and settings.get("model_type") not in CONFIG_MAPPING
@@ -255,10 +260,18 @@ def _load_local(
 def _load_with_code(
     source: CheckpointSource, config: Any, dtype: torch.dtype, options: Mapping[str, Any]
 ) -> tuple[Any, list[str]]:
-    """Build a network with the checkpoint's own code; return it and the names of missing weights.
+    """Build a network with the checkpoint's own code, and read its weights.
 
-    Such code is written for one version of transformers, in which loading changes more often than
-    computing. Therefore the code builds the network, and the weights are read here.
+    The code is written for a certain version of transformers. In other versions, the functions that
+    load weights often fail, while the network itself works. Therefore the code only builds the
+    network, and this function reads the weights.
+
+    Returns
+    -------
+    network
+        The network with the weights of the checkpoint.
+    list of str
+        Names of the weights that the checkpoint lacks, sorted.
     """
     classes = config.auto_map
     names = ("AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel")
@@ -268,7 +281,8 @@ def _load_with_code(
     origin = {key: options[key] for key in ("revision", "local_files_only") if key in options}
     network_class = get_class_from_dynamic_module(reference, source.name, **origin)
 
-    # Code for version 4 of transformers looks up the default rotary positions here.
+    # Code for version 4 of transformers looks up a function for rotary positions under the name
+    # "default", which later versions do not define: define it while the network is built.
     default_dtype = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     lacks_default = "default" not in ROPE_INIT_FUNCTIONS
@@ -280,6 +294,7 @@ def _load_with_code(
         if lacks_default:
             del ROPE_INIT_FUNCTIONS["default"]
 
+    # Tied weights are one tensor with several names.
     names_by_tensor: dict[int, list[str]] = {}
     for name, tensor in network.state_dict(keep_vars=True).items():
         names_by_tensor.setdefault(id(tensor), []).append(name)
@@ -302,7 +317,13 @@ def _load_with_code(
 
 
 def _read_code(*objects: object) -> dict[str, bytes]:
-    """Return the code files that define the classes of objects, by name, sorted."""
+    """Read the Python files of a checkpoint that define the classes of some objects.
+
+    Returns
+    -------
+    dict
+        Content of each file by file name, sorted by name. Empty files are omitted.
+    """
     modules = [sys.modules[type(instance).__module__] for instance in objects]
     own_modules = [m for m in modules if m.__name__.startswith("transformers_modules.")]
     folders = {Path(str(module.__file__)).parent for module in own_modules}
@@ -311,7 +332,11 @@ def _read_code(*objects: object) -> dict[str, bytes]:
 
 
 def _rotary_frequencies(config: Any, device: Any = None, *_: Any, **__: Any) -> tuple[Any, float]:
-    """Return frequencies and scale of rotary positions (Su et al. 2021, section 3.2.2)."""
+    """Return the frequencies of rotary position embeddings, and the scale of attention, 1.
+
+    Frequency i is theta ** (-2 i / width), where width is the size of an attention head (Su et al.
+    2021, section 3.2.2).
+    """
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     exponents = torch.arange(0, width, 2, dtype=torch.float32, device=device) / width
     return config.rope_theta**-exponents, 1.0
@@ -329,7 +354,10 @@ def _iter_integers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 def _check_weight_index(
     source: CheckpointSource, options: Mapping[str, Any], description: str
 ) -> None:
-    """Raise an error if a weight index names anything but files of the checkpoint's folder."""
+    """Raise an error if a weight index names files outside the checkpoint's folder.
+
+    A weight index is a JSON file that names the file of each weight.
+    """
     for index in (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME):
         path = cached_file(
             source.name, index, _raise_exceptions_for_missing_entries=False, **options

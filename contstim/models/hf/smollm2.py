@@ -84,7 +84,7 @@ def _find_gguf_file() -> Path:
 
 
 def _convert_gguf(source: Path, target: Path) -> None:
-    """Save the model of a GGUF file as a checkpoint folder in float32."""
+    """Save the model of a GGUF file as a checkpoint folder, with weights in float32."""
     pretrained = load_pretrained(
         locate_checkpoint(ModelSpec("hf", str(source))),
         lambda config: AutoModelForCausalLM,

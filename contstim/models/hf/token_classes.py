@@ -26,7 +26,8 @@ _BYTE_BY_CHARACTER = {character: byte for byte, character in _to_unicode().items
 def decode_token(token: str, marker: str) -> bytes:
     """Return the UTF-8 bytes of a token in a vocabulary with the marker ``Ġ`` or ``▁``.
 
-    Tokens that were added to the vocabulary later are encoded as they are.
+    Vocabularies with ``Ġ`` write each byte as one printable character. Vocabularies with ``▁``
+    write some bytes as ``<0x0A>``. Tokens that were added to the vocabulary later are plain text.
     """
     if marker == "▁":
         byte = re.fullmatch(r"<0x([0-9A-F]{2})>", token)
@@ -58,7 +59,10 @@ class TokenClasses:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> TokenClasses:
-        """Classify the tokens of a tokenizer by the most frequent marker of its vocabulary."""
+        """Classify all tokens of a vocabulary by its marker of word boundaries.
+
+        The marker is the most frequent of ``##``, ``</w>``, ``Ġ`` and ``▁`` in the vocabulary.
+        """
         ids: dict[str, int] = tokenizer.get_vocab()
         is_special = np.zeros(max(ids.values()) + 1, dtype=np.bool_)
         control = [i for i, token in tokenizer.added_tokens_decoder.items() if token.special]

@@ -58,20 +58,21 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
 
 
 class TokenUnigram(SentenceModel):
-    """Unigram model over the tokens of a transformer.
+    """Unigram model over the tokens of a transformer, for the reduction SLOR.
 
-    SLOR subtracts the unigram log-probability of a sentence from its score. Kann et al. (2018)
-    compute it over the units of the model, subwords in their WPSLOR, as here; Lau et al. (2017)
-    use models of whole words, for which both definitions agree.
+    SLOR subtracts the unigram log-probability of a sentence from its score. Here it is the sum over
+    the subword tokens of the transformer, as in Kann et al. (2018). Lau et al. (2017) use models of
+    whole words, for which this is the same as a sum over words.
 
     The training text of a checkpoint is rarely available. Therefore tokens are counted in the
-    training text of the bundled models, given by its word frequencies. With c the count of a
-    token, N the sum of all counts and V the size of the vocabulary, p = (c + 1) / (N + V).
+    training text of the bundled models, of which the word frequencies are stored. The probability
+    of a token is p = (c + 1) / (N + V), where c is the count of the token, N the sum of all counts
+    and V the size of the vocabulary.
 
     Parameters
     ----------
     model
-        The transformer. The unigram model scores the same tokens.
+        Transformer with the same tokens as the unigram model.
     path
         Table of word counts; None for the table of the bundled models.
 
@@ -92,7 +93,7 @@ class TokenUnigram(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """The event of the transformer."""
+        """Definition of the score, the same as of the transformer."""
         return self.model.event
 
     @property
@@ -125,7 +126,11 @@ class TokenUnigram(SentenceModel):
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score all candidates exactly; each changes the tokens of one word only."""
+        """Score the sentence with each candidate for one position.
+
+        A candidate changes only the tokens of its word. The log-probabilities of all other tokens
+        stay the same, so the scores are exact.
+        """
         sentence.check_position(position)
         scores = self.score_tokens([str(sentence)])[0]
         is_replaced = scores.word_indices == position
