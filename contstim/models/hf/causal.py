@@ -194,12 +194,14 @@ class CausalModel(TransformerModel, PrefixModel):
         n_words, n_end = encoded.n_words, len(self.end)
         positions = encoded.scored_positions[scored] + len(self.prefix)
         end_tokens = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
+        # The end of the sentence counts as part of the last word.
+        word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
         return EncodedSentence(
-            ids,
-            np.append(positions, [len(ids) - 1] * n_end).astype(np.int64),
-            np.append(encoded.word_indices[scored], [n_words - 1] * n_end).astype(np.int64),
-            (*(encoded.units[t] for t in scored), *end_tokens),
-            n_words,
+            ids=ids,
+            scored_positions=np.append(positions, [len(ids) - 1] * n_end).astype(np.int64),
+            word_indices=word_indices.astype(np.int64),
+            units=(*(encoded.units[t] for t in scored), *end_tokens),
+            n_words=n_words,
         )
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:

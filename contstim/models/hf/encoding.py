@@ -332,11 +332,11 @@ class SubwordTokenizer:
                 "leave the sentence out"
             )
         return EncodedSentence(
-            np.array(ids, dtype=np.int64),
-            np.array(scored_positions, dtype=np.int64),
-            np.array(word_indices, dtype=np.int64),
-            tuple(units),
-            len(words),
+            ids=np.array(ids, dtype=np.int64),
+            scored_positions=np.array(scored_positions, dtype=np.int64),
+            word_indices=np.array(word_indices, dtype=np.int64),
+            units=tuple(units),
+            n_words=len(words),
         )
 
     def _check_token(self, token: int, word: str, text: str) -> None:

@@ -240,12 +240,13 @@ def can_extend(
     length = max(4, 2 ** (length - 1).bit_length())
     length = length if max_tokens is None else min(length, max_tokens)
 
-    def check() -> bool:
+    def is_correct() -> bool:
         ids = network.sample_ids(length, prefix)
         row = torch.from_numpy(ids[None]).to(network.device)
+        # Numbers of cached tokens: about a quarter, a half, three quarters, and the extremes.
         starts = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
         for start in sorted(start for start in starts if 0 < start < length):
-            past = prefill(network, ids[:start])[1]
+            _, past = prefill(network, ids[:start])
             if past.cache is None:
                 return False
             # Compare two continued rows with the whole row, at their first and last positions.
@@ -263,7 +264,7 @@ def can_extend(
                 return False
         return True
 
-    return network.check_once(("extend", length, tuple(prefix)), check)
+    return network.check_once(("extend", length, tuple(prefix)), is_correct)
 
 
 def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
@@ -281,21 +282,23 @@ def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
         Tokens at the beginning of every row. Some networks count positions from one of them.
     """
 
-    def check() -> bool:
+    def is_correct() -> bool:
         n = len(prefix)
         ids = tuple(network.sample_ids(n + 10, prefix).tolist())
-        past = prefill(network, np.array(ids[: n + 1]))[1]
+        _, past = prefill(network, np.array(ids[: n + 1]))
         if past.cache is None:
             return False
+        # Each step appends 1 to 3 tokens to two rows; the numbers differ between the rows.
         steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
         for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
             padded, logits = past.extend(network, rows, step, all_logits=False)
+            # Without cached keys and values, the rows are computed from their first token.
             uncached = KVCache(past.ids, None, past.mask)
-            expected = uncached.extend(network, rows, step, all_logits=False)[1]
+            _, expected = uncached.extend(network, rows, step, all_logits=False)
             past, all_logits = past.extend_by_length(network, rows, step)
             last_logits = torch.stack([row_logits[-1] for row_logits in all_logits])
-            next_padded = padded.extend(network, [0, 1], step, all_logits=False)[1]
-            next_logits = past.extend(network, [0, 1], step, all_logits=False)[1]
+            _, next_padded = padded.extend(network, [0, 1], step, all_logits=False)
+            _, next_logits = past.extend(network, [0, 1], step, all_logits=False)
             if not (
                 network.agree(logits, expected)
                 and network.agree(last_logits, expected)
@@ -304,4 +307,4 @@ def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
                 return False
         return True
 
-    return network.check_once(("extend ragged", tuple(prefix)), check)
+    return network.check_once(("extend ragged", tuple(prefix)), is_correct)

@@ -203,7 +203,7 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether the metric needs at most one masked copy per token, so that scores are cheap."""
+        """Whether the metric is cheap enough for writing: at most one masked copy per token."""
         # Test with a sentence of six words that have one token each.
         layout = (1,) * 6
         return len(masking_plan(layout, self.options).masks) <= len(layout)

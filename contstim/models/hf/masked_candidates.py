@@ -36,9 +36,8 @@ from contstim.text import Sentence, WordList
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
 
-#: Maximum cost of the upper bounds of all candidates. The unit is one run of the network on the
-#: present sentence. Twice this number lowers upper bounds by 2 to 3 nats and does not improve
-#: estimates.
+#: Maximum cost of the upper bounds of all candidates; one run on the present sentence costs 1.
+#: Twice this number lowers upper bounds by 2 to 3 nats and does not improve estimates.
 MAX_BOUND_INPUTS = 70
 # Typical ratio of two log-probabilities of a token: with other tokens of its word visible, and with
 # the whole word masked. Only estimates depend on it.
@@ -89,7 +88,7 @@ def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -
         Options of the model. They include the metric, which determines the masking plan.
     """
     plan = masking_plan(layout, options)
-    start = sum(layout[:position])
+    start = sum(layout[:position])  # The word's first token among the scored tokens.
     word_tokens = np.arange(start, start + layout[position])
     is_word_term = np.isin(plan.tokens, word_tokens)
     is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
@@ -98,10 +97,11 @@ def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -
 
 
 class MaskedWord:
-    """Sentence with a masked word of `n` tokens, and the terms that all candidates share.
+    """Sentence with a masked word of `n` tokens, and the predictions that its candidates share.
 
-    The candidates with `n` tokens have the same sentence once the whole word is masked. The object
-    collects the log-probabilities that the network predicts from masked copies of this sentence.
+    The score of a sentence is a weighted sum of *terms*, that is, log-probabilities of tokens that
+    are predicted from masked copies of the sentence. Copies that mask the whole word are equal for
+    all candidates with `n` tokens. Their terms, the *shared terms*, are computed only once.
 
     Parameters
     ----------

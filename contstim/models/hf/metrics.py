@@ -237,6 +237,7 @@ def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
             word_masks = masks[0][base_rows].copy()
             word_masks[:, revealed] = False
             targets = np.setdiff1d(word_tokens, revealed)
+            # Multiply the weight over word orders by the weight over orders of the word's tokens.
             weights = word_weights[base_rows] * token_weights[len(revealed)]
             masks.append(word_masks)
             new_rows = np.arange(n_rows, n_rows + len(base_rows))
@@ -245,10 +246,10 @@ def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
             weight_parts.append(np.repeat(weights, len(targets)))
             n_rows += len(base_rows)
     return MaskingPlan(
-        np.concatenate(masks),
-        np.concatenate(row_parts),
-        np.concatenate(token_parts),
-        np.concatenate(weight_parts),
+        masks=np.concatenate(masks),
+        rows=np.concatenate(row_parts),
+        tokens=np.concatenate(token_parts),
+        weights=np.concatenate(weight_parts),
     )
 
 
@@ -262,6 +263,8 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
     n_words, n_pairs = len(layout), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
     word_tokens = [np.flatnonzero(word_indices == word).tolist() for word in range(n_words)]
+    # Rows are numbered in the order in which their sets of masked tokens occur first. Terms are
+    # numbered in the same way; a term is a pair of a row and a predicted token.
     row_by_mask: dict[frozenset[int], int] = {}
     terms: dict[tuple[int, int], int] = {}
     pair_indices: list[int] = []
@@ -290,20 +293,20 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
     masks = np.zeros((len(row_by_mask), len(word_indices)), dtype=np.bool_)
     for mask, row in row_by_mask.items():
         masks[row, list(mask)] = True
-    # Sort the terms by row and renumber them.
+    # Sort the terms by row. `argsort(order)` gives the new number of each term.
     rows, tokens = np.array(list(terms), dtype=np.int64).T
     order = np.argsort(rows, kind="stable")
     sorted_indices = np.argsort(order)[np.array(term_indices)]
     weights = np.array(pair_weights)
     return MaskingPlan(
-        masks,
-        rows[order],
-        tokens[order],
-        np.bincount(sorted_indices, weights, minlength=len(rows)) / n_pairs,
-        np.array(pair_indices, dtype=np.int64),
-        sorted_indices,
-        weights,
-        n_pairs,
+        masks=masks,
+        rows=rows[order],
+        tokens=tokens[order],
+        weights=np.bincount(sorted_indices, weights, minlength=len(rows)) / n_pairs,
+        pair_indices=np.array(pair_indices, dtype=np.int64),
+        term_indices=sorted_indices,
+        pair_weights=weights,
+        n_pairs=n_pairs,
     )
 
 

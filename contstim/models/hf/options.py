@@ -30,7 +30,10 @@ def _choice(default: str, choices: Iterable[str]) -> Any:
 
 
 def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
-    """Declare an integer option; ``auto``, if it is the default, is read as None."""
+    """Declare an option that must be an integer of at least `minimum`.
+
+    If the default is ``auto``, this value is allowed, too, and is read as None.
+    """
     kind = "an even number" if is_even else "a whole number"
 
     def read(spec: ModelSpec, key: str, default: str) -> int | None:
@@ -45,7 +48,7 @@ def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
 
 
 class _SpecOptions:
-    """Base class of options that are declared as dataclass fields."""
+    """Base class of the options of a spec, which subclasses declare as dataclass fields."""
 
     @classmethod
     def read(cls, spec: ModelSpec) -> Self:

@@ -66,7 +66,7 @@ def convert_smollm2() -> Path:
 
 
 def _find_gguf_file() -> Path:
-    """Return the GGUF file of the installed package."""
+    """Find the GGUF file among the files of the installed package; raise an error without one."""
     try:
         files = importlib.metadata.files(_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError as error:

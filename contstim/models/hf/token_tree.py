@@ -73,11 +73,11 @@ class TokenTree:
                 path.append(node)
             paths.append(path)
         return cls(
-            np.array([token for _, token in node_by_edge], dtype=np.int64),
-            np.array(parents, dtype=np.int64),
-            np.array(depths, dtype=np.int64),
-            tuple(members),
-            tuple(np.array(path, dtype=np.int64) for path in paths),
+            ids=np.array([token for _, token in node_by_edge], dtype=np.int64),
+            parents=np.array(parents, dtype=np.int64),
+            depths=np.array(depths, dtype=np.int64),
+            sequences=tuple(members),
+            paths=tuple(np.array(path, dtype=np.int64) for path in paths),
         )
 
     @property
@@ -181,8 +181,8 @@ def supports_trees(
     depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
 
-    def check() -> bool:
-        # Fill a tree with sequences that share half or a quarter of the first one.
+    def is_correct() -> bool:
+        # Fill a tree with sequences that share half or a quarter of the first sequence.
         ids = network.sample_ids(n_tokens, prefix)
         sequences, unused = [ids[:depth]], ids[depth:]
         while len(unused):
@@ -202,4 +202,4 @@ def supports_trees(
                 return False
         return True
 
-    return network.check_once(("trees", n_tokens, depth, tuple(prefix)), check)
+    return network.check_once(("trees", n_tokens, depth, tuple(prefix)), is_correct)

@@ -80,7 +80,13 @@ class TokenTrie:
 
     @classmethod
     def from_words(cls, words: Sequence[tuple[int, ...]]) -> TokenTrie:
-        """Build the trie of V words, each a tuple of one or more token ids."""
+        """Build the trie of V words.
+
+        Parameters
+        ----------
+        words
+            Token ids of each word, at least one, for example [(7,), (7, 2), (5, 2)].
+        """
         node_by_prefix: dict[tuple[int, ...], int] = {}
         parents: list[int] = []
         n_longer: list[int] = []
@@ -99,12 +105,12 @@ class TokenTrie:
         for node, prefix in enumerate(node_by_prefix):
             paths[node, : len(prefix)] = prefix
         return cls(
-            np.array(parents, dtype=np.int64),
-            paths[np.arange(len(paths)), depths - 1],
-            depths,
-            np.array(n_longer, dtype=np.int64),
-            np.array([node_by_prefix[word] for word in words], dtype=np.int64),
-            paths,
+            parents=np.array(parents, dtype=np.int64),
+            tokens=paths[np.arange(len(paths)), depths - 1],
+            depths=depths,
+            n_longer=np.array(n_longer, dtype=np.int64),
+            ends=np.array([node_by_prefix[word] for word in words], dtype=np.int64),
+            paths=paths,
         )
 
     def choose(
@@ -132,8 +138,9 @@ class TokenTrie:
             Numbers of the chosen nodes, ascending. All ancestors of a chosen node are chosen, too.
         """
         inner = np.flatnonzero(self.n_longer)
-        # A child has at most as many longer words as its parent and the same first token, so depth
-        # as the last sort key places it after its parent.
+        # Sort by number of longer words, probability of the first token, first token, and depth. A
+        # child has the same first token as its parent and no more longer words, so the sort key
+        # depth places it after its parent. The last argument of `lexsort` is the first sort key.
         first_tokens = self.paths[inner, 0]
         log_probs, n_longer = first_log_probs[first_tokens], self.n_longer[inner]
         order = inner[np.lexsort((self.depths[inner], first_tokens, -log_probs, -n_longer))]
@@ -141,9 +148,11 @@ class TokenTrie:
         # other child needs a new sequence of all tokens from the root.
         parents = self.parents[order]
         is_first_child = np.zeros(len(order), dtype=np.bool_)
-        is_first_child[np.unique(parents, return_index=True)[1]] = True
+        _, first_children = np.unique(parents, return_index=True)
+        is_first_child[first_children] = True
         n_tokens = np.where(is_first_child & (parents >= 0), 1, self.depths[order])
-        total_costs = np.cumsum(n_tokens * cost[0] + cost[1])
+        token_cost, prediction_cost = cost
+        total_costs = np.cumsum(n_tokens * token_cost + prediction_cost)
         n_chosen = int(np.searchsorted(total_costs, budget, side="right"))
         return np.sort(order[:n_chosen])
 
@@ -180,10 +189,10 @@ class TokenTrie:
             order = np.argsort(rows, kind="stable")
             inputs.append(
                 TrieInputs(
-                    self.paths[leaves, :length],
-                    rows[order].astype(np.int64),
-                    self.depths[nodes[order]] - 1,
-                    nodes[order],
+                    ids=self.paths[leaves, :length],
+                    rows=rows[order].astype(np.int64),
+                    positions=self.depths[nodes[order]] - 1,
+                    nodes=nodes[order],
                 )
             )
         return inputs
@@ -225,6 +234,7 @@ class TokenTrie:
         array
             Sum of each word, shape (V,).
         """
+        # From the root downwards, add to each node the sum of its parent.
         sums = values.copy()
         for depth in range(2, self.paths.shape[1] + 1):
             level = np.flatnonzero(self.depths == depth)
