@@ -140,7 +140,11 @@ class CausalModel(TransformerModel, PrefixModel):
         self._prefix_cache: tuple[torch.Tensor, KVCache] | None = None
 
     def _find_prefix(self) -> list[int]:
-        """Return the ids of the tokens before every sentence, chosen by the option ``prefix``."""
+        """Find the tokens that precede every sentence, according to the option ``prefix``.
+
+        The option is ``auto``, ``bos``, ``eos``, ``none`` or a token of the vocabulary. The result
+        is a list of token ids, which is empty without a prefix.
+        """
         tokenizer, option = self.checkpoint.tokenizer, self.options.prefix
         if option == "none":
             return []

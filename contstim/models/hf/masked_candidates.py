@@ -278,9 +278,9 @@ class MaskedWord:
     def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
         """Return keys that identify terms of other words in sentences of different lengths.
 
-        The number of tokens of the masked word changes the numbers of all terms. A key does not
-        depend on it, so that the value of a term in the present sentence can serve as estimate for
-        candidates with another number of tokens.
+        Terms are numbered differently if the masked word has another number of tokens. Their keys
+        stay the same. Therefore the value of a term in the present sentence can serve as estimate
+        for candidates with another number of tokens.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class MaskedWord:
         # Store eight elements of a mask in one byte, which makes the keys short and hashable.
         packed_masks = np.packbits(plan.masks[np.ix_(rows, other_tokens)], axis=1)
         mask_by_row = dict(zip(rows.tolist(), map(bytes, packed_masks), strict=True))
-        # Number the tokens of other words without gap: subtract the word's tokens after the word.
+        # Leave out the n tokens of the word: subtract n from the indices of later tokens.
         is_later = plan.tokens > word_tokens[-1]
         indices = np.where(is_later, plan.tokens - self.n, plan.tokens)
         pairs = zip(plan.rows[terms].tolist(), indices[terms].tolist(), strict=True)
