@@ -24,8 +24,8 @@ from contstim.text.languages import ENGLISH
 #: Rules that assign natural sentences to the model pairs.
 STARTS = ("partitioned", "shared", "all")
 
-#: Specs of rejecting and of accepting models, for each sentence that is synthesized from one
-#: natural sentence: two entries for a triplet, one entry for a single sentence.
+#: The synthetic sentences that one natural sentence needs: two for a triplet, otherwise one. Each
+#: entry contains the specs of the rejecting models and the specs of the accepting models.
 Goal = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 

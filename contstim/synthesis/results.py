@@ -437,14 +437,15 @@ def format_scores_html(
         Text below the table.
     """
     natural = rows[0][1]
-    head = "".join(f"<th colspan=2>{escape(model)}</th>" for model in models)
+    header = "".join(f"<th colspan=2>{escape(model)}</th>" for model in models)
     ranges = [(min(column), max(column)) for column in zip(*(row[2] for row in rows), strict=True)]
     lines = []
     for number, (label, text, scores) in enumerate(rows):
         colour = _COLOURS[number % len(_COLOURS)]
         cells = ""
-        for score, (low, high) in zip(scores, ranges, strict=True):
-            fraction = (score - low) / (high - low) if high > low else 0.5
+        for score, (minimum, maximum) in zip(scores, ranges, strict=True):
+            # Place the point of the plot between the minimum and the maximum of the column.
+            fraction = (score - minimum) / (maximum - minimum) if maximum > minimum else 0.5
             # The view box keeps the plot whole on pages that shrink images to the column width.
             cells += (
                 f"<td style='text-align:right'>{score:.1f}</td>"
@@ -458,8 +459,8 @@ def format_scores_html(
             f"<tr><td style='color:{colour}'>{escape(label)}</td>"
             f"<td style='text-align:left'>{highlight_changes(natural, text)}</td>{cells}</tr>"
         )
-    below = f"<p>{escape(note)}</p>" if note else ""
-    return f"<table><tr><th></th><th></th>{head}</tr>{''.join(lines)}</table>{below}"
+    note_html = f"<p>{escape(note)}</p>" if note else ""
+    return f"<table><tr><th></th><th></th>{header}</tr>{''.join(lines)}</table>{note_html}"
 
 
 def format_triplet_html(row: Mapping[Any, Any]) -> str:

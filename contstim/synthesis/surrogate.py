@@ -112,8 +112,9 @@ def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray
     counts as `_PRIOR_COUNT` observations.
     """
     group = _has_several_tokens(x)
-    squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
-    return np.asarray(np.sqrt(squares / (np.bincount(group, minlength=2) + _PRIOR_COUNT)))
+    sum_squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
+    count = np.bincount(group, minlength=2) + _PRIOR_COUNT
+    return np.asarray(np.sqrt(sum_squares / count))
 
 
 def _fit_coefficients(

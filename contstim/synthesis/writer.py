@@ -160,15 +160,16 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
     """Return the weight c_m of each compared model in guided sampling.
 
     Accepting models have equal positive weights. Rejecting models have negative weights that are
-    inversely proportional to their scales. Both sides sum to 1 in absolute value, so that a word to
-    which all models give the same probability is neither preferred nor avoided. Models of further
-    lower bounds have no weight.
+    inversely proportional to their scales. The weights of the accepting models sum to 1, those of
+    the rejecting models to -1, so that a word with the same probability under all models is neither
+    preferred nor avoided. Models that only have a lower bound have no weight.
     """
     scales = problem.contrast.scale_by_model
+    accepting = problem.contrast.accept
     rejecting = {name: 0.0 - 1.0 / scale / len(scales) for name, scale in scales.items()}
-    total, accepting = -sum(rejecting.values()), problem.contrast.accept
+    total_weight = -sum(rejecting.values())
     return {
-        **{name: weight / total for name, weight in rejecting.items()},
+        **{name: weight / total_weight for name, weight in rejecting.items()},
         **dict.fromkeys(accepting, 1.0 / max(1, len(accepting))),
     }
 
@@ -423,10 +424,10 @@ class SentenceWriter:
     def _truncate(
         self, prefixes: Prefixes, is_allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Truncate the writer's distribution by top-p and min-p.
+        """Truncate the writer's distribution of the next word by top-p and min-p.
 
-        Words of several tokens share the probability of their first token equally until it is
-        decided which of them to score.
+        Words of several tokens are scored exactly only if they remain. Before, the probability of
+        their first token is divided equally among all words that begin with it.
 
         Returns
         -------
