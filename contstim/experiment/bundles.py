@@ -1,8 +1,12 @@
-"""JSON messages that the experiment page receives, and the materials that they show.
+"""JSON messages that the experiment page receives, and the record of what participants were shown.
 
-The page receives everything it needs for one session, but never learns which side shows sentence 1.
-It sends choices by side, which `Presentation.rating` converts to ratings. Static pages and JATOS
-studies get a bundle with an empty session id, which the page replaces by a random one.
+A *bundle* is the JSON object with everything that the page needs for one session: settings, texts,
+questions and trials. It does not contain the side of sentence 1. The page sends choices by side,
+and `Presentation.rating` converts them to ratings. Without a server (static pages and JATOS), the
+bundle has an empty session id, and the page generates a random one.
+
+The *materials* are the settings and texts that determine how a study looks, without its trials.
+They are stored with the data under their SHA-256 digest.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ FORMAT = 1
 
 
 def make_study_info(study: Study) -> dict[str, Any]:
-    """Return the message that the page shows before consent.
+    """Return the part of a study that the page needs before a participant has agreed to take part.
 
     Parameters
     ----------
@@ -87,7 +91,9 @@ def make_bundle(
     responded: Collection[str] = (),
     trials: Sequence[Trial] = (),
 ) -> dict[str, Any]:
-    """Return the bundle of a session: all data that the page needs for it.
+    """Return the bundle of a session, that is, all data that the page needs for it.
+
+    A session that is resumed also gets the trials and questions that were answered before.
 
     Parameters
     ----------
@@ -109,10 +115,18 @@ def make_bundle(
     Returns
     -------
     dict
-        Keys of `make_study_info` and ``session, assignment, group, questions, responded, practice,
-        answered, elapsed_s``; ``digest``, which identifies the trials and is part of the page's raw
-        log; and ``trials`` and ``more``, see `list_trials_after`. The ``kind`` of a trial is
-        ``practice`` or ``trial``, so that catch trials and attention checks cannot be recognised.
+        All keys of `make_study_info`, and the following ones.
+
+        - ``session``, ``assignment``, ``group``, ``elapsed_s``: as in the parameters
+        - ``digest``: hash of the trials, which the page sends back with its answers
+        - ``questions``: all questions of the study; ``responded``: names of answered ones
+        - ``practice``: practice trials
+        - ``trials``, ``more``: trials issued so far and whether more follow, see
+          `list_trials_after`
+        - ``answered``: one empty object per answered trial, by the trial's id
+
+        The ``kind`` of a trial is ``practice`` or ``trial``. Participants therefore cannot
+        recognise catch trials and attention checks.
 
     Raises
     ------
@@ -139,20 +153,23 @@ def make_bundle(
 
 
 def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
-    """Return the issued trials after a trial number.
+    """Return the trials that a page lacks, as far as they have been issued.
+
+    In an adaptive study the trials are issued in blocks while the session runs. In other studies
+    all trials are issued from the start.
 
     Parameters
     ----------
     trials
         Trials of a session.
     after
-        Number of the last trial that the page has.
+        Number of the last trial that the page has; 0 for all issued trials.
 
     Returns
     -------
     dict
-        ``trials``, each with ``trial, number, kind, shown``, and ``more``, which says whether
-        trials remain that have not been issued.
+        ``trials`` is a list of objects with the keys ``trial`` (id), ``number``, ``kind`` and
+        ``shown`` (texts by field). ``more`` is True if some trials have not been issued yet.
     """
     issued_trials = list_issued(trials)
     return {
@@ -162,10 +179,11 @@ def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]
 
 
 def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
-    """Return digests with which a page without a server detects failed attention checks.
+    """Return data with which a page without a server detects failed attention checks.
 
-    The digests do not name trials. A participant who tries all choices can still identify the
-    checks, since a page cannot hide anything from its reader. See ``page/checks.js``.
+    The page hashes every answer and looks it up in a list of hashes of wrong answers to attention
+    checks. The list therefore does not reveal which trials are checks. Participants who read the
+    script and try all choices can still find out. ``page/checks.js`` contains the other half.
 
     Parameters
     ----------
@@ -177,25 +195,30 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        ``failed`` (digests of wrong answers), ``salt``, ``from`` (number of failed checks that ends
-        the session) and ``at_once``. None if failed checks do not end sessions, or if the possible
-        answers cannot be enumerated.
+        ``failed`` is the list of hashes of wrong answers, ``salt`` the text that is hashed before
+        each answer, ``from`` the number of failed checks at which the outcome becomes
+        ``failed_checks``, and ``at_once`` whether the session then ends immediately. None if failed
+        checks do not matter, or if the possible answers cannot be enumerated.
     """
     checks = [trial for trial in study.design.trials[assignment] if trial.kind == "attention"]
     limit = study.session.failed_checks_limit
     if not checks or not limit:
         return None
     salt = f"{study.study.name}:{assignment}"
-    failed = []
+    wrong_answers = []
     for trial in checks:
         choices = study.presentation.choices(trial.shown)
         if choices is None:
             return None
         for choice in choices:
             if not study.presentation.is_correct(choice, str(trial.expected)):
-                failed.append(fnv1a(f"{salt}:{trial.page_id}:{choice}"))
-    end_immediately = study.session.end_immediately
-    return {"failed": sorted(failed), "salt": salt, "from": limit, "at_once": end_immediately}
+                wrong_answers.append(fnv1a(f"{salt}:{trial.page_id}:{choice}"))
+    return {
+        "failed": sorted(wrong_answers),
+        "salt": salt,
+        "from": limit,
+        "at_once": study.session.end_immediately,
+    }
 
 
 def fnv1a(text: str) -> int:
@@ -255,7 +278,11 @@ def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
 
 
 def _make_trial(trial: Trial) -> dict[str, Any]:
-    """Return a trial for the page, without its kind and expected answer except in practice."""
+    """Return a trial as the page receives it.
+
+    Only practice trials disclose their kind and expected answer, since the page gives feedback on
+    them. All other trials look alike.
+    """
     message = {"trial": trial.page_id, "number": trial.number, "shown": dict(trial.shown)}
     if trial.kind != "practice":
         return {**message, "kind": "trial"}
@@ -263,15 +290,28 @@ def _make_trial(trial: Trial) -> dict[str, Any]:
 
 
 def digest_materials(study: Study) -> str:
-    """Return the SHA-256 digest of a study's materials, see `store_materials`."""
+    """Return the SHA-256 digest of a study's materials.
+
+    Materials are the settings and texts that determine how the study is shown, without its trials.
+
+    Parameters
+    ----------
+    study
+        Study with the materials.
+
+    Returns
+    -------
+    str
+        Digest in hexadecimal digits, which identifies the stored materials.
+    """
     return digest(_dump_materials(study))
 
 
 def store_materials(connection: sqlite3.Connection, study: Study) -> str:
-    """Store the materials of a study, unless they are stored already, within a transaction.
+    """Store the materials of a study under their digest, unless they are stored already.
 
-    Materials are the settings and texts that determine how the study is shown, except its trials
-    and the text of its consent form.
+    Materials are the settings and texts that determine how the study is shown, without its trials
+    and the text of its consent form, which are stored elsewhere.
 
     Parameters
     ----------
@@ -291,7 +331,11 @@ def store_materials(connection: sqlite3.Connection, study: Study) -> str:
 
 
 def _dump_materials(study: Study) -> str:
-    """Return the materials of a study as JSON text."""
+    """Return the materials of a study as JSON text.
+
+    They also contain the versions of contstim, of the page, and of the package or the source code
+    of a custom presentation. Optional entries are left out if they do not apply.
+    """
     package = PRESENTATIONS.package(study.trial.presentation)
     content: dict[str, Any] = {
         "contstim": version("contstim"),

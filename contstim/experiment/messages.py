@@ -30,7 +30,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _text(max_length: int, printable: bool = True) -> AfterValidator:
-    """Return a validator of texts that can be stored and are at most `max_length` long."""
+    """Return a pydantic validator for texts of at most `max_length` characters.
+
+    It also refuses characters that cannot be stored and, if `printable`, control characters.
+    """
 
     def check(value: str) -> str:
         # Surrogate code points cannot be encoded; they are not printable either.
@@ -232,7 +235,20 @@ def parse_json(body: bytes | str) -> dict[str, Any]:
 
 
 def find_id(value: Any) -> str | None:
-    """Return the id of an unchecked answer or event; None if it has no valid id."""
+    """Return the id of an answer or event that has not been validated.
+
+    The server needs the id to report an error about the answer or event.
+
+    Parameters
+    ----------
+    value
+        JSON value as the page sent it.
+
+    Returns
+    -------
+    str or None
+        Id; None if the value has no valid one.
+    """
     identifier = value.get("id") if isinstance(value, dict) else None
     is_valid = isinstance(identifier, str) and _ID.fullmatch(identifier)
     return identifier if is_valid else None
@@ -357,7 +373,19 @@ def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> Ses
 
 
 def _read(kind: type[_Message], value: Any, description: str) -> _Message:
-    """Build a message of a class from a JSON value, ignoring unknown fields."""
+    """Validate a JSON object and convert it to an instance of a message class.
+
+    Unknown fields are ignored.
+
+    Parameters
+    ----------
+    kind
+        Class of the message, such as `Answer`.
+    value
+        JSON value.
+    description
+        Noun for the error message, such as "an answer".
+    """
     if not isinstance(value, dict):
         raise InputError(f"{description} is an object")
     return parse_settings(kind, {key: value[key] for key in kind.__annotations__ if key in value})

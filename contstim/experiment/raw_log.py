@@ -1,7 +1,8 @@
-"""The raw log of a study: answers and events as received, and the outcomes they imply.
+"""The raw log of a study: answers and events as they were received, and outcomes of sessions.
 
-Rows are never stored twice and never overwritten. Every function runs within a transaction that its
-caller has started.
+An *event* is something that happened on the page besides an answer, for example a loss of focus.
+Rows of the log are never stored twice and never overwritten. Every function runs within a
+transaction that its caller has started.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ _CHARACTERS_PER_ROW = 200
 
 @dataclass
 class Receipt:
-    """Result of storing answers or events, by their ids.
+    """Report on the answers or events of one request: which were stored, and which were refused.
+
+    The page keeps sending an answer until it is acknowledged or refused.
 
     Attributes
     ----------
     acknowledged
-        Ids of rows that are stored, now or earlier.
+        Ids of answers or events that are stored, either by this request or by an earlier one.
     conflicts
-        Ids of acknowledged answers to a trial that already had another answer; both are stored.
+        Ids of acknowledged answers to a trial that already had a different answer. Both answers
+        are stored, and the first one counts.
     refused
-        Pairs of id and error message for rows that were not stored; the id is None if it could not
-        be read.
+        Answers or events that were not stored, as pairs of id and error message. The id is None if
+        it could not be read.
     is_over
         Whether the session ends now, even if trials remain.
     """
@@ -182,7 +186,11 @@ def record_events(
 def _record_responses(
     connection: sqlite3.Connection, study: Study, session: str, event: PageEvent, now: float
 ) -> None:
-    """Store one row per question that an event of the kind ``responses`` answers."""
+    """Store the responses to the questions on one screen.
+
+    The page sends them as one event of the kind ``responses``, and each question becomes a row. A
+    session can answer the same question at most `MAX_RESPONSES` times.
+    """
     detail = read_responses(study, event.detail)
     full_questions = connection.execute(
         "SELECT question, count(*) FROM responses WHERE session = ? AND event <> ?"
@@ -206,7 +214,10 @@ def _record_responses(
 
 
 def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Receipt) -> None:
-    """Store each value; list the values that cannot be stored, with the errors, in the receipt."""
+    """Call `store` on each value, and add the values that it rejects to the receipt.
+
+    One invalid answer or event thereby does not prevent the others from being stored.
+    """
     for value in values:
         try:
             store(value)
@@ -217,7 +228,17 @@ def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Re
 def _check_volume(
     connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
 ) -> None:
-    """Refuse another event, or another conflicting answer, of a session that has sent too many."""
+    """Check that a session has not stored too many events or conflicting answers.
+
+    The limit is a number of characters that grows with the number of trials. It keeps a faulty or
+    malicious page from filling the disk.
+
+    Raises
+    ------
+    InputError
+        If the limit is reached.
+    """
+    # `trials` contains most trials twice, under two ids.
     n_trials = len({id(trial) for trial in trials.values()})
     limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
     condition = "conflict = 1" if table == "answers" else "true"
@@ -248,7 +269,10 @@ def is_past_time_limit(study: Study, started_at: float, now: float, grace: float
 def determine_outcome(
     connection: sqlite3.Connection, study: Study, session: str, now: float
 ) -> tuple[str | None, dict[str, list[str]]]:
-    """Return the outcome of a session as of `now`, and the answers that are missing.
+    """Determine how a session has ended, or that it has not ended yet.
+
+    A response that screens the participant out takes precedence. Then follow, in this order, late
+    answers, failed attention checks, completeness, and the time limit.
 
     Parameters
     ----------
@@ -264,10 +288,11 @@ def determine_outcome(
     Returns
     -------
     outcome : str or None
-        Outcome of the session; None if answers are missing and there is still time.
+        Outcome of the session, such as ``complete``; None if answers are missing and there is
+        still time.
     missing : dict
-        Unanswered trials under ``missing``, by the ids that the page uses, and names of unanswered
-        screening questions under ``questions``.
+        Two lists: ``missing`` contains the ids (as used by the page) of unanswered trials, and
+        ``questions`` the names of unanswered screening questions.
     """
     responses = read_first_responses(connection, session)
     for question in study.questions:
@@ -301,9 +326,10 @@ def determine_outcome(
 
 
 def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
-    """Map the ids of practice trials and issued trials of a session to the trials.
+    """Return the trials that a session can answer, by id.
 
-    Every trial is listed under its own id and under the id that the page uses.
+    These are the practice trials and the trials that have been issued so far. Every trial is listed
+    twice: under its own id, and under the id that the page uses.
 
     Parameters
     ----------

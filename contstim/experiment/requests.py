@@ -70,9 +70,11 @@ def read_bearer_token(request: Request) -> str:
 
 
 def get_client_address(request: Request) -> str:
-    """Return the IPv4 address or the IPv6 network (/64) of the client that sent a request.
+    """Return the address by which the rate limits identify a client.
 
-    A trusted reverse proxy reports the address of its client, which is returned.
+    It is the IPv4 address, or the /64 network of an IPv6 address, because one client can use all
+    addresses of such a network. Behind a trusted reverse proxy, it is the address of the client of
+    the proxy.
 
     Parameters
     ----------
@@ -95,9 +97,10 @@ def get_client_address(request: Request) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is this machine.
+    """Return whether a host name or address denotes this machine.
 
-    Requests from this machine may come from a reverse proxy that does not report its clients.
+    Rate limits do not apply to requests from this machine. They may come from a reverse proxy that
+    does not report the addresses of its clients.
     """
     if host == "localhost":
         return True
@@ -145,9 +148,10 @@ class RateLimiter:
         return is_allowed
 
     def _current_usage(self, client: str) -> float:
-        """Return the number of actions of a client that are not yet refilled."""
+        """Return how much of a client's bucket is currently used, in actions."""
         usage, last_time = self._usage.get(client, (0.0, 0.0))
-        return max(0.0, usage - (self._clock() - last_time) * self._capacity / self._period)
+        refilled = (self._clock() - last_time) * self._capacity / self._period
+        return max(0.0, usage - refilled)
 
 
 def error_response(

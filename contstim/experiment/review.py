@@ -32,7 +32,8 @@ _SENTENCE_COLUMNS = (
     "sentence_1",
     "sentence_2",
 )
-# Columns of a source of a blind review; the first alternative that the table has is used.
+# Alternative sets of sentence columns in a table for a blind review. The first set of which the
+# table has all columns is used.
 _SOURCE_COLUMNS = (("synthetic_1", "synthetic_2"), ("synthetic",), ("sentence_1", "sentence_2"))
 
 
@@ -153,6 +154,9 @@ def list_sentences(table: pd.DataFrame) -> list[str]:
 def read_source(path: str | Path) -> list[tuple[str, ...]]:
     """Read the sentences of one source of a blind review.
 
+    In a blind review, reviewers judge sentences from several sources, such as two methods of
+    synthesis, without knowing the source. An *entry* is a group of sentences that belong together.
+
     Parameters
     ----------
     path
@@ -162,7 +166,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     Returns
     -------
     list of tuple
-        Distinct entries: the sentences of a pair or triplet, or a single sentence.
+        Distinct entries. Each is a tuple with the two sentences of a row, or with one sentence.
 
     Raises
     ------
@@ -187,21 +191,23 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
 def approval_shares(
     sources: Mapping[str, Sequence[tuple[str, ...]]], decisions: Sequence[Decision]
 ) -> pd.DataFrame:
-    """Return the share of approved sentences by source and reviewer of a blind review.
+    """Compute the share of sentences that each reviewer approved from each source.
 
     Parameters
     ----------
     sources
-        Entries by name of the source, as for `render_blind_page`.
+        Entries by name of the source. An entry is a tuple with the sentences of one row, see
+        `read_source`.
     decisions
         Decisions of all reviewers.
 
     Returns
     -------
     pandas.DataFrame
-        Columns `source`, `reviewer`, `unit` (``sentence``, or ``row`` for pairs and triplets in
-        which every sentence must be approved), `n` (number judged), `approved` (number approved),
-        `share`, and `ci_low` and `ci_high`, its 95 % Wilson score interval.
+        One row per reviewer, source and `unit`. With the unit ``sentence``, every distinct sentence
+        counts; with ``row``, a pair or triplet counts as approved if all its sentences are. The
+        other columns are `n` (number judged), `approved` (number approved), `share` (their ratio),
+        and `ci_low` and `ci_high` (bounds of the 95 % Wilson score interval of the share).
     """
     rows = []
     for reviewer in sorted({decision.reviewer for decision in decisions}):
@@ -209,12 +215,14 @@ def approval_shares(
             d.sentence: d.decision == "approve" for d in decisions if d.reviewer == reviewer
         }
         for source, entries in sources.items():
-            distinct = dict.fromkeys(text for entry in entries for text in entry)
-            units: dict[str, list[tuple[str, ...]]] = {"sentence": [(text,) for text in distinct]}
+            sentences = dict.fromkeys(text for entry in entries for text in entry)
+            entries_by_unit: dict[str, list[tuple[str, ...]]] = {
+                "sentence": [(text,) for text in sentences]
+            }
             if any(len(entry) > 1 for entry in entries):
-                units["row"] = [*entries]
-            for unit, members in units.items():
-                judged = [entry for entry in members if {*entry} <= is_approved.keys()]
+                entries_by_unit["row"] = [*entries]
+            for unit, unit_entries in entries_by_unit.items():
+                judged = [entry for entry in unit_entries if {*entry} <= is_approved.keys()]
                 if not judged:
                     continue
                 n = len(judged)
@@ -240,9 +248,9 @@ def resolve_decisions(
     Returns
     -------
     dict
-        Text to show, by sentence: the sentence itself if all reviewers approved it, the edited form
-        if all made the same edit, and None if it was rejected, the reviewers disagree, or fewer
-        than `min_reviewers` judged it.
+        Text to show to participants, by reviewed sentence. It is the sentence itself if all
+        reviewers approved it, and the edited form if all made the same edit. It is None if they
+        rejected the sentence or disagree, or if fewer than `min_reviewers` judged it.
     """
     by_sentence: dict[str, list[Decision]] = {}
     for decision in decisions:
@@ -260,11 +268,21 @@ def resolve_decisions(
 def pairwise_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, int]]:
     """Compute Cohen's kappa (Cohen 1960) for every pair of reviewers.
 
+    Kappa is the agreement beyond chance: (p_o - p_e) / (1 - p_e), where p_o is the share of
+    sentences about which both made the same decision, and p_e the share expected if both decided
+    independently.
+
+    Parameters
+    ----------
+    decisions
+        Decisions of all reviewers.
+
     Returns
     -------
     dict
-        Kappa and the number of sentences that both judged, by pair of reviewers. Kappa is NaN if
-        the reviewers share no sentence, or if both made one and the same decision throughout.
+        A tuple for each pair of reviewers: kappa, and the number of sentences that both judged.
+        Kappa is NaN if there are no such sentences, or if both reviewers made one and the same
+        decision about all of them.
     """
     by_reviewer: dict[str, dict[str, str]] = {}
     for decision in decisions:
@@ -278,7 +296,8 @@ def pairwise_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple
         counts_1, counts_2 = (
             Counter(judged[text] for text in shared) for judged in (first, second)
         )
-        # Expected number of agreements, times n.
+        # Numerator and denominator of kappa are multiplied by n squared, to compute with integers:
+        # `expected` is n**2 times p_e, and n * n_agreed is n**2 times p_o.
         expected = sum(counts_1[name] * counts_2[name] for name in REVIEW_DECISIONS)
         kappa = (n * n_agreed - expected) / (n * n - expected) if n * n > expected else float("nan")
         values[pair] = kappa, n
@@ -288,7 +307,23 @@ def pairwise_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple
 def summarise_decisions(
     table: pd.DataFrame, decisions: Sequence[Decision], min_reviewers: int
 ) -> Iterator[str]:
-    """Yield lines that describe the progress, agreement and disagreements of the reviewers."""
+    """Summarise a review in lines of text.
+
+    Parameters
+    ----------
+    table
+        Table that was reviewed.
+    decisions
+        Decisions of all reviewers.
+    min_reviewers
+        Minimum number of reviewers who must have judged a sentence.
+
+    Yields
+    ------
+    str
+        Lines with the counts of decisions per reviewer, Cohen's kappa per pair of reviewers, the
+        result, and the sentences about which the reviewers disagree.
+    """
     sentences = list_sentences(table)
     for reviewer in sorted({d.reviewer for d in decisions}):
         counts = Counter(d.decision for d in decisions if d.reviewer == reviewer)
@@ -319,7 +354,10 @@ def select_approved_rows(
     score: Callable[[str, Sequence[str]], FloatArray],
     min_reviewers: int = 1,
 ) -> pd.DataFrame:
-    """Select the rows of a table in which every sentence is approved or edited.
+    """Select the rows of a table that may be shown to participants.
+
+    Every sentence of such a row was approved or edited by all reviewers. Edited sentences replace
+    the original ones, and are scored again.
 
     Parameters
     ----------
@@ -359,7 +397,8 @@ def select_approved_rows(
     if not is_edited.any():
         return selected
 
-    # Score edited sentences again.
+    # Score edited sentences again, which needs a table with the scores of two models. Scores in
+    # other columns would become stale.
     needed = {f"{name}_lp_{k}" for name in columns for k in (1, 2)} | {"model_1", "model_2"}
     stale = [name for name in table if " " in str(name) or str(name).startswith("reached")]
     if not needed <= {*table} or stale:
@@ -370,11 +409,11 @@ def select_approved_rows(
     for k in (1, 2):
         for model in selected[f"model_{k}"].unique():
             uses_model = (selected[f"model_{k}"] == model).to_numpy()
-            for index, name in enumerate(columns):
-                rows = uses_model & is_edited[:, index]
-                if rows.any():
-                    log_probs = score(str(model), selected.loc[rows, name].tolist())
-                    selected.loc[rows, f"{name}_lp_{k}"] = log_probs
+            for column_index, name in enumerate(columns):
+                needs_score = uses_model & is_edited[:, column_index]
+                if needs_score.any():
+                    log_probs = score(str(model), selected.loc[needs_score, name].tolist())
+                    selected.loc[needs_score, f"{name}_lp_{k}"] = log_probs
 
     # Count tokens again.
     counts = [f"{name}_tokens_{k}" for name in columns for k in (1, 2)]

@@ -36,8 +36,9 @@ and no superfluous word) and you can imagine a situation in which somebody says 
 something by it. It may be odd, false or silly. Ignore missing commas, but reject fragments.
 """
 
-# Templates for the role of a sentence in its row, by column. The first template that can be filled
-# from the row is used.
+# Labels that tell a reviewer why a sentence is in its row, for example "accepted by gpt2, rejected
+# by bigram". Each column has one or more templates. The first whose names in braces all have a value
+# in the row is used.
 _PAIR_ROLES = (
     "accepted by {model_1}, rejected by {model_2}",
     "accepted by {model_2}, rejected by {model_1}",
@@ -127,8 +128,8 @@ def render_blind_page(
     Parameters
     ----------
     sources
-        Entries by name of the source. An entry is a tuple of the sentences of a pair or triplet, or
-        of a single sentence.
+        Entries by name of the source. An entry is a tuple with the sentences of one pair or
+        triplet, or with a single sentence.
     reviewer
         Name or initials of the reviewer.
     instructions
@@ -169,7 +170,21 @@ def _render_page(
     sentences: Sequence[str],
     rows: Sequence[Sequence[Mapping[str, Any]]] | None,
 ) -> str:
-    """Render the page of a review, or of a blind review if `rows` is None."""
+    """Render the HTML page of a review.
+
+    Parameters
+    ----------
+    reviewer
+        Name or initials of the reviewer.
+    instructions
+        Instructions for the reviewer.
+    sentences
+        Distinct sentences to judge, in the order of presentation.
+    rows
+        Sentences that are shown side by side. Each row is a list of objects with the keys
+        ``sentence``, ``role`` (label that explains the sentence) and ``scores``. None for a blind
+        review, which shows every sentence alone.
+    """
     reviewer = " ".join(reviewer.split())
     if not reviewer or not sentences:
         raise InputError("a review needs the name or initials of the reviewer, and sentences")

@@ -47,7 +47,11 @@ def get_data_path(study: Study, data: Path | None = None) -> Path:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a database for reading and writing; commits return after they are on disk."""
+    """Open an SQLite database for reading and writing.
+
+    The connection uses the write-ahead log (WAL), so that others can read during a write. A commit
+    returns only after the data are on disk. Transactions are started explicitly with ``BEGIN``.
+    """
     connection = sqlite3.connect(path, timeout=30, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
@@ -68,8 +72,8 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
     path
         Data file.
     study
-        Study of the data. If given, a missing file is created, and assignments that were added to
-        the study are added to the data.
+        Study of the data. If it is given, a missing file is created, and an existing file receives
+        the assignments that were added to the study. If it is None, the file must exist.
 
     Returns
     -------
@@ -204,7 +208,7 @@ def insert_row(
 
 
 def read_salt(connection: sqlite3.Connection) -> str:
-    """Return the salt with which participants' ids are hashed."""
+    """Read the random salt of a data file, with which ids of participants are hashed."""
     row = connection.execute("SELECT value FROM about WHERE key = 'salt'").fetchone()
     return str(row["value"])
 
@@ -246,12 +250,16 @@ def make_session_code(session: str) -> str:
 
 @contextmanager
 def unlocked_raw_log(connection: sqlite3.Connection) -> Iterator[None]:
-    """Remove the triggers that protect the raw log until the block ends, within a transaction.
+    """Permit changes of the raw log inside a ``with`` block.
+
+    The raw log consists of the answers, responses, events and blocks as they were received. SQLite
+    triggers normally refuse to change or delete its rows. They are dropped when the block is
+    entered and created again when it ends.
 
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection within a transaction, so that an exception in the block restores the triggers.
     """
     for table, statement in _RAW_LOG_TRIGGERS:
         connection.execute(f"DROP TRIGGER {table}_{statement}")
@@ -260,7 +268,7 @@ def unlocked_raw_log(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _protect_raw_log(connection: sqlite3.Connection) -> None:
-    """Add triggers that refuse to change or delete rows of the raw log."""
+    """Create SQLite triggers that refuse to change or delete rows of the raw log."""
     for table, statement in _RAW_LOG_TRIGGERS:
         connection.execute(
             f"CREATE TRIGGER IF NOT EXISTS {table}_{statement} BEFORE {statement} ON {table}"
@@ -269,7 +277,10 @@ def _protect_raw_log(connection: sqlite3.Connection) -> None:
 
 
 def _remove_empty(path: Path) -> None:
-    """Remove a data file that could not be created, unless another process has filled it."""
+    """Remove a new data file after its tables could not be created.
+
+    The file is kept if it has tables, because another process may have created them meanwhile.
+    """
     database = closing(sqlite3.connect(path, timeout=0, isolation_level=None))
     with suppress(sqlite3.Error, OSError), database as connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # needs no space on a full disk
@@ -279,7 +290,11 @@ def _remove_empty(path: Path) -> None:
 
 
 def _check_data(path: Path, study: Study | None) -> None:
-    """Check, before `connect` changes the file, that it contains the data of the study."""
+    """Check that a file contains the data of the study, or of any study if `study` is None.
+
+    This happens before `connect` is called, because `connect` switches the file to WAL mode and
+    would thereby change a file that belongs to something else.
+    """
     size = path.stat().st_size
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
@@ -304,7 +319,7 @@ def _check_data(path: Path, study: Study | None) -> None:
         digests = _digest_assignments(study)
         stored = connection.execute("SELECT assignment, digest FROM assignments")
         is_same_study = about["levels"] == study.presentation.scale and all(
-            digests.get(assignment) == content for assignment, content in stored
+            digests.get(assignment) == stored_digest for assignment, stored_digest in stored
         )
         if not is_same_study:
             raise InputError(
@@ -315,7 +330,11 @@ def _check_data(path: Path, study: Study | None) -> None:
 
 
 def _digest_assignments(study: Study) -> dict[int, str]:
-    """Return a digest of the content of each assignment, which its answers refer to."""
+    """Return a hash of the trials of each assignment, by assignment number.
+
+    The hashes are stored in the data file. A later hash that differs shows that the trials to which
+    the stored answers refer have been changed.
+    """
     digests = {}
     for assignment in study.design.trials:
         content = study.assignment_content(assignment)
@@ -325,9 +344,11 @@ def _digest_assignments(study: Study) -> dict[int, str]:
 
 
 def _migrate(connection: sqlite3.Connection, study: Study) -> None:
-    """Create the tables of a new data file, and add assignments that the study has gained.
+    """Bring the tables of a data file up to date with the study.
 
-    If this fails, closing the connection rolls it back.
+    A new data file receives its tables and a random salt. An existing one receives the assignments
+    that `contstim experiment extend` has added to the study since the file was last opened. If a
+    statement fails, the caller closes the connection, which undoes all of them.
     """
     connection.execute("BEGIN IMMEDIATE")
     n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -345,6 +366,9 @@ def _migrate(connection: sqlite3.Connection, study: Study) -> None:
     _protect_raw_log(connection)
     connection.executemany(
         "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
-        [(a, study.design.groups[a], content) for a, content in _digest_assignments(study).items()],
+        [
+            (assignment, study.design.groups[assignment], assignment_digest)
+            for assignment, assignment_digest in _digest_assignments(study).items()
+        ],
     )
     connection.execute("COMMIT")

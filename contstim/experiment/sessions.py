@@ -38,7 +38,10 @@ def add_session(
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
-    """Add a session and its participant, and store the consent form if it is the current one.
+    """Add a new session and its participant to the data.
+
+    The text of the consent form is stored too if the participant agreed to the current form. A
+    session that was imported may refer to an older form, of which only the digest is known.
 
     Parameters
     ----------
@@ -49,8 +52,8 @@ def add_session(
     row
         Values of the columns of the table ``sessions``, except ``participant``.
     recruiter_id
-        Participant id assigned by the recruiter, if any. If another session already has it, the
-        new session only claims it.
+        Participant id assigned by the recruiter, if any. If another participant already has this
+        id, it is stored in the column ``claimed`` instead of ``recruiter_id``.
     parameters
         URL query parameters to store.
     """
@@ -71,9 +74,11 @@ def update_imported_session(
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
-    """Fill the gaps in the stored start of an imported session from another file.
+    """Add details about the start of a session that has been imported before.
 
-    Stored values are not overwritten, except that the earlier start time is used.
+    The log of one session can be spread over several files. Values that are missing in the data are
+    taken from the new file. Stored values are not overwritten, except that the earlier start time
+    is used.
 
     Parameters
     ----------
@@ -113,14 +118,21 @@ def update_imported_session(
 
 
 def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:
-    """Store the study's consent form if the session in `row` consented to exactly that form."""
+    """Store the text of the study's consent form if the participant agreed to exactly this form.
+
+    `row` contains the version and the digest of the form that was shown.
+    """
     consent = {"sha256": study.consent_sha256, "version": study.consent.version}
     if all(row[f"consent_{name}"] == value for name, value in consent.items()):
         insert_row(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
 
 
 def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
-    """Return ``claimed`` if another participant has the recruiter's id, else ``recruiter_id``."""
+    """Return the name of the column in which to store a participant id of the recruiter.
+
+    It is ``recruiter_id``, whose values are unique. If another participant already has the id, it
+    is ``claimed``.
+    """
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
     is_used = connection.execute(query, (recruiter_id,)).fetchone() is not None
     return "claimed" if is_used else "recruiter_id"
@@ -140,9 +152,10 @@ def find_session(connection: sqlite3.Connection, session: str) -> Any:
 
 
 def find_requested_session(connection: sqlite3.Connection, request: SessionRequest) -> Any:
-    """Return the row of the session that a request has opened before, or None.
+    """Find the session that a participant already has, for example after reloading the page.
 
-    Participants with a recruiter's id are found by that id, others by the id of the request.
+    Participants with an id of the recruiter are found by this id, and others by the id of the
+    request.
 
     Parameters
     ----------
@@ -150,6 +163,11 @@ def find_requested_session(connection: sqlite3.Connection, request: SessionReque
         Connection to the data.
     request
         Request to open a session.
+
+    Returns
+    -------
+    sqlite3.Row or None
+        Row of the table ``sessions``; None if the participant has no session.
     """
     condition, value = "recruiter_id = ?", request.participant
     if value is None:
@@ -223,7 +241,15 @@ def take_assignment(
 
 
 def _find_free_assignment(connection: sqlite3.Connection) -> Any:
-    """Return the first free assignment of the group with the fewest sessions, or None."""
+    """Find the next assignment to give to a participant.
+
+    It is the first free assignment of the group with the fewest sessions that have an assignment.
+
+    Returns
+    -------
+    sqlite3.Row or None
+        Row with ``assignment`` and ``group_number``; None if no assignment is free.
+    """
     return connection.execute(
         """
         SELECT min(assignment) AS assignment, group_number FROM assignments AS free
@@ -240,9 +266,15 @@ def _find_free_assignment(connection: sqlite3.Connection) -> Any:
 def _release_longest_silent(
     connection: sqlite3.Connection, now: float, options: AllocationOptions
 ) -> bool:
-    """Release the assignment of the longest silent session if its time is up; return whether.
+    """Release the assignment of the session that has sent nothing for the longest time.
 
-    A session without an answer to a trial of the design has a shorter time limit.
+    Nothing is released if all sessions are within the time that the options permit. The permitted
+    time is shorter for a session that has answered nothing except practice trials.
+
+    Returns
+    -------
+    bool
+        Whether an assignment was released.
     """
     if not options.reassign_after_minutes:
         return False
@@ -262,10 +294,10 @@ def _release_longest_silent(
 
 
 def restore_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
-    """Give a released session its assignment back if no other session has taken it.
+    """Return its assignment to a session that was released, if the assignment is still free.
 
-    Otherwise the session continues without an assignment: its data are kept, and its group has one
-    session more.
+    If another session has taken it, both sessions use the same trials. The data of both are kept,
+    and the group has one participant more than planned.
 
     Parameters
     ----------
@@ -314,7 +346,9 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
 def release_assignment(
     connection: sqlite3.Connection, session: str, reason: str, now: float
 ) -> bool:
-    """Release the assignment of a session and return whether it had one; its data are kept.
+    """Release the assignment of a session, so that another participant can take it.
+
+    The data of the session are kept.
 
     Parameters
     ----------
@@ -365,7 +399,18 @@ def record_closure(
 
 
 def find_closing_reason(connection: sqlite3.Connection) -> str | None:
-    """Return the reason for which the study is closed to new participants; None if it is open."""
+    """Find out whether the study is closed to new participants, and why.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+
+    Returns
+    -------
+    str or None
+        Reason that was stored when the study was closed; None if the study is open.
+    """
     row = connection.execute(
         "SELECT action, reason FROM allocations "
         "WHERE assignment = ? ORDER BY sequence DESC LIMIT 1",
@@ -375,9 +420,9 @@ def find_closing_reason(connection: sqlite3.Connection) -> str | None:
 
 
 def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -> bool:
-    """Close the study by its stopping rule, at most once, and return whether it was closed now.
+    """Close the study to new participants because its stopping rule is satisfied.
 
-    A study that was reopened after the rule had closed it stays open.
+    The rule closes a study only once. If somebody has reopened the study afterwards, it stays open.
 
     Parameters
     ----------

@@ -46,7 +46,10 @@ _MAX_ORPHANED_TOKENS = 1000
 def _transaction(
     method: Callable[Concatenate[Store, Connection, _Arguments], _Result],
 ) -> Callable[Concatenate[Store, _Arguments], Future[_Result]]:
-    """Decorate a method to run in the writer's thread, with the connection as first argument."""
+    """Turn a method into one that runs in the writer's thread and returns a future.
+
+    The method receives the database connection as its first argument; its callers omit it.
+    """
 
     def submit(
         self: Store, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
@@ -210,7 +213,7 @@ class Store:
 
     @_transaction
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
-        """Return the bundle of the session with a token, see `make_bundle`."""
+        """Return the bundle of a session, with which the page continues it, see `make_bundle`."""
         now = self._clock()
         return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 
@@ -323,7 +326,7 @@ class Store:
 
     @_transaction
     def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
-        """End a session, as `finish`, within a transaction."""
+        """End a session within a transaction; `finish` documents the result."""
         now = self._clock()
         row = self._authenticate(connection, token, now)
         session, outcome, finished_by = row["session"], row["outcome"], row["finished_by"]
@@ -356,7 +359,11 @@ class Store:
         )
 
     def _authenticate(self, connection: Connection, token: str, now: float) -> Any:
-        """Return the session of a token, joined with the token's row, and record a heartbeat."""
+        """Find the session of a token, and record that it is active.
+
+        The result is the row of the session with the columns of the token added. A token that is
+        unknown but well formed is remembered as orphaned: its session may be in another data file.
+        """
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:
@@ -466,7 +473,7 @@ class Store:
         return self._reader.submit(self._read_summary)
 
     def _read_summary(self) -> dict[str, Any]:
-        """Return the state of the study, as `summary`."""
+        """Read the state of the study in the reader's thread; see `summary`."""
         now = self._clock()
         summary = read_summary(self.path, self.study, self._answer_cache, now)
         if self._blinded and (summary["closed"] or "").startswith(CLOSED_BY_RULE):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contstim.errors import InputError, require_known
 from contstim.experiment.options import AttentionCheck, PracticeTrial, StudySettings
@@ -60,7 +60,9 @@ def read_default_texts() -> Mapping[str, str]:
 
 
 def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
-    """Read the texts of a study; texts that it does not define are English.
+    """Read the texts of a study's page, such as instructions and labels of buttons.
+
+    Texts that the study's file does not define have their English default.
 
     Parameters
     ----------
@@ -103,6 +105,8 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
 @dataclass(frozen=True, kw_only=True)
 class Study(StudySettings):
     """Content of a study folder: settings, consent form, texts and trials.
+
+    The tables of ``study.toml`` are attributes too; `StudySettings` describes them.
 
     Attributes
     ----------
@@ -152,8 +156,12 @@ class Study(StudySettings):
             for number, practice in enumerate(self.practice, start=1)
         )
 
-    def assignment_content(self, assignment: int) -> list[Any]:
-        """Return the group, trials and sides of an assignment, which its answers refer to.
+    def assignment_content(self, assignment: int) -> list[int | list[str | None]]:
+        """Return everything that gives the answers of one assignment their meaning.
+
+        A stored answer names a trial, but neither its sentences nor their sides. The content is
+        therefore hashed and stored with the answers. If somebody edits ``trials.csv`` later, the
+        hash changes and the study is refused.
 
         Parameters
         ----------
@@ -163,21 +171,28 @@ class Study(StudySettings):
         Returns
         -------
         list
-            Number of the group; then the id, the shown texts and the side of sentence 1 of each
-            trial.
+            The first element is the number of the group. Every further element is a list that
+            describes one trial, in the order of presentation: the id of the trial, the texts that
+            are shown, and the side of sentence 1 (None if the trial is not a pair).
         """
-        trials = self.design.trials[assignment]
-        contents = [[trial.id, *trial.shown.values(), trial.side_1] for trial in trials]
-        return [self.design.groups[assignment], *contents]
+        trial_contents = [
+            [trial.id, *trial.shown.values(), trial.side_1]
+            for trial in self.design.trials[assignment]
+        ]
+        return [self.design.groups[assignment], *trial_contents]
 
     @cached_property
     def trials_digests(self) -> dict[int, str]:
-        """Digest of the content and the response scale of each assignment.
+        """Digest of each assignment's trials and of the response scale, by assignment number.
 
-        Pages send the digest with their answers, so that an import detects answers to other trials.
+        A page sends the digest together with its answers. An import compares it with the digest of
+        the study and thereby detects answers to other trials.
         """
         scale = self.presentation.scale
-        return {a: json_digest([scale, *self.assignment_content(a)]) for a in self.design.trials}
+        return {
+            assignment: json_digest([scale, *self.assignment_content(assignment)])
+            for assignment in self.design.trials
+        }
 
     def check_consent(self) -> None:
         """Check that the researcher has completed the consent form.
@@ -286,7 +301,11 @@ def read_study(folder: str | Path) -> Study:
 def _check_fields(
     presentation: Presentation, trial: PracticeTrial | AttentionCheck, location: str
 ) -> None:
-    """Check that a practice trial or attention check has the fields of the presentation."""
+    """Check that a practice trial or attention check can be shown by the presentation.
+
+    It must have all required fields and no unknown ones, and their values must be valid. The error
+    message starts with `location`, which names the file and the table.
+    """
     for name in presentation.required_fields:
         if name not in trial.content:
             raise InputError(f"{location} has no {name!r}; this presentation shows one")
@@ -315,7 +334,11 @@ def _read_consent(folder: Path, name: str) -> str:
 
 
 def _read_file(path: Path, kind: str, if_missing: str) -> str:
-    """Read a text file; `kind` and `if_missing` describe it in error messages."""
+    """Read a text file of the study folder.
+
+    The error messages contain `kind` (the kind of file) if the file cannot be read, and
+    `if_missing` (a description with advice) if it does not exist.
+    """
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
@@ -332,7 +355,8 @@ def check_positions(study: Study, design: Design) -> None:
     study
         Study with the breaks and attention checks.
     design
-        Design of the study; it may already contain further assignments.
+        Design to check. It may have more assignments than the design of the study, because
+        `extend_study` checks the extended design before it replaces the old one.
 
     Raises
     ------
@@ -355,7 +379,12 @@ def check_positions(study: Study, design: Design) -> None:
 
 
 def _check_adaptive_trials(study: Study) -> None:
-    """Check that the blank trials and anchors of the design are those that the plan requires."""
+    """Check that ``trials.csv`` fits the plan of an adaptive study.
+
+    Every assignment must have as many blank trials, whose sentences are selected while the study
+    runs, and as many anchors, that is, pairs that all participants see, as the plan states. A study
+    without a plan must have no blank trials.
+    """
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():
         n_blank = study.design.count_blank(assignment)

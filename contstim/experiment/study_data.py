@@ -115,7 +115,11 @@ class StudyData:
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """All tables by name, with either `choices` or `answers`."""
+        """All tables by name.
+
+        The main table is `choices` in a study of sentence pairs and `answers` in other studies. The
+        one that does not apply is left out.
+        """
         omitted = ("materials", "answers" if self.answers.columns.empty else "choices")
         names = [item.name for item in fields(self) if item.name not in omitted]
         return {name: getattr(self, name) for name in names}
@@ -130,8 +134,8 @@ class StudyData:
 def hash_participant(salt: str, session: str, recruiter_id: str | None) -> str:
     """Return the pseudonym of a participant, a salted hash of 16 hexadecimal digits.
 
-    The salt is random, different in each data file, and not part of any table, which prevents
-    recovering the id and linking participants between studies.
+    The salt is random, differs between data files, and is not part of any table. Nobody can
+    therefore compute the pseudonym from an id, or recognise a participant in another study.
 
     Parameters
     ----------
@@ -141,25 +145,32 @@ def hash_participant(salt: str, session: str, recruiter_id: str | None) -> str:
         Id of the session, hashed if the participant has no other id.
     recruiter_id
         Participant id assigned by the recruitment platform, if any.
+
+    Returns
+    -------
+    str
+        Pseudonym.
     """
     identity = f"session:{session}" if recruiter_id is None else f"id:{recruiter_id}"
     return digest(f"{salt}:{identity}")[:16]
 
 
 def read_study_data(study: Study, data: Path | None = None) -> StudyData:
-    """Read the data of a study, also while a server writes them.
+    """Read the collected data of a study into tables.
+
+    The data can be read while a server is running and writing.
 
     Parameters
     ----------
     study
-        Study.
+        Study that collected the data.
     data
-        Data file, by default the one in the study's folder.
+        Data file; by default the one in the study's folder.
 
     Returns
     -------
     StudyData
-        Tables.
+        Tables of choices or answers, sessions, events and so on, without ids of participants.
 
     Raises
     ------
@@ -237,12 +248,31 @@ def _add_session(
     trials: Iterable[Trial],
     answers: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Add the rows of one session, with the answers by trial, to the rows of all tables."""
+    """Add one session to the tables that `read_study_data` builds.
+
+    Parameters
+    ----------
+    rows
+        Rows of each table, by name of the table. This function appends to them.
+    study
+        Study of the session.
+    pool
+        Additional columns of each pair in an adaptive study, see `_read_pool`.
+    session
+        Row of the session in the data file.
+    name
+        Pseudonym of the participant.
+    trials
+        Trials of the session in the order of presentation.
+    answers
+        First answer to each trial, by the trial's id.
+    """
     presentation = study.presentation
     participant = {"participant": name, "group": session["group_number"]}
-    # A pool with items of its own has none for catch trials.
+    # If the pool defines items, trials that are not from the pool (catch trials) have no item.
     no_pair = {"item": None} if "item" in pool.get(1, {}) else {}
     n_answered = 0
+    # Whether each attention check, and each catch trial (of the kind "choice"), was passed.
     passed: dict[str, list[bool]] = {"attention": [], "choice": []}
     for trial in (*study.practice_trials, *trials):
         answer = answers.get(trial.id)
@@ -330,9 +360,17 @@ def _add_session(
 
 
 def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
-    """Read further columns of the pool of an adaptive study, by the number of the pair.
+    """Read the additional columns that the researcher wrote into the pool of an adaptive study.
 
-    If the pool has a column ``item``, the number of the pair becomes the column ``stimulus``.
+    The pool is the table of pairs from which an adaptive study selects trials. Its sentences are
+    not needed here. If the pool has a column ``item``, that is, if several pairs are versions of
+    one item, the number of the pair is added as the column ``stimulus``.
+
+    Returns
+    -------
+    dict
+        Columns and values of each pair, by the number of the pair from 1. Empty if the study is not
+        adaptive.
     """
     path = study.folder / "pool.csv"
     if study.adaptive is None or not path.is_file():
@@ -351,7 +389,12 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
 def _list_columns(
     study: Study, pool: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
 ) -> dict[str, tuple[str, ...]]:
-    """List the columns of all tables, given the names and participants of answers' details."""
+    """List the columns of every table of the study, by name of the table.
+
+    The main table has its fixed columns, the columns of the design, and columns for the details of
+    answers. `details` has one entry per detail that was sent, with its ``name`` and the
+    ``participant``; the most frequent names become columns.
+    """
     presentation = study.presentation
     is_pair = presentation.is_pair
     main = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
@@ -380,21 +423,23 @@ def _list_columns(
 
 
 def _format_time(seconds: float | None) -> str | None:
-    """Return a time in seconds since 1970 in ISO 8601, UTC."""
+    """Format a time in seconds since 1970 as an ISO 8601 time in UTC; None stays None."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
-    """Read the ids of participants on the recruitment platform, which are personal data.
+    """Read the ids that participants have on the recruitment platform.
+
+    The ids are personal data, and therefore not part of the tables of `StudyData`.
 
     Parameters
     ----------
     study
-        Study.
+        Study that collected the data.
     data
-        Data file, by default the one in the study's folder.
+        Data file; by default the one in the study's folder.
 
     Returns
     -------

@@ -66,6 +66,20 @@ def timeline_variables(
 
 
 def format_timeline(lists: dict[str, list[dict[str, Any]]], script: bool = False) -> str:
-    """Return lists of trials as JSON, or as a script that defines ``timeline_variables``."""
+    """Format lists of trials as text.
+
+    Parameters
+    ----------
+    lists
+        Lists from `timeline_variables`.
+    script
+        Whether to write a JavaScript file that defines the constant ``timeline_variables``. By
+        default the text is JSON.
+
+    Returns
+    -------
+    str
+        Content of the file.
+    """
     text = json.dumps(lists, ensure_ascii=False, indent=1)
     return f"const timeline_variables = {text};\n" if script else f"{text}\n"

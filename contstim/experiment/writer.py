@@ -1,4 +1,4 @@
-"""A thread that runs all write transactions of a data file, with group commit."""
+"""A thread that performs all writes to a data file and commits several of them together."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from contstim.errors import OutputError
 _Result = TypeVar("_Result")
 Job = Callable[[sqlite3.Connection], Any]
 
-_MAX_BATCH = 500  # jobs per commit
+_MAX_BATCH = 500  # maximum number of jobs per commit
 
 
 class Writer:
     """Thread that runs jobs on one SQLite connection and commits them in batches.
 
-    Each job is atomic: it is stored completely or not at all. Jobs that arrive during a commit
-    form the next batch (group commit). The future of a job is resolved only after its commit has
-    returned and the data file still has the same inode. If the file was removed or replaced in the
-    meantime, the writes would be lost, and the futures raise `OutputError` instead. An exception
-    in a job or in a commit is raised by the futures concerned, and the thread continues.
+    A *job* is a function that changes the data over the connection. Each job is stored completely
+    or not at all. Jobs that arrive during a commit form the next batch (group commit).
+
+    The future of a job is resolved after its commit. Before that, the writer checks that the data
+    file still has the same inode. If the file was removed or replaced, the writes would be lost,
+    and the futures raise `OutputError`. An exception in a job is raised by its future, and an
+    exception in a commit by all futures of the batch. The thread continues in both cases.
 
     Parameters
     ----------
@@ -128,7 +130,10 @@ class Writer:
         batch: list[tuple[Job, Future[Any]]],
         inodes: dict[Path, tuple[int, int] | None],
     ) -> None:
-        """Run a batch of jobs in one transaction, each within a savepoint."""
+        """Run a batch of jobs in one transaction and resolve their futures.
+
+        Each job has a savepoint, so that a job that fails is undone without the others.
+        """
         # Skip jobs that a disconnected client has cancelled; the others can no longer be cancelled.
         batch = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
         if not batch:
@@ -170,7 +175,13 @@ class Writer:
             future.set_result(result)
 
     def _report(self, failure: str) -> None:
-        """Report the first of several failed commits, and the first commit that succeeds again."""
+        """Report that writing fails, once per failure, or that it works again.
+
+        Parameters
+        ----------
+        failure
+            Error message of the latest batch; empty if it was stored.
+        """
         if failure != self._failure:
             self._failure = failure
             # The data are stored even if the output stream is closed.

@@ -169,7 +169,13 @@ def evaluate_blind_decisions(
 
 
 def _parse_sources(blind: Sequence[str]) -> dict[str, str]:
-    """Return the files of ``NAME=FILE`` by name."""
+    """Parse the sources of a blind review, given as ``NAME=FILE``.
+
+    Returns
+    -------
+    dict
+        Paths of the files by name of the source.
+    """
     files: dict[str, str] = {}
     for text in blind:
         name, _, file = (part.strip() for part in text.partition("="))
@@ -180,7 +186,10 @@ def _parse_sources(blind: Sequence[str]) -> dict[str, str]:
 
 
 def _read_instructions(path: str | None) -> str:
-    """Read instructions from a text file; empty without a file."""
+    """Read the instructions for a reviewer from a text file.
+
+    The result is empty if `path` is None. The caller then uses the default instructions.
+    """
     if path is None:
         return ""
     text = Path(path).read_text("utf-8").strip()
