@@ -30,7 +30,7 @@ from contstim.tables import read_table
 from contstim.text_files import TABLE_SUFFIXES, format_csv
 from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
-_PAIR = ["sentence_1", "sentence_2"]
+_PAIR = ["sentence_1", "sentence_2"]  # columns of the pool
 _SCORE_SUFFIXES = (*TABLE_SUFFIXES, ".npz")
 
 # Maximum age in seconds of the interim results on the dashboard.
@@ -105,10 +105,12 @@ def create_adaptive_study(
 def lay_out_trials(
     pool: Pool, sentences: list[str], plan: AdaptivePlan, catch: int
 ) -> pd.DataFrame:
-    """Lay out the trials of all participants, with blank rows for trials that are chosen later.
+    """Create the table of trials of an adaptive study.
 
-    Anchors and catch trials are spread evenly among the blank rows. Items have the numbers of the
-    pool's pairs, starting at 1; numbers of catch trials follow.
+    For every participant, the table contains the anchors (pairs that all participants see), the
+    catch trials, and blank rows for trials that are chosen while the study runs. Anchors and catch
+    trials are spread evenly among the blank rows. The column ``item`` numbers the pairs of the pool
+    from 1, followed by the catch trials.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ def find_scores(study: Study) -> Path:
 
 
 def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
-    """Read a pool of pairs and check that it is large enough for the plan."""
+    """Read the files of a pool and check that it has enough pairs and models for the plan."""
     pairs = read_table(pool, tuple(_PAIR))
     normalised = []
     for number, texts in enumerate(pairs[_PAIR].astype(str).itertuples(index=False), start=1):
@@ -236,9 +238,10 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
 
 
 def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[str]:
-    """Return options as lines of a TOML table `name`, followed by nested tables.
+    """Format a dataclass of options as the lines of a TOML table with this name.
 
-    Fields with default values are omitted unless `with_defaults`, and so are empty nested tables.
+    Nested dataclasses follow as nested tables. Options with default values are omitted, except in
+    the outer table if `with_defaults` is True.
     """
     default = type(options)()
     lines, nested_lines = [], []
@@ -378,7 +381,10 @@ class BlockIssuer:
             self._sides[block.participant, pair] = "right" if is_swapped else "left"
 
     def _read_new_ratings(self, connection: sqlite3.Connection) -> dict[tuple[str, int], float]:
-        """Return ratings of chosen pairs since the last call, by session and pair."""
+        """Return the ratings of adaptively chosen pairs that were stored since the last call.
+
+        The keys are pairs of session id and index of the pair in the pool.
+        """
         ratings = {}
         rows = connection.execute(
             "SELECT sequence, session, trial, choice FROM answers"

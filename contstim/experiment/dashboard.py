@@ -51,7 +51,7 @@ class AnswerCache:
         self._sessions: dict[str, _SessionAnswers] = defaultdict(_SessionAnswers)
 
     def update(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
-        """Read the answers that were stored since the last call; return all by session.
+        """Read the answers that were stored since the last call, and return all answers.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
 def _summarize_session(
     row: sqlite3.Row, answers_by_session: Mapping[str, _SessionAnswers], study: Study, now: float
 ) -> dict[str, Any]:
-    """Return the summary of a session, see `read_summary`."""
+    """Summarise one session as a row of the table ``sessions`` of `read_summary`."""
     answers = answers_by_session.get(row["session"], _SessionAnswers())
     # An assignment is not yet in the design while the study is being extended.
     trials = study.design.trials.get(row["assignment"], ())
@@ -200,12 +200,17 @@ def _summarize_session(
 
 
 def render_dashboard(summary: Mapping[str, Any]) -> str:
-    """Return the dashboard as an HTML page, which reloads itself.
+    """Render the dashboard of a study as an HTML page, which reloads itself.
 
     Parameters
     ----------
     summary
         State of the study, from `Store.summary`.
+
+    Returns
+    -------
+    str
+        HTML page.
     """
     counts = {
         "assignments": summary["assignments"],
@@ -228,7 +233,11 @@ def render_dashboard(summary: Mapping[str, Any]) -> str:
 
 
 def _describe_status(summary: Mapping[str, Any]) -> str:
-    """Describe the last answer, the disk space and unusual states of a study in sentences."""
+    """Describe the state of a running study in sentences for the top of the dashboard.
+
+    The sentences mention whether the study is closed, when the last answer arrived, how much disk
+    space is free, and whether browsers hold answers to sessions that are not in the data.
+    """
     sentences = []
     if summary["closed"] is not None:
         sentences.append(
@@ -254,7 +263,10 @@ def _describe_status(summary: Mapping[str, Any]) -> str:
 
 
 def _format_cell(value: Any) -> str:
-    """Format a table cell; a pair of numbers becomes ``3 of 4``, missing values become ``-``."""
+    """Format a value for a table cell of the dashboard.
+
+    A list of two counts becomes ``3 of 4``, and a missing value or a count out of 0 becomes ``-``.
+    """
     if value is None or value == [0, 0]:
         return "-"
     if isinstance(value, list):

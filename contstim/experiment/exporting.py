@@ -138,7 +138,20 @@ def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, 
 
 
 def list_data_files(study: Study, collected: StudyData) -> dict[str, pd.DataFrame]:
-    """Return the tables of a Psych-DS data set by file name; empty tables are omitted."""
+    """Return the tables of a Psych-DS data set, by file name.
+
+    Parameters
+    ----------
+    study
+        Study, whose name is part of the file names.
+    collected
+        Data of the study.
+
+    Returns
+    -------
+    dict
+        All tables with rows, and the main table even if it is empty.
+    """
     # Values in file names may have only letters and digits.
     name = re.sub(r"[^A-Za-z0-9]", "", study.study.name) or "study"
     return {
@@ -181,7 +194,10 @@ def write_export(
 
 
 def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
-    """Write a Psych-DS data set: tables, their dictionary, and the files of the study.
+    """Write the data of a study as a Psych-DS data set.
+
+    The data set contains the tables, ``dataset_description.json`` with a description of every
+    column, a ``README.md``, and the files of the study.
 
     Parameters
     ----------
@@ -214,6 +230,7 @@ def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
     lines += ["- `materials/`: files of the study, and materials that were shown, by digest", ""]
     write_atomically(folder / "README.md", "\n".join(lines))
 
+    # Copy the files of the study, and write the settings and texts that participants saw.
     materials = folder / "materials"
     if study.module is not None:
         write_atomically(materials / study.presentation.module, study.module)
@@ -258,7 +275,17 @@ def format_dataset_description(
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table as CSV, with cells escaped that a spreadsheet would read as formulas."""
+    """Write a table as a CSV file that is safe to open in a spreadsheet program.
+
+    Text that the program would execute as a formula is escaped.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    table
+        Table to write.
+    """
     write_atomically(path, format_csv(escape_table(table)))
 
 
@@ -328,7 +355,10 @@ def check_psychds(folder: str | Path) -> dict[str, int]:
 
 
 def _check_table(path: Path, name: str, variables: set[str]) -> int:
-    """Check a data file against the names of the variables; return its number of rows."""
+    """Check one data file of a Psych-DS data set and return its number of rows.
+
+    `variables` contains the names of the columns that the description of the data set declares.
+    """
     try:
         with path.open(encoding="utf-8", newline="") as file:
             table = list(csv.reader(file, strict=True))

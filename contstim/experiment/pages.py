@@ -43,14 +43,15 @@ _JATOS_FORMAT = "3"  # version of JATOS study archives
 
 
 def render_index(study: Study, transport: str, head: str = "", page: Path = PAGE_FOLDER) -> str:
-    """Fill in the template ``index.html`` of the page.
+    """Fill in the template ``index.html``, with which a browser starts the experiment page.
 
     Parameters
     ----------
     study
         Study with the title, language, writing direction and texts.
     transport
-        Destination of the data: ``server``, ``static`` or ``jatos``.
+        How the page sends its data: to the study's own ``server``, to ``jatos``, or as files
+        (``static``).
     head
         HTML elements to add to the page's head, before its scripts.
     page
@@ -91,9 +92,13 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
     Returns
     -------
     dict
-        Content of the files by path: ``index.html``; the files under ``static/``; ``study.json``
-        with the data shown before consent, the assignments in the order of their use, and the
-        completion codes; and ``bundles/N.json`` with the trials of assignment N.
+        Content of each file, by its path.
+
+        - ``index.html``: the page
+        - ``static/``: scripts and styles of the page
+        - ``study.json``: data shown before consent, assignments in the order of their use, and
+          completion codes
+        - ``bundles/N.json``: trials of assignment N
 
     Raises
     ------
@@ -109,11 +114,16 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
         )
     # Fill groups evenly: first assignment of every group, then the second, and so on.
     groups = study.design.groups
-    ranks = {a: study.design.list_assignments(group).index(a) for a, group in groups.items()}
-    order = sorted(groups, key=lambda assignment: (ranks[assignment], groups[assignment]))
+    rank_in_group = {
+        assignment: study.design.list_assignments(group).index(assignment)
+        for assignment, group in groups.items()
+    }
+    order = sorted(groups, key=lambda assignment: (rank_in_group[assignment], groups[assignment]))
 
     info = bundles.make_study_info(study)
-    info["assignments"] = [{"assignment": a, "group": groups[a]} for a in order]
+    info["assignments"] = [
+        {"assignment": assignment, "group": groups[assignment]} for assignment in order
+    ]
     info["links"] = {outcome: bundles.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _to_json(info)}
@@ -197,7 +207,11 @@ def write_static(
 
 
 def _check_endpoint(endpoint: str) -> str:
-    """Return the origin of an endpoint; refuse URLs that are not HTTPS, except on this machine."""
+    """Check the URL to which a static page sends data, and return its origin.
+
+    The origin consists of scheme, host and port. The URL must use HTTPS, so that data travel
+    encrypted; only endpoints on this machine may use HTTP.
+    """
     parts = urlsplit(endpoint)
     is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     schemes = ("http", "https") if is_local else ("https",)
@@ -238,11 +252,12 @@ def write_jatos(study: Study, path: str | Path) -> Path:
 
 
 def make_jatos_archive(study: Study) -> bytes:
-    """Return a JATOS study archive: the study's properties (``.jas``) and a folder of assets.
+    """Return a study as the content of a JATOS study archive, which is a ZIP file.
 
-    Ids derive from the study's name and trials. JATOS therefore updates a study that is exported
-    again, and creates a new one if its trials differ. The study can be reloaded, since the page
-    resumes sessions. Results are JSON lines for ``contstim experiment import``.
+    The archive contains a file with the study's properties (``.jas``) and a folder with the files
+    of the page. The id of the study is computed from its name and trials. If the same study is
+    imported into JATOS again, JATOS therefore updates it; if its trials have changed, JATOS creates
+    a new study. JATOS stores results as JSON lines, which ``contstim experiment import`` reads.
 
     Parameters
     ----------
@@ -281,7 +296,11 @@ def make_jatos_archive(study: Study) -> bytes:
 
 
 def _make_properties(study: Study, folder: str) -> dict[str, Any]:
-    """Return the properties of a study, its component and its batch, as JATOS reads them."""
+    """Return the JSON object that describes a study to JATOS.
+
+    A JATOS study consists of components (pages), of which there is one, and batches (groups of
+    workers that may take part), of which there is also one.
+    """
     trials = {
         assignment: [asdict(trial) for trial in assignment_trials]
         for assignment, assignment_trials in study.design.trials.items()
@@ -328,5 +347,5 @@ def _make_properties(study: Study, folder: str) -> dict[str, Any]:
 
 
 def _remove_markup(text: str) -> str:
-    """Replace the special characters of HTML, which JATOS refuses, and limit the length."""
+    """Replace characters with a meaning in HTML, which JATOS refuses, and limit the length."""
     return text.replace("&", "and").replace("<", "(").replace(">", ")")[:255]

@@ -118,15 +118,22 @@ class Recruiter:
         return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
 
     def make_completion_link(self, outcome: str) -> tuple[str | None, str | None]:
-        """Return the completion code of an outcome and the URL to which participants return.
+        """Return how participants return to the recruitment platform after an outcome.
 
-        Without a code for failed checks, the code of complete sessions is used. Names in braces
-        other than ``{code}`` are filled in by the page.
+        If the settings have no code for failed checks, the code of complete sessions is used.
 
         Parameters
         ----------
         outcome
             One of `OUTCOMES`.
+
+        Returns
+        -------
+        code : str or None
+            Completion code to show, if the settings have one.
+        redirect : str or None
+            URL to which the page redirects, if any. The code is filled in; the page fills in other
+            names in braces.
         """
         code: str | None = getattr(self.codes, outcome)
         if code is None and outcome == "failed_checks":
@@ -145,6 +152,11 @@ class Recruiter:
         ----------
         page
             URL of the page without a query.
+
+        Returns
+        -------
+        str
+            URL to enter on the platform, which replaces the placeholders for every participant.
         """
         placeholders = _PLACEHOLDERS.get(self.name, {})
         names = [name for name in (self.participant, *self.parameters) if name]

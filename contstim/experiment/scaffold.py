@@ -28,7 +28,7 @@ from contstim.text_files import read_lines
 
 @dataclass(frozen=True)
 class _StudyPreset:
-    """Settings with which a published experiment is replicated.
+    """Settings with which a new study replicates a published experiment.
 
     Attributes
     ----------
@@ -193,13 +193,14 @@ def create_study(
 
 
 def _replace_values(source: str, values: Mapping[str, str]) -> str:
-    """Replace the values of keys in a TOML file, keeping comments.
+    """Replace the values of some keys in the text of a TOML file.
 
-    Every key must be in the file, with its value on one line.
+    Comments and all other lines are kept. Every key must be in the file, with its value on one
+    line.
     """
     for key, value in values.items():
         pattern = rf'^{key} = ("[^"]*"|[^\s#]+)'
-        before, after = re.split(pattern, source, maxsplit=1, flags=re.M)[::2]
+        before, _, after = re.split(pattern, source, maxsplit=1, flags=re.M)
         source = f"{before}{key} = {value}{after}"
     return source
 
@@ -217,7 +218,10 @@ def write_sentence_trials(
     presentation: Presentation | None = None,
     factors: Sequence[str] = (),
 ) -> Path:
-    """Lay out a table of sentences by `latin_square` and write the table of trials.
+    """Distribute sentences over participants in a Latin square and write the table of trials.
+
+    In a Latin square design, every participant sees each item once, in one of its conditions, and
+    the conditions are balanced over participants. `latin_square` performs the distribution.
 
     Parameters
     ----------

@@ -45,8 +45,8 @@ class Trial:
     Attributes
     ----------
     id
-        ``t`` and the number of the stimulus for trials of the design; ``a1``, ``a2``, ... for
-        attention checks; ``p1``, ``p2``, ... for practice.
+        For example ``t12`` for stimulus 12 of the design, ``a1`` for the first attention check,
+        ``p1`` for the first practice trial. Empty for a blank trial.
     number
         Position in the session, from 1. Practice trials are counted separately.
     kind
@@ -55,7 +55,8 @@ class Trial:
     condition
         Condition in the design; for attention checks and practice, their kind.
     shown
-        Fields that the page shows, by the names of the presentation.
+        Texts that the page shows, by field of the presentation, e.g. ``left`` and ``right``. Empty
+        for a *blank* trial, whose sentences are selected while the study runs.
     side_1
         Side of sentence 1 of a pair, ``left`` or ``right``.
     expected
@@ -165,8 +166,8 @@ def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Tria
     Returns
     -------
     tuple of Trial
-        Trials of the session. Blank trials without a selection are omitted if the last block is
-        empty, which marks the end of the selection; otherwise they remain.
+        Trials of the session. If too few trials were selected, the remaining blank trials stay
+        blank. They are omitted if the last block is empty, because no more trials will follow it.
     """
     selected = [(block, pair) for block in blocks for pair in json.loads(block["trials"])]
     n_anchors = sum(trial.condition == ANCHOR for trial in trials)
@@ -202,7 +203,7 @@ def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Tria
 
 
 def list_issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the trials before the first blank trial, which are the ones a page may receive."""
+    """Return the trials that a page may receive: all trials before the first blank one."""
     return tuple(takewhile(lambda trial: not trial.is_blank, trials))
 
 
@@ -281,7 +282,10 @@ def read_design(
 
 
 class _DesignReader:
-    """Assignments of a design, collected row by row."""
+    """Collector of a design's assignments, which reads the table row by row.
+
+    It also checks that the rows are consistent with each other.
+    """
 
     def __init__(self, presentation: Presentation) -> None:
         self._presentation = presentation
