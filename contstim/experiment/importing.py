@@ -26,7 +26,7 @@ _MAX_TEXT = 200  # characters of an id, a parameter or a version
 
 @dataclass(frozen=True)
 class ImportResult:
-    """Summary of an import.
+    """Summary of an import of raw logs.
 
     Attributes
     ----------
@@ -48,7 +48,11 @@ class ImportResult:
 
 @dataclass
 class _SessionLog:
-    """All log lines of one session."""
+    """Content of all log lines of one session.
+
+    A *log line* is a JSON object that the page has written, with the consent, some answers, or some
+    events of a session. `consent` is empty if no line contains it.
+    """
 
     assignment: int
     consent: Mapping[str, Any] = field(default_factory=dict)
@@ -103,7 +107,22 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
 
 
 def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[str]:
-    """Add the entries of a file or folder to `logs`; return notes on entries left out."""
+    """Read the log lines of a file or of a folder's files.
+
+    Parameters
+    ----------
+    logs
+        Logs by session id. This function adds the lines to them.
+    study
+        Study to which the lines must belong.
+    path
+        File or folder.
+
+    Returns
+    -------
+    list of str
+        One sentence for each line that is left out, with its position and the reason.
+    """
     files = [path]
     if path.is_dir():
         suffixes = (".jsonl", ".json", ".txt")
@@ -133,7 +152,12 @@ def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[s
 
 
 def _list_entries(file: Path) -> Iterator[tuple[str, Any]]:
-    """Yield position and content of each entry: the lines, or the objects of one JSON array."""
+    """Yield the entries of a log file, each with a description of its position.
+
+    A log file contains either one JSON object per line, or one JSON array of objects, as DataPipe
+    writes it. The entries of the former are yielded as text, so that one invalid line does not
+    prevent the others from being read.
+    """
     lines = [(number, line) for number, line in read_lines(file) if line.strip()]
     array = None
     if lines and lines[0][1].lstrip().startswith("["):
@@ -148,7 +172,10 @@ def _list_entries(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, Any]) -> None:
-    """Check an entry and add it to the log of its session."""
+    """Check that a log entry belongs to the study, and add it to the log of its session.
+
+    Answers and events are checked later, when they are stored.
+    """
     session, assignment = entry.get("session"), entry.get("assignment")
     if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
         raise InputError("it has no session")
@@ -184,7 +211,15 @@ def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, A
 def _store_session(
     connection: sqlite3.Connection, study: Study, session: str, log: _SessionLog
 ) -> Iterator[str]:
-    """Store the log of one session; yield the reasons for rows left out."""
+    """Store the log of one session in the data.
+
+    Nothing is stored if the data of the session were deleted, or belong to another assignment.
+
+    Yields
+    ------
+    str
+        Reason why the session, or one of its answers or events, is left out.
+    """
     query = "SELECT reason FROM forgotten WHERE session_sha256 = ?"
     deletion = connection.execute(query, (digest(session),)).fetchone()
     if deletion is not None:
@@ -244,7 +279,7 @@ def _store_session(
             )
         row = sessions.find_session(connection, session)
 
-    # Store answers, in time and late, and events.
+    # Store the answers that arrived in time, then late ones, then events.
     trials = raw_log.map_trials_by_id(study, study.design.trials[log.assignment])
     started_at, last_at = row["started_at"], max(row["last_at"], latest)
     grace = raw_log.GRACE_SECONDS
@@ -272,7 +307,10 @@ def _store_session(
 
 
 def _parse_time(value: object) -> float:
-    """Return the time of a row in seconds since 1970; 0 if it has none."""
+    """Read the time of an answer, an event or a consent in seconds since 1970.
+
+    The result is 0 if there is no valid time.
+    """
     if not isinstance(value, Mapping):
         return 0.0
     try:

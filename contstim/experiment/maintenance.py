@@ -90,7 +90,16 @@ def delete_participant(study: Study, identifier: str, reason: str, data: Path | 
 
 
 def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
-    """Return the id of the session with a code, session id or recruiter's id."""
+    """Find the one session that an identifier denotes, and return its id.
+
+    The identifier is the short code that the participant saw, the id of the session, or the
+    participant id assigned by the recruiter.
+
+    Raises
+    ------
+    InputError
+        If no session matches, or several sessions match.
+    """
     code = identifier.strip().replace("-", "").upper()
     rows = connection.execute(
         "SELECT session, recruiter_id, claimed FROM sessions JOIN participants USING (participant)"
@@ -116,7 +125,10 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
 def make_replacement_table(
     collected: StudyData, excluded: pd.DataFrame, now: float | None = None
 ) -> pd.DataFrame:
-    """List the assignments that another participant should take.
+    """List the sessions that additional participants should replace.
+
+    These are sessions that the analysis excludes and sessions that were not completed. A new
+    participant can take the assignment of each of them.
 
     Parameters
     ----------
@@ -131,9 +143,9 @@ def make_replacement_table(
     Returns
     -------
     DataFrame
-        ``participant, session, group, assignment, released, reason``, one row for each session that
-        is excluded or incomplete. ``released`` is the reason for which the assignment was
-        released, if it was.
+        One row per session, with the columns ``participant, session, group, assignment, released,
+        reason``. ``reason`` states why the session should be replaced. ``released`` states why its
+        assignment was made available to a new participant; empty if that has not happened yet.
     """
     exclusion_reasons = {
         str(participant): "; ".join(f"{row.rule}: {row.detail}" for row in rules.itertuples())
@@ -292,9 +304,24 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
 def _select_new_rows(
     old: Sequence[_Row], new: Sequence[_Row], fields: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Return the rows of the lists in `new` that `old` lacks, numbered consistently with `old`.
+    """Select the participants of a new table that the old table lacks, and renumber their rows.
 
-    Trials with equal values of `fields` have the same content.
+    Participants are compared by their *list*, that is, the content of their trials in order, with
+    sides. If a list occurs more often in the new table than in the old one, the surplus is new. The
+    selected rows get new participant numbers. Groups, stimuli and items with the same content as in
+    the old table get the numbers that they have there, and others get new numbers.
+
+    Parameters
+    ----------
+    old, new
+        Rows of the tables.
+    fields
+        Columns that determine the content of a trial.
+
+    Returns
+    -------
+    list of dict
+        Renumbered rows to append to the old table.
     """
 
     def get_content(row: _Row) -> tuple[str, ...]:
@@ -345,17 +372,24 @@ def _select_new_rows(
 def _match_items(
     items: Mapping[tuple[str, ...], str], new: Sequence[tuple[str, tuple[str, ...]]]
 ) -> dict[str, str]:
-    """Map items of new trials to items of a study.
+    """Decide which name each item of a new table gets in the study.
 
-    An item that shares a trial with an item of the study is mapped to it. Another item gets a new
-    number if the study has an item of the same name, and is not mapped otherwise.
+    An item is a set of stimuli that are versions of each other. An item of the new table that
+    shares a trial with an item of the study is the same item and gets its name. If the names agree
+    but no trial does, they are different items, and the new one gets a new number. All others keep
+    their names.
 
     Parameters
     ----------
     items
-        Items of the study by the contents of their trials.
+        Item names of the study, by content of the trial.
     new
-        Item and content of each new trial.
+        Item name and content of each trial of the new table.
+
+    Returns
+    -------
+    dict
+        New names by name in the new table, without items that keep their names.
     """
     matched = {item: items[content] for item, content in new if item and items.get(content)}
     old_names = set(items.values()) - {""}

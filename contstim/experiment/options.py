@@ -147,7 +147,19 @@ class SessionOptions:
     end_immediately: bool = False
 
     def list_breaks(self, n_trials: int) -> list[int]:
-        """Return the numbers of the trials that are followed by a break, except the last trial."""
+        """Return the numbers of the trials after which there is a break.
+
+        Parameters
+        ----------
+        n_trials
+            Number of trials of the session. No break follows the last one.
+
+        Returns
+        -------
+        list of int
+            Trial numbers from 1, sorted.
+        """
+        # Divide the session into the smallest number of parts with at most `break_every` trials.
         n_parts = -(-n_trials // self.break_every) if self.break_every else 1
         regular = (round(part * n_trials / n_parts) for part in range(1, n_parts))
         return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
@@ -300,7 +312,7 @@ class Question:
 
 @settings
 class _FixedTrial:
-    """Fields of a trial outside the design; the presentation determines which are used.
+    """Texts of a trial that ``study.toml`` defines; the presentation determines the valid fields.
 
     Attributes
     ----------

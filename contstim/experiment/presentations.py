@@ -26,7 +26,9 @@ _SINGLE_SENTENCE_TEXTS = {"practice_again": "single_again", "debrief_text": "sin
 
 
 class Presentation:
-    """Presentation of the trials; by default one sentence, answered by any whole number.
+    """Kind of trial of a study: the fields to show, and the answers that are possible.
+
+    This base class shows one sentence and accepts any whole number as an answer.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ sentence = "The postman barked dog the at."
 
     @property
     def scale(self) -> str:
-        """Identifier of the response scale; the answers in a data file share one scale."""
+        """Name of the response scale, which must be the same for all answers of a data file."""
         return self.module
 
     def find_module(self, folder: Path) -> Path:
@@ -411,7 +413,7 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         return tuple(_YES_NO) if fields.get("question") else ()
 
     def is_correct(self, choice: int, expected: str) -> bool:
-        """Return whether the choice is the expected one of yes and no."""
+        """Return whether the choice is the expected answer, yes or no."""
         return choice == _YES_NO[expected]
 
     def check_answer(self, fields: Mapping[str, str], choice: int, detail: str) -> None:

@@ -37,8 +37,8 @@ something by it. It may be odd, false or silly. Ignore missing commas, but rejec
 """
 
 # Labels that tell a reviewer why a sentence is in its row, for example "accepted by gpt2, rejected
-# by bigram". Each column has one or more templates. The first whose names in braces all have a value
-# in the row is used.
+# by bigram". Each column has one or more templates. The first one is used whose names in braces all
+# have a value in the row.
 _PAIR_ROLES = (
     "accepted by {model_1}, rejected by {model_2}",
     "accepted by {model_2}, rejected by {model_1}",

@@ -167,13 +167,23 @@ def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
 
 
 def _acquire(limiter: RateLimiter, request: Request) -> bool:
-    """Count a request and return whether its client may make it; this machine has no limit."""
+    """Count a request against the rate limit of its client.
+
+    Returns
+    -------
+    bool
+        Whether the client is within its limit. Requests from this machine have no limit.
+    """
     client = get_client_address(request)
     return is_loopback(client) or limiter.acquire(client)
 
 
 class _Api:
-    """Endpoints of the experiment page."""
+    """HTTP endpoints that the experiment page calls.
+
+    Every method receives a request and returns the response with a JSON body. `Store` reads and
+    writes the data.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -274,7 +284,10 @@ class _Dashboard:
         return JSONResponse(await asyncio.wrap_future(self._store.summary()))
 
     def _is_authorized(self, request: Request) -> bool:
-        """Return whether a request has the dashboard's token; count wrong tokens."""
+        """Return whether a request contains the token of the dashboard.
+
+        Wrong tokens are counted, and a client that sends too many is refused for a while.
+        """
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if not credentials:
             return False

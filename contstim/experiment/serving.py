@@ -30,7 +30,9 @@ _print_now = partial(print, flush=True)
 
 
 def check_address(host: str, token: str | None) -> str:
-    """Check that an address may be served with a dashboard token, and return the token.
+    """Check that the dashboard is protected by a good token, and return the token.
+
+    The token is the password of the dashboard, which shows data of participants.
 
     Parameters
     ----------
@@ -148,7 +150,13 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address and port."""
+    """Open a TCP socket that listens for connections on an address and port.
+
+    Raises
+    ------
+    OutputError
+        If the address cannot be used, for example because another program uses the port.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM

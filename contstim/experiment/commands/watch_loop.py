@@ -95,7 +95,17 @@ def watch_study(
 def _read_data(
     path: Path, table_format: str, scores: pd.DataFrame | None, pilot: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame, AdaptivePlan | None]:
-    """Read choices, scores, and the plan of the study, if it has one."""
+    """Read the data for an interim analysis from a table or from the folder of a study.
+
+    Returns
+    -------
+    choices : DataFrame
+        Choices of the participants.
+    scores : DataFrame
+        Log-probabilities of the sentences under the models.
+    plan : AdaptivePlan or None
+        Plan of the study; None if the source is a table, or the study has a fixed design.
+    """
     plan = None
     if path.is_dir():
         study = read_study(path)
@@ -120,6 +130,10 @@ def _read_data(
 
 
 def _check_tidy_choices(source: Path | pd.DataFrame) -> pd.DataFrame:
-    """Check choices as `contstim evaluate` does, but keep the two sentences of a row in order."""
+    """Read and check a table of choices in the tidy format.
+
+    The checks are those of `contstim evaluate`. Unlike there, the two sentences of a row keep their
+    order.
+    """
     raw = FORMATS["tidy"](source)
     return check_choices(clean_choices(raw.table, raw.cleaning)[0], raw.scale)
