@@ -311,7 +311,10 @@ class BlockIssuer:
         self.conductor(connection)
 
     def forget(self) -> None:
-        """Discard the state in memory, since a transaction that it includes was rolled back."""
+        """Discard the state in memory after a transaction was rolled back.
+
+        The state may include changes of that transaction. The next access rebuilds it.
+        """
         self._conductor = None
 
     def learn(self, connection: sqlite3.Connection) -> None:
@@ -361,7 +364,10 @@ class BlockIssuer:
         self._record_sides(block)
 
     def conductor(self, connection: sqlite3.Connection) -> Conductor:
-        """Return the conductor, updated with all stored blocks and answers."""
+        """Return the object that chooses trials, updated with all stored blocks and answers.
+
+        After a start of the server or a rollback, it is created again from the stored rows.
+        """
         if self._conductor is None:
             rows = connection.execute("SELECT * FROM blocks ORDER BY number")
             blocks = [_parse_block(row) for row in rows]
@@ -485,5 +491,5 @@ class LatestResult:
 
 
 def _to_records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    """Return the rows of a table for JSON, with None in place of NaN."""
+    """Convert a table to a list of rows for JSON, with None in place of NaN."""
     return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from contstim.errors import InputError
 from contstim.files import decode_json
 
-_MAX_MILLISECONDS = 1e10
+_MAX_MILLISECONDS = 1e10  # about four months
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as an escape sequence in JSON
 
 
@@ -38,7 +38,23 @@ def parse_detail(detail: str) -> dict[str, Any]:
 
 
 def read_word_times(detail: str) -> list[tuple[str, float]]:
-    """Return the words and reading times in the detail of a self-paced reading answer."""
+    """Return the words and reading times of an answer to a self-paced reading trial.
+
+    Parameters
+    ----------
+    detail
+        Detail of the answer: a JSON object as text, with the lists ``words`` and ``rt_ms``.
+
+    Returns
+    -------
+    list of (str, float)
+        Words in the order of reading, with their times in milliseconds.
+
+    Raises
+    ------
+    InputError
+        If a list is missing or invalid, or the lists differ in length.
+    """
     fields = parse_detail(detail)
     words, times = fields.get("words"), fields.get("rt_ms")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

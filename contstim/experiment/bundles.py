@@ -253,13 +253,31 @@ def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
 
 
 def get_module_path(study: Study) -> str:
-    """Return the path of the presentation's module, relative to the page's scripts."""
+    """Return the URL path of the presentation's JavaScript module, relative to the page's scripts.
+
+    The path of a custom module contains a digest of its source, so that browsers never use an
+    outdated copy from their cache.
+
+    Parameters
+    ----------
+    study
+        Study with the presentation.
+
+    Returns
+    -------
+    str
+        Path, for example ``presentations/choice.js``.
+    """
     module = study.presentation.module
     return module if study.module is None else f"study/{digest(study.module)[:12]}/{module}"
 
 
 def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
-    """Return the settings of a session with `n_trials` trials for the page."""
+    """Return the settings that the page needs to show a session.
+
+    `n_trials` is the number of trials of the session, which determines where breaks occur. A page
+    without a server additionally receives attention checks in ``checks``, see `make_page_checks`.
+    """
     time_limit = study.session.time_limit_minutes
     return {
         "minimum_rt_ms": study.session.minimum_rt_ms,

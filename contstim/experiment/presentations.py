@@ -311,11 +311,11 @@ expected = "right"
 
     @property
     def scale(self) -> str:
-        """Number of levels of confidence."""
+        """Number of confidence levels per sentence, as text."""
         return str(self._options.levels)
 
     def choices(self, fields: Mapping[str, str]) -> Sequence[int]:
-        """Return the levels, from the surest for left to the surest for right, without 0."""
+        """Return -levels (sure of the left sentence) to levels (sure of the right), without 0."""
         levels = self._options.levels
         return (*range(-levels, 0), *range(1, levels + 1))
 
@@ -342,7 +342,7 @@ class SentenceRating(Presentation):
 
     @property
     def scale(self) -> str:
-        """Number of points."""
+        """Text with the number of points, which distinguishes scales of different lengths."""
         return f"rating of {self._options.points}"
 
     def choices(self, fields: Mapping[str, str]) -> Sequence[int]:

@@ -397,27 +397,30 @@ def _list_columns(
     """
     presentation = study.presentation
     is_pair = presentation.is_pair
-    main = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
-    selection = () if study.adaptive is None else SELECTION_COLUMNS
-    design = dict.fromkeys((*study.design.columns, *selection, *pool.get(1, {})))
-    further = [name for name in design if name not in main]
-    listed = (*main, *further)
+    fixed_columns = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
+    selection_columns = () if study.adaptive is None else SELECTION_COLUMNS
+    design_columns = dict.fromkeys((*study.design.columns, *selection_columns, *pool.get(1, {})))
+    further_columns = [name for name in design_columns if name not in fixed_columns]
+    main_columns = (*fixed_columns, *further_columns)
 
     # A page can send details under any name: list the names that most participants have.
-    participants: dict[str, set[str]] = defaultdict(set)
+    participants: dict[str, set[str]] = defaultdict(set)  # by name of the detail
     for detail in details:
-        if detail["name"] not in listed:
+        if detail["name"] not in main_columns:
             participants[detail["name"]].add(detail["participant"])
-    names = sorted(participants, key=lambda name: (-len(participants[name]), name))
+    detail_columns = sorted(participants, key=lambda name: (-len(participants[name]), name))
     fields_shown = {*presentation.required_fields, *presentation.optional_fields}
     return {
         **_COLUMNS,
         "choices": (),
         "answers": (),
-        "choices" if is_pair else "answers": (*listed, *names[:_MAX_DETAIL_COLUMNS]),
+        "choices" if is_pair else "answers": (
+            *main_columns,
+            *detail_columns[:_MAX_DETAIL_COLUMNS],
+        ),
         "words": (
             *_COLUMNS["words"],
-            *(name for name in further if name not in fields_shown and not is_pair),
+            *(name for name in further_columns if name not in fields_shown and not is_pair),
         ),
     }
 

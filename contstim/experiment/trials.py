@@ -264,8 +264,8 @@ def read_design(
                 f"{min(n, _MAX_TRIALS)}"
             )
 
-    # Insert attention checks from the last to the first, to keep the positions before them, and
-    # number all trials.
+    # Insert attention checks from the last to the first, because inserting a check shifts the
+    # positions after it but not those before it. Then number all trials from 1.
     trials: dict[int, tuple[Trial, ...]] = {}
     for assignment, by_position in sorted(reader.trials.items()):
         sequence = [by_position[position] for position in sorted(by_position)]
@@ -381,7 +381,8 @@ def read_row(
         side = row["side_1"]
         if side not in _SIDES:
             raise InputError(f"side_1 is {side!r}, not 'left' or 'right'")
-        left, right = texts if side == "left" else reversed(texts)
+        sentence_1, sentence_2 = texts
+        left, right = (sentence_1, sentence_2) if side == "left" else (sentence_2, sentence_1)
         fields = {"left": left, "right": right}
     for name in (*presentation.required_fields, *presentation.optional_fields):
         text = normalise_sentence(row.get(name, ""))

@@ -189,13 +189,13 @@ def new(
 
     _print_summary(created)
     if preset is not None:
-        published = STUDY_PRESETS[preset].catch
-        counts = {
-            sum(infer_kind(trial.condition) == CATCH for trial in assigned)
-            for assigned in created.design.trials.values()
+        n_published = STUDY_PRESETS[preset].catch
+        distinct_counts = {
+            sum(infer_kind(trial.condition) == CATCH for trial in trials_of_assignment)
+            for trials_of_assignment in created.design.trials.values()
         }
-        if counts != {published}:
-            print(f"note: {preset} had {published} catch trials per participant")
+        if distinct_counts != {n_published}:
+            print(f"note: {preset} had {n_published} catch trials per participant")
     print(f"next: edit {study}/study.toml and {study}/consent.md")
 
 
@@ -403,7 +403,10 @@ def _get_presentation(name: str) -> Presentation:
 
 
 def _read_study_to_host(folder: str) -> Study:
-    """Read a study, print its notes, and download the files of the page if necessary."""
+    """Read a study that another server will host, and print notes for the researcher.
+
+    The third-party files of the page are downloaded first if they are missing.
+    """
     fetch_on_first_use()
     study = read_study(folder)
     for note in study.notes:
@@ -416,7 +419,7 @@ def _print_next_steps(upload: str, study: str) -> None:
 
 
 def _print_summary(study: Study) -> None:
-    """Print the size of a study and its notes."""
+    """Print the number of assignments and trials of a study, and notes for the researcher."""
     design = study.design
     n_groups = len(set(design.groups.values()))
     print(

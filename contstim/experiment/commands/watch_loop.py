@@ -61,13 +61,13 @@ def watch_study(
     """
     # Read scores and plan first: an invalid file is reported before waiting for answers.
     scores = None if scores_file is None else read_scores(scores_file)
-    stated_plan = None if plan_file is None else read_adaptive_plan(plan_file)
-    previous = None
+    plan_from_file = None if plan_file is None else read_adaptive_plan(plan_file)
+    previous_message = None
     while True:
         may_stop = False
         try:
             choices, log_probs, study_plan = _read_data(Path(source), table_format, scores, pilot)
-            plan = stated_plan or study_plan
+            plan = plan_from_file or study_plan
             if plan is None:
                 plan = replace(AdaptivePlan(), trials=max_chosen_trials(choices))
             result = interim_analysis(choices, log_probs, plan, after_each=not blinded)
@@ -75,7 +75,9 @@ def watch_study(
             if blinded:
                 message = "stop" if may_stop else "continue"
             else:
-                deviations = [] if stated_plan is None else find_deviations(choices, stated_plan)
+                deviations = []
+                if plan_from_file is not None:
+                    deviations = find_deviations(choices, plan_from_file)
                 lines = [f"deviation from the plan: {text}" for text in deviations]
                 message = "\n".join([str(result), *lines])
             stream = sys.stdout
@@ -84,9 +86,9 @@ def watch_study(
                 raise
             message = f"no answers yet ({error}); waiting {interval:g} s"
             stream = sys.stderr
-        if message != previous:
+        if message != previous_message:
             print(message, file=stream, flush=True)
-        previous = message
+        previous_message = message
         if interval is None or may_stop:
             return
         time.sleep(interval)
