@@ -165,7 +165,9 @@ def test_deleted_participant_frees_the_assignment(
     assert kept in set(collected.sessions["session"])
     assert gone not in set(collected.sessions["session"])
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection:
-        found = connection.execute("SELECT code, outcome, n_answers, why FROM forgotten").fetchall()
+        found = connection.execute(
+            "SELECT code, outcome, n_answers, reason FROM forgotten"
+        ).fetchall()
     assert found == [(code, "complete", 6, "asked by mail")]
     # Files that were kept elsewhere do not bring the data back.
     line = {"session": gone, "assignment": 1, "group": 1, "digest": study.trials_digests[1]}
