@@ -31,7 +31,7 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class Event:
-    """The event that a model assigns a probability to.
+    """The random event that a model assigns a probability to: the scored parts of a sentence.
 
     Scores of two models are comparable only if both models score the same event.
 
@@ -204,7 +204,7 @@ class SentenceScores:
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[float, int, int, float]]) -> SentenceScores:
-        """Build the columns from one tuple (score, n_tokens, n_words, stderr) per sentence."""
+        """Convert one tuple (score, n_tokens, n_words, stderr) per sentence to four arrays."""
         score, n_tokens, n_words, stderr = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
         return cls(score.copy(), n_tokens.astype(np.int64), n_words.astype(np.int64), stderr.copy())
 
@@ -269,7 +269,7 @@ class ReplacementScores:
 
     @classmethod
     def from_exact_scores(cls, scores: FloatArray) -> ReplacementScores:
-        """Wrap exact scores of all candidates, shape (V,)."""
+        """Create the object from exact scores of all V candidates, shape (V,)."""
         return cls(scores, scores, is_exact=True, score=scores.__getitem__)
 
 
@@ -461,7 +461,7 @@ class SentenceModel(ABC):
 def check_sentence_language(
     model: SentenceModel, language: Language, sentences: Sequence[str]
 ) -> None:
-    """Check that a model splits sentences of a language into the same words.
+    """Check that a model divides sentences into the words that their language defines.
 
     Parameters
     ----------

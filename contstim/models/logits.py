@@ -143,6 +143,7 @@ class LogitsModel(SentenceModel):
         for i, (ids, _, _) in enumerate(encoded):
             indices_by_length[len(ids)].append(i)
         log_probs: dict[int, FloatArray] = {}
+        # Sentences with the same number of tokens form batches, which need no padding.
         for length, indices in indices_by_length.items():
             batch_size = max(1, _MAX_LOGITS // (length * self._n_vocabulary))
             for first in range(0, len(indices), batch_size):

@@ -374,11 +374,11 @@ def load_models(models: Models) -> list[SentenceModel]:
     loaded: dict[str, SentenceModel] = {}
     for source in dict.fromkeys(models):
         model = load_model(source) if isinstance(source, str) else source
-        other = loaded.setdefault(model.name, model)
-        if other.spec != model.spec:
+        first_of_name = loaded.setdefault(model.name, model)
+        if first_of_name.spec != model.spec:
             raise InputError(
-                f"two models are called {model.name!r}: {other.spec!r} and {model.spec!r}; give "
-                "each a name of its own"
+                f"two models are called {model.name!r}: {first_of_name.spec!r} and {model.spec!r}; "
+                "give each a name of its own"
             )
     return list(loaded.values())
 
@@ -451,11 +451,12 @@ def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
         name = str(ModelSpec(_BUNDLED, "unigram", options))
     unigram = load_model(name)
     for option, part in (("end", "the end of a sentence"), ("punctuation", "punctuation")):
-        is_scored = [getattr(m.event, option) not in _UNSCORED[option] for m in (model, unigram)]
-        if is_scored[0] != is_scored[1]:
-            first, second = (model, unigram) if is_scored[0] else (unigram, model)
+        pair = model, unigram
+        scoring = [m.spec for m in pair if getattr(m.event, option) not in _UNSCORED[option]]
+        ignoring = [m.spec for m in pair if m.spec not in scoring]
+        if scoring and ignoring:
             raise SpecError(
-                f"{first.spec!r} scores {part} and {second.spec!r} does not; set {option}= to the "
+                f"{scoring[0]!r} scores {part} and {ignoring[0]!r} does not; set {option}= to the "
                 "same value in both"
             )
     check_sentence_language(unigram, model.language, ())

@@ -138,14 +138,15 @@ class ScoreTable:
         wide = wide.copy()
         for model in map(str, wide.columns):
             unit, better = (stated or {}).get(model, ("", ""))
+            # Convert to nats, and negate scores of which lower values are better.
             factor = NATS_PER_UNIT.get(unit) or 1.0
             if better == "lower":
                 factor = -abs(factor)
             if factor != 1.0:
                 wide[model] *= factor
                 reason = f"in {unit}" if unit in NATS_PER_UNIT else "better where they are lower"
-                change = "negated" if factor == -1.0 else f"multiplied by {factor:.4g}"
-                notes.append(f"The scores of {model} are {reason} and were {change}.")
+                conversion = "negated" if factor == -1.0 else f"multiplied by {factor:.4g}"
+                notes.append(f"The scores of {model} are {reason} and were {conversion}.")
             if NATS_PER_UNIT.get(unit):
                 unit = "nats"
             units[model] = unit or score_kind(specs.get(model, model)).unit
@@ -224,21 +225,21 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
 
     # Collect the unit, the direction and the spec of each model, which must be the same in all
     # of its rows.
-    stated: dict[str, dict[str, str]] = {model: {} for model in scores}
+    properties: dict[str, dict[str, str]] = {model: {} for model in scores}
     for column in (UNIT, "better", SPEC):
         if column not in table:
             continue
         cells = table[column]
-        is_stated = (cells.notna() & ~cells.isin(MISSING)).to_numpy()
-        for model, values in cells[is_stated].astype("str").groupby(models[is_stated]):
+        is_filled = (cells.notna() & ~cells.isin(MISSING)).to_numpy()
+        for model, values in cells[is_filled].astype("str").groupby(models[is_filled]):
             distinct = values.unique()
             if len(distinct) > 1:
                 raise InputError(
                     f"model {model!r} of {source} has {distinct[0]!r} and {distinct[1]!r} in the "
                     f"column {column!r}; keep one"
                 )
-            stated[str(model)][column] = distinct[0]
-    for name, values_by_column in stated.items():
+            properties[str(model)][column] = distinct[0]
+    for name, values_by_column in properties.items():
         better, unit = values_by_column.get("better", ""), values_by_column.get(UNIT, "")
         if better not in ("", "higher", "lower"):
             raise InputError(
@@ -249,8 +250,8 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
                 f"the scores of model {name!r} have the unit {unit!r} and 'better' is 'higher'; "
                 "lower surprisals are better: correct one of the two columns"
             )
-    units = {model: (s.get(UNIT, ""), s.get("better", "")) for model, s in stated.items()}
-    specs = {model: s[SPEC] for model, s in stated.items() if SPEC in s}
+    units = {model: (p.get(UNIT, ""), p.get("better", "")) for model, p in properties.items()}
+    specs = {model: p[SPEC] for model, p in properties.items() if SPEC in p}
     wide = pd.DataFrame(scores).reindex(sentences.unique()).rename_axis("sentence")
     return ScoreTable.from_wide(wide, units, **specs)
 

@@ -190,30 +190,31 @@ def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
     columns = [str(column) for column in table.columns if column not in other_columns]
     numeric = [column for column in columns if pd.api.types.is_numeric_dtype(table[column])]
     default = "log_prob" if "log_prob" in numeric else numeric[0] if len(numeric) == 1 else ""
-    name = options.get("column", default)
-    if name not in columns:
-        hint = suggest_names(name, numeric) if numeric else "it has no numeric column"
+    score_column = options.get("column", default)
+    if score_column not in columns:
+        hint = suggest_names(score_column, numeric) if numeric else "it has no numeric column"
         raise InputError(f"which column of {location} contains the scores? add column=: {hint}")
 
     # Refuse a unit that contradicts the table.
-    stated = table.get(UNIT, pd.Series(dtype=object)).dropna().unique().tolist()
+    table_units = table.get(UNIT, pd.Series(dtype=object)).dropna().unique().tolist()
     if (table.get("better", pd.Series(dtype=object)) == "lower").any():
-        stated = ["surprisal"]
+        table_units = ["surprisal"]
     unit = options.get("unit", "nats")
-    if any(other in NATS_PER_UNIT and other != unit for other in stated):
+    if any(name in NATS_PER_UNIT and name != unit for name in table_units):
         raise InputError(
-            f"{location} states that its scores are in {stated[0]}, but the spec states {unit}; "
-            f"write unit={stated[0]}"
+            f"{location} states that its scores are in {table_units[0]}, but the spec states "
+            f"{unit}; write unit={table_units[0]}"
         )
 
-    scores = pd.to_numeric(table[name], errors="coerce").astype(float)
+    scores = pd.to_numeric(table[score_column], errors="coerce").astype(float)
     texts = table["sentence"].astype(str).map(normalise_sentence)
     if options.get("rows") == "words":
         return _sum_over_words(table, texts, scores, location)
     if scores.isna().any():
         text = table.loc[scores.isna(), "sentence"].iloc[0]
         raise InputError(
-            f"column {name!r} of {location} contains no number for {text!r}; fill or remove it"
+            f"column {score_column!r} of {location} contains no number for {text!r}; fill or "
+            "remove it"
         )
     word_columns = [str(column) for column in table.columns if column in _WORD_COLUMNS]
     if word_columns and texts.duplicated().any():

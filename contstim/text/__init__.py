@@ -349,6 +349,7 @@ def read_sentences(path: str | PathLike[str], *, pairs: bool = False) -> list[st
         raise InputError(f"{name} contains no sentence; give one sentence per line")
 
     pair_columns = ("sentence_1", "sentence_2") if pairs else ()
+    # Collect each sentence with the number of its line, for error messages.
     header = read_csv_header(path, lines, "sentence", *pair_columns)
     if header is None:
         numbered = [(line, number) for number, line in enumerate(lines, start=1)]

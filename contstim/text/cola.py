@@ -28,7 +28,11 @@ class LabelledSentences:
 
 
 def read_cola(path: Path) -> LabelledSentences:
-    """Read a tab-separated file without header: source, label, mark, sentence.
+    """Read sentences with acceptability labels from a file in the format of CoLA.
+
+    The file is tab-separated and has no header. Its columns are the publication that the sentence
+    comes from, the label (1 for acceptable, 0 for unacceptable), the mark of its author (``*`` or
+    empty) and the sentence.
 
     Raises
     ------

@@ -196,9 +196,9 @@ def detokenize(tokens: Iterable[str]) -> str:
     """
     text = previous = ""
     attach_next = True  # whether the next symbol follows without a space
-    open_double = open_single = False
+    open_double = open_single = False  # whether a quotation is open
     for symbol in tokens:
-        if symbol == previous and symbol in "?!;":
+        if symbol == previous and symbol in "?!;":  # a mark that the Brown corpus doubles
             continue
         mark = _PENN_SYMBOLS.get(symbol, symbol)
         attach_left = mark in _ATTACHED_LEFT or mark in _CLITICS

@@ -302,7 +302,10 @@ class Diversity:
     mean_zipf: float | None
 
     def row(self) -> dict[str, Any]:
-        """Return the fields as JSON values, rounded to four decimals, without missing ones."""
+        """Return the fields as JSON values by name, rounded to four decimals.
+
+        Missing fields are left out. Lists of words become objects with the share of each word.
+        """
         row: dict[str, Any] = {}
         for name, value in asdict(self).items():
             if isinstance(value, tuple):
@@ -341,6 +344,7 @@ def measure_diversity(
     reference = [set(folded_words(sentence, conventions)) for sentence in natural]
     reference_counts = Counter(word for sentence in reference for word in sentence)
 
+    # Share of the sentences that contain each word, in decreasing order.
     shares = [(word, n / n_sentences) for word, n in counts.items()]
     shares.sort(key=lambda item: (-item[1], item[0]))
     overused = []

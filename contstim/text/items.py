@@ -55,10 +55,11 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
 
 
 def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
-    """Yield the frames of a sentence: its words in lower case with one or two replaced by None.
+    """Yield the frames of a sentence, templates in which one or two words are left open.
 
-    More than half of the words remain. Two sentences of equal length have a frame in common if
-    they differ in at most two words.
+    A frame is a tuple of the lower-case words, with None in place of the open ones. More than half
+    of the words remain. Two sentences of equal length have a frame in common if they differ in at
+    most two words.
 
     Examples
     --------

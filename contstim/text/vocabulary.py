@@ -180,6 +180,7 @@ class Vocabulary:
         split = cache(split_word)  # most words of a text recur
         for path in [paths] if isinstance(paths, str | PathLike) else paths:
             for _, line in read_lines(path):
+                # Each line begins a sentence.
                 is_initial, previous = True, ""
                 for word in language.split(line):
                     _, core, after = split(word)

@@ -178,7 +178,9 @@ class WordOptions:
     def check_not_blocked(
         self, words: Iterable[str], folder: Path, language: Language = ENGLISH
     ) -> None:
-        """Raise `InputError` that names the first of the words that must never be used.
+        """Raise `InputError` if the possible edits of a sentence include a blocked word.
+
+        The message names the first such word.
 
         Parameters
         ----------

@@ -90,6 +90,7 @@ class WordRules:
             return True
         if self.characters == "any":
             return any(map(str.isalnum, text))
+        # The first and the last character must be letters or digits, also if marks are allowed.
         if not (text[:1].isalnum() and (text[-1].isalnum() or _is_letter(text[-1]))):
             return False
         bare = text.translate(_WITHOUT_INNER_MARKS) if self.characters == "marks" else text

@@ -266,6 +266,7 @@ class ServedModel(EngineModel):
                 f"{''.join(tokens)[:40]!r}): it does not echo the text, or writes its characters "
                 "otherwise"
             )
+        # The first n tokens are the leading tokens and the tokens of the text.
         n_text = starts.index(len(text))
         n = n_leading + n_text
         if len(set(tokens[:n_leading])) < n_leading or self.prefix in tokens[:n_leading]:

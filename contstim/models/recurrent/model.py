@@ -95,7 +95,11 @@ class RecurrentModel(SentenceModel, PrefixModel):
         return scores
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix, or None if tokens include punctuation."""
+        """Return the empty prefix, from which sentences are written word by word.
+
+        The result is None if punctuation is part of the tokens: the token of a word is then
+        unknown until the next mark is chosen.
+        """
         if self._tokenizer.punctuation == "keep":
             return None
         return _RecurrentPrefixes(self._network, self._tokenizer, self._scores_end, (first, later))
