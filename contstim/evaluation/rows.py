@@ -25,7 +25,17 @@ class ExclusionLog:
         self._entries: list[tuple[str, str, int, str]] = []
 
     def exclude(self, mask: pd.Series, rule: str, detail: str) -> None:
-        """Exclude the rows selected by a mask and log the number of rows per participant."""
+        """Exclude rows, and record how many rows of each participant were excluded.
+
+        Parameters
+        ----------
+        mask
+            Whether to exclude each row of `remaining`.
+        rule
+            Name of the exclusion rule, for example ``catch trials``.
+        detail
+            Reason for the exclusion in words.
+        """
         participants = self.remaining.loc[mask, "participant"].astype("str")
         counts = participants.value_counts(sort=False)
         self._entries += [(rule, str(name), int(n), detail) for name, n in counts.items()]
@@ -39,7 +49,7 @@ class ExclusionLog:
 
 
 def concat_exclusions(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Concatenate exclusion tables."""
+    """Concatenate exclusion tables; without rows, return an empty exclusion table."""
     filled = [table for table in tables if len(table)]
     return pd.concat(filled, ignore_index=True) if filled else ExclusionLog(pd.DataFrame()).table
 

@@ -201,7 +201,7 @@ class Subset:
         return self._designs[key]
 
     def rank_within_participants(self, values: FloatArray) -> SegmentRanks:
-        """Return signed ranks of values (R,) within each participant."""
+        """Return the signed ranks of R values, ranked separately for each participant."""
         return SegmentRanks(values, self.participant_index, self.n_participants)
 
     def count_tied_predictions(self) -> IntArray:
@@ -236,7 +236,11 @@ class Subset:
         return sparse.csr_array((values, columns, self._starts), shape=shape)
 
     def sum_by_pair(self, values: FloatArray) -> FloatArray:
-        """Return, for each choice, the sum of values (R,) over all choices on its pair, (R,)."""
+        """Sum values over all choices on the same sentence pair.
+
+        `values` contains one number per choice, shape (R,). The result contains, for each choice,
+        the sum over all choices on its pair, shape (R,).
+        """
         sums = np.bincount(self.pair, values, self.data.n_pairs)
         return np.asarray(sums, dtype=np.float64)[self.pair]
 
@@ -247,7 +251,10 @@ class Subset:
         )
 
     def mean_by_participant(self, values: FloatArray) -> FloatArray:
-        """Return each participant's mean of the values (R,) that are not NaN, shape (N,)."""
+        """Return the mean of one value per choice for each participant, shape (N,).
+
+        Values that are NaN are left out. The mean is NaN if all values of a participant are NaN.
+        """
         is_defined = ~np.isnan(values)
         sums = self.sum_by_participant(np.where(is_defined, values, 0.0))
         with np.errstate(invalid="ignore"):

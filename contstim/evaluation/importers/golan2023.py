@@ -126,6 +126,7 @@ def _infer_targets(
     notes: tuple[str, ...] = ()
     is_mixed = pair_type == "NS"
     if is_mixed.any():
+        # Does each of the two models give the synthetic sentence at least the natural score?
         first_accepts, second_accepts = (pd.Series(False, index=raw.index) for _ in range(2))
         for model in models:
             log_ratio = raw[f"sentence2_{model}_prob"] - raw[f"sentence1_{model}_prob"]

@@ -86,9 +86,10 @@ def estimate_contrast(
     whole: CrossedDesign,
     item_effects: str = "random",
 ) -> MeanEstimate:
-    """Return the difference between two conditions of a mean, or of a difference of two means.
+    """Estimate the difference between two conditions, with its standard error.
 
-    The standard error depends on the design:
+    The compared quantity is the mean value of one model, or the difference between the means of two
+    models. The standard error depends on the design:
 
     1. Every block (participant and item) is in both conditions: the quasi-F standard error of the
        differences within blocks, see `CrossedDesign`.
