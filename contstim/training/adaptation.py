@@ -32,7 +32,7 @@ from contstim.training.optimization import BestCheckpoint, gradient_step, linear
 from contstim.training.options import AdaptOptions
 from contstim.training.saving import new_folder
 
-# Fractions of the predicted tokens that become the mask token and a random token.
+# Fractions of the predicted tokens that are replaced with the mask token and with a random token.
 _MASKED, _RANDOM = 0.8, 0.1
 # Fraction of the distinct sentences that is held out by default, and its maximum number.
 _HELDOUT_SHARE, _MAX_HELDOUT = 0.1, 200
@@ -97,12 +97,12 @@ def mask_tokens(
     ordinary_ids: IntArray,
     rng: np.random.Generator,
 ) -> MaskedBatch:
-    """Mask random tokens of sentences of equal length for masked language modelling.
+    """Mask random tokens in sentences of equal length for masked language modelling.
 
-    The number of tokens to predict in a sentence of T scored tokens is
-    ``max(1, round(share * T))``. Special tokens are never predicted. 80 % of the tokens to predict
-    are replaced by the mask token, 10 % by a random token, and 10 % stay unchanged (Devlin et al.
-    2019, section 3.1). Masks are drawn again in each epoch (Liu et al. 2019, section 4.1).
+    In a sentence of T tokens without special tokens, ``max(1, round(share * T))`` tokens are
+    predicted. Of these, 80 % are replaced with the mask token, 10 % with a random token, and 10 %
+    stay unchanged (Devlin et al. 2019, section 3.1). Call the function in each epoch, so that new
+    tokens are masked (Liu et al. 2019, section 4.1).
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def mask_tokens(
     mask_id
         Id of the mask token.
     ordinary_ids
-        Ids from which random tokens are drawn.
+        Ids of the tokens that are not special, from which random tokens are drawn.
     rng
         Random number generator.
     """
@@ -126,16 +126,18 @@ def mask_tokens(
         positions_by_sentence.append(np.sort(selected))
     rows, positions = np.concatenate(rows_by_sentence), np.concatenate(positions_by_sentence)
     targets = ids[rows, positions]
-    draws = rng.random(len(rows))
+    uniform_draws = rng.random(len(rows))
     random_ids = rng.choice(ordinary_ids, size=len(rows))
-    unmasked = np.where(draws < _MASKED + _RANDOM, random_ids, targets)
-    ids[rows, positions] = np.where(draws < _MASKED, mask_id, unmasked)
+    random_or_unchanged = np.where(uniform_draws < _MASKED + _RANDOM, random_ids, targets)
+    ids[rows, positions] = np.where(uniform_draws < _MASKED, mask_id, random_or_unchanged)
     return MaskedBatch(ids, rows, positions, targets)
 
 
 @dataclass(frozen=True)
 class Perplexities:
-    """Pseudo-perplexities on held-out text after a number of steps.
+    """Pseudo-perplexities of a model on two texts after a number of training steps.
+
+    The texts are held-out sentences of the domain and sentences of another corpus.
 
     Values per word are comparable between models with different tokenizers (Salazar et al. 2020,
     section 2.3).
@@ -260,7 +262,10 @@ def adapt(
 
 
 def _load_trainable(base: str) -> MaskedModel:
-    """Load a masked model with a copy of the weights and the metric ``pll``."""
+    """Load a masked model for training, with its own copy of the weights.
+
+    Its metric is the pseudo-log-likelihood (``pll``), from which pseudo-perplexity is computed.
+    """
     loaded = load_model(f"hf:{base}" if Path(base).expanduser().is_dir() else base)
     if not isinstance(loaded, MaskedModel):
         raise InputError(
@@ -270,7 +275,7 @@ def _load_trainable(base: str) -> MaskedModel:
     shared_network = loaded.checkpoint.network
     weights = copy.deepcopy(shared_network.model).requires_grad_(True)
     checkpoint = replace(loaded.checkpoint, network=Network(weights, shared_network.device))
-    # State the options of a bundled model, which its spec does not show.
+    # Make all options explicit, since the spec of a bundled model does not contain them.
     shared = loaded.tokenizer.options
     options = {name: getattr(shared, name) for name in ("first", "punctuation", "unknown")}
     if shared.batch_tokens is not None:
@@ -289,7 +294,11 @@ def _train(
     rng: np.random.Generator,
     progress: bool,
 ) -> list[Perplexities]:
-    """Train with early stopping, load the best weights and return all evaluations."""
+    """Train with early stopping and load the weights with the lowest pseudo-perplexity.
+
+    `encoded` are the training sentences. `domain` and `other` are the sentences of the evaluations,
+    whose results are returned in their order.
+    """
     network = model.network
     weights = list(network.model.parameters())
     ordinary_ids = np.flatnonzero(~model.tokenizer.token_classes.is_special).astype(np.int64)
@@ -333,7 +342,11 @@ def _train(
 def _pseudo_perplexity(
     model: MaskedModel, sentences: Sequence[str], step: int
 ) -> tuple[float, float]:
-    """Return the pseudo-perplexity per token and per word after `step` steps."""
+    """Return the pseudo-perplexity of sentences per token and per word.
+
+    It is exp of the mean negative log-probability of a masked token. Raises InputError if it is not
+    finite after `step` steps, since training has diverged.
+    """
     try:
         scores = model.score_with_counts(list(sentences))
     except ModelFileError:

@@ -147,7 +147,7 @@ DEFAULT_TEXT_OPTIONS = TextOptions()
 
 
 def _comma_separated(number: Callable[[str], float], example: str) -> Parameter:
-    """Return the parameter of a list of numbers."""
+    """Return a parameter for comma-separated numbers; errors show `example`."""
 
     def parse(text: str) -> tuple[float, ...]:
         try:

@@ -85,7 +85,10 @@ class TrainingText:
         return np.bincount(self.ids, minlength=len(self.words))
 
     def alphanumeric_keys(self) -> Iterator[str]:
-        """Yield the :func:`~contstim.text.normalise.alphanumeric_key` of each sentence."""
+        """Yield each sentence without punctuation, spaces and case, to recognise it elsewhere.
+
+        See :func:`~contstim.text.normalise.alphanumeric_key`.
+        """
         # The key of a sentence is the concatenation of the keys of its words.
         word_keys = [alphanumeric_key(word) for word in self.words]
         end = 0
@@ -94,7 +97,10 @@ class TrainingText:
             yield "".join([word_keys[i] for i in self.ids[start:end].tolist()])
 
     def map_ids(self, ids_by_word: Mapping[str, int], unknown_id: int) -> TokenArray:
-        """Return all tokens as ids of another vocabulary, shape (N,)."""
+        """Convert all N tokens to the ids of another vocabulary, shape (N,).
+
+        Words that are missing from `ids_by_word` become `unknown_id`.
+        """
         new_ids = [ids_by_word.get(word, unknown_id) for word in self.words]
         return np.array(new_ids, dtype=np.int32)[self.ids]
 
@@ -166,7 +172,10 @@ class TokenCorpus:
     def from_text(
         cls, text: TrainingText, vocabulary: TokenVocabulary, weights: Sequence[float]
     ) -> TokenCorpus:
-        """Convert a text to token ids, with ``weights[k]`` repetitions of file k."""
+        """Convert a text to token ids.
+
+        The sentences of file k are repeated ``weights[k]`` times per epoch.
+        """
         ids = text.map_ids(vocabulary.ids(), vocabulary.unknown)
         offsets = np.concatenate([[0], np.cumsum(text.lengths)])
         return cls(ids, offsets, np.repeat(np.array(weights, np.float64), text.n_sentences))
@@ -180,9 +189,10 @@ class TokenCorpus:
         return np.diff(self.offsets)
 
     def select(self, indices: IntArray) -> TokenCorpus:
-        """Return the corpus of the sentences at `indices`, in that order."""
+        """Return a corpus with only the sentences at `indices`, in this order."""
         lengths = self.lengths[indices]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # For each token, the distance from its position in the new corpus to the one in the old.
         shifts = np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         ids = self.ids[shifts + np.arange(offsets[-1])]
         return TokenCorpus(ids, offsets, self.repeats[indices])
@@ -224,6 +234,7 @@ class TokenCorpus:
             Sentence indices of each batch.
         """
         rng = np.random.default_rng([seed, 3, epoch])
+        # Round repetitions up with a probability equal to their fractional part.
         n_uses = np.floor(self.repeats + rng.random(len(self))).astype(np.int64)
         order = rng.permutation(np.repeat(np.arange(len(self)), n_uses))
         batches = length_batches(order, self.lengths, lambda length: max_tokens // (length + 1))
@@ -232,9 +243,21 @@ class TokenCorpus:
     def inputs_and_targets(
         self, indices: IntArray, vocabulary: TokenVocabulary
     ) -> tuple[IntArray, IntArray]:
-        """Return network inputs and targets of B sentences of length T, each (T + 1, B).
+        """Return the token ids that a network reads and those that it has to predict.
 
-        Inputs begin with the start symbol; targets end with the end symbol.
+        Parameters
+        ----------
+        indices
+            Indices of B sentences with the same number T of tokens.
+        vocabulary
+            Vocabulary with the ids of the start and end symbols.
+
+        Returns
+        -------
+        inputs : (T + 1, B) array of int
+            Start symbol, followed by the tokens.
+        targets : (T + 1, B) array of int
+            Tokens, followed by the end symbol.
         """
         length = int(self.lengths[indices[0]])
         tokens = self.ids[self.offsets[indices] + np.arange(length)[:, None]].astype(np.int64)

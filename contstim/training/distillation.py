@@ -191,7 +191,10 @@ def distill(
 
 
 class _UsableSentences(NamedTuple):
-    """S sentences with token ids and numbers of tokens without special ones (S,)."""
+    """S sentences that can be scored, with their token ids.
+
+    `n_tokens` has shape (S,) and does not include special tokens.
+    """
 
     texts: list[str]
     ids: list[IntArray]
@@ -199,7 +202,10 @@ class _UsableSentences(NamedTuple):
 
 
 def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _UsableSentences:
-    """Return the sentences that both the teacher and the student can score."""
+    """Select the sentences that both the teacher and the student can score.
+
+    All their words are in both vocabularies, and they are not too long for the student.
+    """
     tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
     # The teacher's language determines its words; the student's words are separated by spaces.
     for vocabulary, language in ((teacher, teacher.language), (tokenizer, tokenizer.language)):

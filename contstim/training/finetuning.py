@@ -54,9 +54,10 @@ class Restart:
     weights
         Trained weights by name, as returned by `TrainableEncoder.trained_weights`.
     margins
-        Margin of each sentence of each development set, shape (S,).
+        Margins by development set. The margin of a sentence is the logit of "acceptable" minus the
+        logit of "unacceptable"; there is one for each of S sentences, shape (S,).
     row
-        Seed, correlations and losses as JSON values.
+        Seed, correlations and losses as JSON values: one row of the training record.
     """
 
     weights: dict[str, torch.Tensor]
@@ -65,20 +66,21 @@ class Restart:
 
     @property
     def name(self) -> str:
-        """Name of the member in the folder of the classifier."""
+        """Name of the file of its weights in the folder of the classifier."""
         return f"restart-{self.row['seed']}"
 
 
 @dataclass(frozen=True)
 class RestartStore:
-    """A folder with the completed restarts of a fine-tuning.
+    """A folder with the completed restarts of a fine-tuning, which may be interrupted.
 
     Attributes
     ----------
     folder
-        The folder.
+        Folder of the files, one for each restart.
     digest
-        Digest of all arguments of the fine-tuning except the seeds.
+        Digest of all arguments of the fine-tuning except the seeds. It is part of the file names,
+        so that restarts of another fine-tuning are not used.
     """
 
     folder: Path
@@ -201,10 +203,11 @@ def finetune(
     is degenerate if it predicts the same label for all sentences of the out-of-domain development
     set, so that its Matthews correlation is 0. Degenerate restarts are reported and replaced, with
     up to three attempts per restart (Warstadt and Bowman 2019; Vázquez Martínez 2021, section 2.2).
-    The best restart has the highest correlation on the out-of-domain development set. All
-    restarts vote for the majority label; if their number is even, the worst one has no vote.
-    Completed restarts are saved in ``OUT.restarts`` until the end, so an interrupted call continues
-    when it is repeated.
+    The best restart has the highest correlation on the out-of-domain development set. The
+    classifier can also predict the label that most restarts predict (majority vote). If the number
+    of restarts is even, the worst one is excluded from the vote, to avoid ties. Completed restarts
+    are saved in ``OUT.restarts`` until the end, so an interrupted call continues when it is
+    repeated.
 
     Parameters
     ----------
@@ -310,16 +313,17 @@ def finetune(
 
     # Summarise the restarts and write the classifier.
     ranked = sorted(completed, key=lambda restart: -restart.row[out_of_domain])
+    # An odd number of restarts votes, so that there are no ties.
     voters = ranked if len(ranked) % 2 else ranked[:-1]
     summary = {}
     for name in development_sets:
-        values = np.array([restart.row[name] for restart in ranked])
-        votes = majority_vote([restart.margins[name] for restart in voters])
+        correlations_by_rank = np.array([restart.row[name] for restart in ranked])
+        majority_labels = majority_vote([restart.margins[name] for restart in voters])
         summary[name] = {
-            "mean": float(values.mean()),
-            "sd": float(values.std()),
-            "best": float(values[0]),
-            "majority": matthews_correlation(parts[name].labels, votes),
+            "mean": float(correlations_by_rank.mean()),
+            "sd": float(correlations_by_rank.std()),
+            "best": float(correlations_by_rank[0]),
+            "majority": matthews_correlation(parts[name].labels, majority_labels),
         }
     record = {
         "kind": "classifier",

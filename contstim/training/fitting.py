@@ -22,7 +22,8 @@ from contstim.training.encoders.network import Encoder, EncoderWithHead, Tokeniz
 from contstim.training.optimization import gradient_step, linear_schedule
 from contstim.training.options import FitOptions
 
-#: Function from the outputs (n, K) of a batch and the indices (n,) of its sentences to the loss.
+#: Function that computes the mean loss of a batch from the K outputs of the head for n sentences,
+#: shape (n, K), and the indices of these sentences, shape (n,).
 LossFunction = Callable[[torch.Tensor, IntArray], torch.Tensor]
 
 # Default learning rate times network width: 1e-4 for width 768. The best learning rate of Adam is
@@ -53,7 +54,7 @@ def find_layers(network: Any) -> nn.ModuleList:
 
 
 class _CachedLayer(nn.Module):
-    """Replacement of the frozen layers that returns their cached output."""
+    """Layer that returns a cached output, `hidden`, in place of the frozen layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class _CachedLayer(nn.Module):
 
 
 class _IdentityLayer(nn.Module):
-    """Replacement of a layer that returns its input."""
+    """Layer that returns its input; it takes the place of a layer that is not needed."""
 
     def forward(self, hidden: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return hidden
@@ -111,7 +112,10 @@ class CachedSentences(TokenizedSentences):
         self.hidden = hidden
 
     def run(self, member: EncoderWithHead, indices: IntArray) -> torch.Tensor:
-        """Return the member's outputs for n sentences of equal length, shape (n, K)."""
+        """Compute the K outputs of the head for n sentences of equal length, shape (n, K).
+
+        The cached outputs of the frozen layers, if any, are passed to the encoder first.
+        """
         if self.hidden is not None:
             assert isinstance(member, TrainableEncoder)
             assert member.cached_layer is not None
@@ -123,7 +127,8 @@ class CachedSentences(TokenizedSentences):
         """Divide all sentences into batches of equal length, in random order."""
         order = rng.permutation(len(self.ids))
         batches = length_batches(order, self.lengths, lambda _: max_sentences)
-        # Before the shuffle, sort the lengths by their first occurrence in the random order.
+        # Before the shuffle, sort the batches by the first occurrence of their sentence length in
+        # the random order.
         distinct_lengths = dict.fromkeys(self.lengths[order].tolist())
         ranks = {length: rank for rank, length in enumerate(distinct_lengths)}
         batches.sort(key=lambda batch: ranks[int(self.lengths[batch[0]])])
@@ -131,7 +136,10 @@ class CachedSentences(TokenizedSentences):
 
 
 def _count_frozen(network: Any, n_trained: int | None) -> int:
-    """Return the number of frozen layers; None for `n_trained` means all are trained."""
+    """Return the number of lower layers that are not trained.
+
+    `n_trained` is the number of upper layers to train, or None to train all of them.
+    """
     if n_trained is None:
         return 0
     n_layers = len(find_layers(network))
@@ -158,7 +166,7 @@ def add_head(
     n_outputs
         Number of outputs K of the head.
     n_trained
-        Number of upper layers to train. Lower layers are replaced by their cached outputs. None:
+        Number of upper layers to train. Lower layers are replaced with their cached outputs. None:
         train the whole network, including the embeddings.
     seed
         Seed of the weights.
@@ -192,12 +200,14 @@ def add_head(
 def cache_frozen_layers(
     encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None
 ) -> CachedSentences:
-    """Compute the outputs of the frozen layers for S sentences, in float16.
+    """Compute the outputs of the frozen layers once, so that training need not repeat it.
+
+    They are stored in half precision (float16).
 
     Parameters
     ----------
     encoder
-        The encoder.
+        Encoder before training.
     ids
         Token ids of each sentence, including special tokens.
     n_trained
@@ -213,8 +223,8 @@ def cache_frozen_layers(
     def save_output(module: Any, args: Any, output: torch.Tensor) -> None:
         outputs[:] = [output]
 
-    lower = copy.deepcopy(encoder.network)
-    layers = find_layers(lower)
+    lower_network = copy.deepcopy(encoder.network)
+    layers = find_layers(lower_network)
     for i in range(n_frozen, len(layers)):
         layers[i] = _IdentityLayer()
     layers[n_frozen - 1].register_forward_hook(save_output)
@@ -222,7 +232,7 @@ def cache_frozen_layers(
     with torch.inference_mode():
         for indices in track(batches, len(batches), "frozen layers, in batches"):
             batch = sentences.stack(indices, encoder.device)
-            lower(input_ids=batch, attention_mask=torch.ones_like(batch))
+            lower_network(input_ids=batch, attention_mask=torch.ones_like(batch))
             for index, states in zip(indices, outputs[0].half().cpu().numpy(), strict=True):
                 hidden[index] = states.copy()
     return CachedSentences(ids, hidden)

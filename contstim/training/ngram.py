@@ -185,8 +185,14 @@ class NgramCounts:
 def count_ngrams(corpus: NgramCorpus, order: int) -> list[NgramCounts]:
     """Count the n-grams of orders 1 to `order` within sentences.
 
-    The n-grams of order n are found by sorting the keys ``(n-1)-gram id * V + word id`` of all
-    tokens.
+    An n-gram is identified by a key, ``context id * V + word id``: the context is the n-gram
+    without its last word, and its id is its index among the n-grams of order n - 1. V is the size
+    of the vocabulary. Sorting the keys of all tokens brings equal n-grams together.
+
+    Returns
+    -------
+    list of NgramCounts
+        One element per order.
     """
     n_words = len(corpus.words)
     start = corpus.words.index(START)
@@ -206,25 +212,30 @@ def count_ngrams(corpus: NgramCorpus, order: int) -> list[NgramCounts]:
         keys = gram_ids[tokens - 1].astype(np.int64)
         keys *= n_words
         keys += ids[tokens]
-        by_key = np.argsort(keys)
-        keys = keys[by_key]
+        key_order = np.argsort(keys)
+        keys = keys[key_order]
+        # First occurrence of each distinct key.
         is_new = np.empty(len(keys), dtype=np.bool_)
         is_new[:1] = True
         np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
-        firsts = np.flatnonzero(is_new)
-        suffix_ids = gram_ids[tokens[by_key[firsts]]].astype(np.int64)
-        levels.append((keys[firsts], suffix_ids, np.diff(np.append(firsts, len(keys)))))
-        starts_sentence.append(starts_sentence[-1][keys[firsts] // n_words])
+        first_indices = np.flatnonzero(is_new)
+        distinct_keys = keys[first_indices]
+        suffix_ids = gram_ids[tokens[key_order[first_indices]]].astype(np.int64)
+        n_occurrences = np.diff(np.append(first_indices, len(keys)))
+        levels.append((distinct_keys, suffix_ids, n_occurrences))
+        starts_sentence.append(starts_sentence[-1][distinct_keys // n_words])
         if n < order:
+            # The id of an n-gram is the rank of its key.
             new_ids = np.cumsum(is_new, dtype=np.int32)
             new_ids -= 1
             gram_ids = np.zeros(len(ids), dtype=np.int32)
-            gram_ids[tokens[by_key]] = new_ids
+            gram_ids[tokens[key_order]] = new_ids
 
     counts = []
     for n, (keys, suffix_ids, raw) in enumerate(levels, start=1):
         adjusted = raw
         if n < order:
+            # Each distinct longer n-gram with this suffix has another preceding word.
             n_preceding = np.bincount(levels[n][1], minlength=len(keys))
             adjusted = np.where(starts_sentence[n - 1], raw, n_preceding)
         if n == 1:
@@ -344,15 +355,17 @@ def kneser_ney(
         discounts = estimate_discounts(level.adjusted, n, fallback)
         discount = np.array([0.0, *discounts])[np.minimum(level.adjusted, 3)]
         total = np.bincount(contexts, weights=level.adjusted, minlength=n_contexts)
+        # Count mass for the lower order: the discounts and all counts of removed n-grams.
         freed = np.where(is_kept, discount, level.adjusted)
         freed_total = np.bincount(contexts, weights=freed, minlength=n_contexts)
-        weight = np.ones(n_contexts)
-        np.divide(freed_total, total, out=weight, where=total > 0)
+        # Back-off weight b(h) of each context, then p(w|h) of each n-gram.
+        backoff = np.ones(n_contexts)
+        np.divide(freed_total, total, out=backoff, where=total > 0)
         prob = (level.adjusted - discount) / total[contexts]
-        prob += weight[contexts] * lower_probs[level.suffix_ids]
+        prob += backoff[contexts] * lower_probs[level.suffix_ids]
         masks.append(is_kept)
         probs.append(prob)
-        weights.append(weight)
+        weights.append(backoff)
     # The weights of order n belong to the contexts, which are the n-grams of order n - 1.
     weights.append(np.ones(len(probs[-1])))
     levels = [

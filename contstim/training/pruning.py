@@ -22,14 +22,16 @@ def prune_by_entropy(
 
         D = -P(h) {p(w|h) [log p(w|h') + log b'(h) - log p(w|h)] + [log b'(h) - log b(h)] r(h)}.
 
-    Here h' is h without its first word, b(h) and b'(h) are the back-off weights before and after
-    the removal, and r(h) is the probability mass left to the shorter context (equation 5). N-grams
-    with exp(D) - 1 below `threshold` are removed, longest first, and the back-off weights of their
-    contexts are computed again.
+    Here P(h) is the probability of the context, h' is h without its first word, b(h) and b'(h) are
+    the back-off weights before and after the removal, and r(h) is the probability of all words that
+    are predicted from the shorter context h' (equation 5). Removal increases the perplexity by the
+    fraction exp(D) - 1. N-grams for which it is below `threshold` are removed, longest first, and
+    the back-off weights of their contexts are computed again.
 
     Two details differ from the paper. P(h) is the relative frequency of h in the training text,
     because the lower orders of a Kneser-Ney model do not estimate the probability of a context
-    (Chelba et al. 2010). N-grams that are a context or suffix of a longer kept n-gram are kept.
+    (Chelba et al. 2010). An n-gram is not removed if it is the context or the suffix of a longer
+    n-gram that stays in the model.
 
     Parameters
     ----------
@@ -48,7 +50,8 @@ def prune_by_entropy(
         level, lower, suffix_ids = levels[n], levels[n - 1], table.suffix_ids[n]
         contexts, n_contexts = level.keys // n_words, len(lower.keys)
 
-        # Divergence D of each removal, one n-gram at a time.
+        # Relative entropy D for the removal of each n-gram alone. `mass` is r(h), `log_weight` is
+        # log b'(h), and `weight_change` is log b'(h) - log b(h).
         prob = np.power(10.0, level.log_probs)
         lower_prob = np.power(10.0, lower.log_probs[suffix_ids])
         mass = _backoff_mass(contexts, prob, n_contexts)[contexts]
@@ -77,10 +80,11 @@ def prune_by_entropy(
 
 
 def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
-    """Round the log-probabilities and adjust the back-off weights.
+    """Round log-probabilities to `digits` decimals and adjust the back-off weights.
 
-    The probabilities after each context sum to 1 again. Contexts with almost no mass for shorter
-    contexts retain their back-off weight.
+    With the new back-off weights, the probabilities of all words after a context sum to 1 again. A
+    context whose n-grams already have almost all of the probability retains its back-off weight,
+    which cannot be computed reliably.
     """
     n_words = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]
@@ -98,7 +102,11 @@ def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
 
 
 def _backoff_mass(contexts: IntArray, prob: FloatArray, n_contexts: int) -> FloatArray:
-    """Return 1 minus the sum of the probabilities in each context."""
+    """Return the probability that each context leaves to words without an n-gram.
+
+    It is 1 minus the sum of the probabilities `prob` of its n-grams; `contexts` contains the index
+    of each n-gram's context.
+    """
     sums = np.bincount(contexts, weights=prob, minlength=n_contexts)
     mass: FloatArray = np.maximum(1.0 - sums, 0.0)
     return mass

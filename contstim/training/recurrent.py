@@ -112,6 +112,7 @@ class Trainer:
         counts[vocabulary.end] = len(corpus)
         frequencies = (counts + 1) / (counts + 1).sum()
         network.copy_weights({"output_bias": torch.from_numpy(np.log(frequencies)).float()})
+        # The tail, all tokens but the most frequent ones, is sampled by count^0.75.
         tail_weights = (counts[options.head :] + 1) ** 0.75
         self._tail_probs = tail_weights / tail_weights.sum()
         self._tail_cumulative = np.cumsum(self._tail_probs)
@@ -137,7 +138,7 @@ class Trainer:
         return self.step >= self.n_steps
 
     def sample_negatives(self) -> NegativeSamples:
-        """Draw the tokens of the softmax's normaliser for the next step."""
+        """Draw tokens that represent the vocabulary in the softmax of the next step."""
         options, device = self.options, self.network.device
         n_outputs = self.network.vocabulary.n_outputs
         if self.uses_full_softmax or n_outputs <= options.head + options.samples:
@@ -185,7 +186,7 @@ class Trainer:
         )
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """Return the weights and the moments of the optimizer by name."""
+        """Return the weights and the optimizer's moving averages by name, to save them."""
         tensors: dict[str, Tensor] = {}
         for name, tensor in self.network.weights.items():
             tensors[f"now.{name}"] = tensor
@@ -371,7 +372,7 @@ def _training_digest(
     corpus: TokenCorpus,
     unseen: TokenCorpus,
 ) -> str:
-    """Return the digest of the arguments that must not change on resumption."""
+    """Return the digest of all arguments that must not change when training is resumed."""
     fixed_options = asdict(options)
     for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
         del fixed_options[name]
@@ -382,9 +383,10 @@ def _training_digest(
 
 @dataclass(eq=False)
 class _TrainingRun:
-    """A training with evaluations, early stopping and saved states.
+    """Training with evaluations, early stopping and saved states.
 
-    The training record is stored with the best network in the file `out`.
+    `monitor` contains the held-out sentences of the evaluations. The training record is stored with
+    the best network in the file `out`, and the state for resuming in `state_path`.
     """
 
     trainer: Trainer

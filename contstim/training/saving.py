@@ -46,12 +46,15 @@ def save_members(
 ) -> None:
     """Write the folder of a student or classifier.
 
+    A classifier consists of several members: networks that were trained from different random
+    initialisations and share the weights of the encoder that were not trained. A student has one.
+
     Parameters
     ----------
     out
         New folder.
     encoder
-        Encoder that all members share.
+        Encoder from which training started.
     members
         Trained weights of each member by name, as returned by `TrainableEncoder.trained_weights`.
     record

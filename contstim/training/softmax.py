@@ -14,10 +14,10 @@ class NegativeSamples:
     """Tokens that represent the vocabulary in the normaliser of a sampled softmax.
 
     The normaliser includes the `head` most frequent tokens and K tokens that are drawn with
-    replacement from a distribution q over all other tokens, the tail. The draws have the
-    importance weights times drawn / (K q), so that the weighted sum of their exponentials is an
-    unbiased estimate of the sum over the tail (Bengio and Senécal 2003). The softmax is the full
-    one if `head` is the size of the vocabulary.
+    replacement from a distribution q over all other tokens, the tail. A token that was drawn n
+    times has the importance weight n / (K q), so that the weighted sum of exp(logit) is an unbiased
+    estimate of the sum over the tail (Bengio and Senécal 2003). If `head` is the size of the
+    vocabulary, the softmax is not sampled.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ def cross_entropy(
 ) -> Tensor:
     """Return the mean cross-entropy in nats.
 
-    The loss of a token with query h and target t is log Z - s_t with the logits s = E h + b. The
-    normaliser Z sums exp(s) over the head tokens, the target, and the weighted draws from the tail
-    except the target.
+    The loss of a token with query h and target t is log Z - s_t, where s = E h + b are the logits.
+    The normaliser Z is the sum of exp(s) over the head tokens, the target, and the tokens drawn
+    from the tail, multiplied by their importance weights. A drawn target is not counted twice.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def cross_entropy(
 
     def chunk_loss(query: Tensor, target: Tensor) -> Tensor:
         logits = (query @ columns.t()).float() + offsets
-        # Exclude the draws of a tail target, which gets a separate term.
+        # Exclude drawn tokens that equal the target, since the target gets a separate logit.
         target_columns = column_indices[target]
         rows = (target_columns >= 0).nonzero().squeeze(1)
         drawn_targets = rows, target_columns[rows]
@@ -79,8 +79,9 @@ def cross_entropy(
         tail_logits = (query.float() * matrix[target]).sum(1) + bias[target]
         is_tail = target >= head
         target_logits = torch.where(is_tail, tail_logits, head_logits)
-        extra = torch.where(is_tail, target_logits, -torch.inf)
-        return (torch.cat([logits, extra[:, None]], 1).logsumexp(1) - target_logits).sum()
+        separate_logits = torch.where(is_tail, target_logits, -torch.inf)
+        log_normaliser = torch.cat([logits, separate_logits[:, None]], 1).logsumexp(1)
+        return (log_normaliser - target_logits).sum()
 
     chunk_size = max(1, max_logits // len(columns))
     chunks = zip(torch.split(queries, chunk_size), torch.split(targets, chunk_size), strict=True)
