@@ -318,7 +318,9 @@ SCORES: dict[str, Relation] = {
     "scores scaled": Relation(on_scores(lambda s: s * 3 - 7)),
     "monotone": Relation(on_scores(lambda s: -np.exp(-s / 10))),
     "constant added": Relation(on_scores(lambda s: s.assign(**{MODELS[1]: s[MODELS[1]] - 9}))),
-    "NFD": Relation(decompose_scores),
+    "NFD": Relation(
+        decompose_scores, given={"--constraint": CONSTRAINTS[2], "--features": "features.csv"}
+    ),
     "CRLF and BOM": Relation(on_files(TEXTS, as_windows)),
     "quoted": Relation(on_files(TEXTS, lambda p: rewrite(p, quoting=csv.QUOTE_ALL))),
     "columns added": Relation(
@@ -465,8 +467,9 @@ def test_select_set(inputs: Path, tmp_path: Path) -> None:
     table = {"sentence": texts, "topic": [f"t{k % 6}" for k in n], "size": [k % 3 for k in n]}
     pd.DataFrame(table).to_csv("features.csv", index=False)
     on_texts = (*TEXTS, "scored_triplets.csv")
+    extremes = {"--criterion": "log-bf", "--max-uses": None, "--triplets": None}
     relations = {
-        "rows permuted": Relation(on_scores(shuffle)),
+        "rows permuted": Relation(on_scores(shuffle), given={"--n": "9", **extremes}),
         "monotone": Relation(on_scores(lambda s: s * 2 + 1)),
         "NFD": Relation(on_files(on_texts, decompose)),
         "CRLF and BOM": Relation(on_files(on_texts, as_windows)),
