@@ -1,4 +1,4 @@
-"""Names for the arrays that results come in, and how rows are put in batches."""
+"""Types of arrays for annotations, and batches of sentences of equal length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-#: Ids of the tokens of whole texts, of which there are many.
+#: Token ids of whole texts, in 32 bits to save memory.
 TokenArray = NDArray[np.int32]
 #: Numbers of any type.
 AnyArray = NDArray[Any]
@@ -20,16 +20,25 @@ AnyArray = NDArray[Any]
 def length_batches(
     order: IntArray, lengths: IntArray, most: Callable[[int], int]
 ) -> list[IntArray]:
-    """Cut sentences into batches of one length, shortest first and otherwise as in `order`.
+    """Divide sentences into batches of sentences with the same number of tokens.
+
+    Batches of equal length need no padding. The shortest sentences come first, and sentences of
+    equal length in the order of `order`.
 
     Parameters
     ----------
-    order
-        Indices of sentences, shape (N,).
-    lengths
-        Tokens of each of S sentences, shape (S,).
+    order : (N,) array
+        Indices of the sentences to divide.
+    lengths : (S,) array
+        Number of tokens of each of S sentences.
     most
-        From a length to the most sentences of a batch; one at least is taken.
+        Function that returns the maximum number of sentences in a batch, given their number of
+        tokens. A batch contains at least one sentence.
+
+    Returns
+    -------
+    list of arrays
+        Indices of the sentences in each batch.
     """
     order = order[np.argsort(lengths[order], kind="stable")]
     batches: list[IntArray] = []

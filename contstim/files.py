@@ -387,18 +387,25 @@ def _create_lease(path: Path) -> SoftFileLease:
 
 
 def _acquire(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> None:
-    """Acquire a lease, waiting for a holder on another machine as long as it may be dead."""
+    """Acquire a lock, or raise an error if a living process holds it.
+
+    A holder on this machine is known to be alive. A holder on another machine may be dead, so its
+    heartbeat is observed: if the modification time of the lock file changes, it is alive; if not,
+    the lock is taken over after `LOCK_TIMEOUT` seconds. With `wait`, the function waits until a
+    living holder releases the lock. `resource` is the name of the locked resource in messages.
+    """
     first_heartbeat = unsigned_heartbeat = _last_heartbeat(path)
     is_reported, unsigned_since = False, time.monotonic()
     while True:
         try:
-            # Longer than `find_lock_holder` holds the lock.
+            # `find_lock_holder` holds the lock for a moment, so try for longer than that.
             lease.acquire(timeout=0.5)
         except Timeout:
             holder = _read_holder(path)
         else:
             return
         heartbeat = _last_heartbeat(path)
+        # A lock file without a holder is being created, unless it does not change for long.
         if holder is None and unsigned_heartbeat == heartbeat != 0:
             if time.monotonic() - unsigned_since > UNSIGNED_TIMEOUT:
                 raise LockedError(

@@ -41,7 +41,11 @@ TEMPLATES.filters["cell"] = format_value
 
 
 def inline_svg(svg: str, number: int, label: str) -> Markup:
-    """Return a figure as HTML, with ids unique to its number and a text alternative."""
+    """Prepare an SVG figure for an HTML page that contains several figures.
+
+    Ids in the SVG are prefixed by `number`, since ids must be unique within a page. `label` is the
+    text alternative for screen readers.
+    """
     for prefix in ('id="', 'href="#', "url(#"):
         svg = svg.replace(prefix, f"{prefix}f{number}-")
     opening = Markup('<svg role="img" aria-label="{}" ').format(label)

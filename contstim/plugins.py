@@ -19,10 +19,12 @@ _Object = TypeVar("_Object")
 
 
 class Registry(Collection[str], Generic[_Object]):
-    """Objects of one kind by name; as a collection, their names.
+    """Table of objects of one kind, e.g. strategies, by name.
 
-    Bundled names take precedence over names of installed packages. ``registry[name] = object`` adds
-    an object in the current process.
+    An object is found by ``registry[name]``; iteration yields the names. Objects come from three
+    sources: contstim itself (*bundled*), scripts, and installed packages. Bundled names take
+    precedence over names of installed packages. ``registry[name] = object`` adds an object in the
+    current process.
 
     Parameters
     ----------

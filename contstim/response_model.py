@@ -109,6 +109,7 @@ class ResponseModel:
         array([0.33, 0.5 , 0.67])
         """
         curve = _tabulate_curve(self)
+        # Interpolate the tabulated curve linearly at |g|; probabilities of -g and g sum to 1.
         position = np.minimum(
             np.abs(scaled) * ((_N_POINTS - 1) / self.max_preference), _N_POINTS - 1.0
         )
@@ -119,10 +120,16 @@ class ResponseModel:
 
 @lru_cache(maxsize=8)
 def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
-    """Compute choice probabilities at equally spaced g from 0 to `max_preference`."""
+    """Compute the probability of choosing sentence 2 at equally spaced preferences g.
+
+    The preferences extend from 0 to `max_preference`. Each probability is an average over the
+    random effects: the log slope of a participant, and the sum of the biases of participant and
+    pair, whose variances add. Both integrals are computed by Gauss-Hermite quadrature.
+    """
     preferences = np.linspace(0.0, response_model.max_preference, _N_POINTS)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
     weights = weights / weights.sum()
+    # Nodes of the log-normal slope and of the normal offset b_p + u_x.
     slopes = response_model.slope * np.exp(response_model.slope_sd * nodes)
     offsets = np.hypot(response_model.side_sd, response_model.item_sd) * nodes
     curve = np.zeros(_N_POINTS)
@@ -134,10 +141,11 @@ def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
 
 
 def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Compute the expected log Bayes factor of one answer for each pair of models.
+    """Compute how strongly one answer is expected to distinguish each pair of models.
 
-    If models i and j predict that sentence 2 is chosen with probabilities p_i and p_j, the expected
-    log Bayes factor in favour of the right model is
+    The Bayes factor is the probability of an answer under the right model divided by its
+    probability under the other model. If models i and j predict that sentence 2 is chosen with
+    probabilities p_i and p_j, the expected log Bayes factor in favour of the right model is
 
         (p_i - p_j) (logit p_i - logit p_j) / 2   nats,
 
@@ -161,6 +169,8 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
     """
     logits = np.log(probabilities) - np.log1p(-probabilities)
     if weights is not None:
+        # The weighted sum over pairs is the quadratic form p' L logit(p) / 2, where L is the
+        # graph Laplacian of the weights.
         laplacian = np.diag(weights.sum(axis=0)) - weights
         return np.asarray((probabilities * (logits @ laplacian)).sum(axis=-1) / 2)
     i, j = np.triu_indices(probabilities.shape[-1], 1)
@@ -170,28 +180,30 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
 
 
 def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatArray) -> FloatArray:
-    """Bound the share of one sentence in the expected log Bayes factor of any pair.
+    """Bound how much one sentence can contribute to the expected log Bayes factor of a pair.
 
-    The bound k satisfies: the expected log Bayes factor of models i and j is at most k(x) + k(y)
-    whenever |g_i - g_j| <= x + y.
+    The preferences of models i and j for a sentence pair, g_i and g_j, differ by a sum of two
+    terms, one for each sentence. If their absolute values are x and y, then |g_i - g_j| <= x + y,
+    and the expected log Bayes factor is at most k(x) + k(y). This function computes k.
+    `LogBayesFactor.bound` uses it to bound a selection of many pairs by its sentences.
 
     Parameters
     ----------
     response_model
-        How participants answer.
+        Model that converts preferences to probabilities of answers.
     differences : array of any shape
         Non-negative values x.
 
     Returns
     -------
     array of the same shape
-        Bounds k(x), nats.
+        Bounds k(x) in nats.
 
     Notes
     -----
-    Let G(t) be the largest factor of any |g_i - g_j| <= t, C a convex function with C >= G, and c
-    the largest factor of all. Then k(x) = min(C(2 x) / 2, c): if neither term is c, convexity gives
-    C(2 x) / 2 + C(2 y) / 2 >= C(x + y).
+    Let G(t) be the largest expected log Bayes factor of any preferences with |g_i - g_j| <= t, C a
+    convex function with C >= G, and c the maximum of G. Then k(x) = min(C(2 x) / 2, c). If neither
+    k(x) nor k(y) is c, convexity gives C(2 x) / 2 + C(2 y) / 2 >= C(x + y) >= G(x + y).
     """
     grid, half_bounds, max_factor = _tabulate_evidence_bounds(response_model)
     return np.minimum(np.interp(differences, grid, half_bounds), max_factor)
@@ -201,12 +213,16 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
 def _tabulate_evidence_bounds(
     response_model: ResponseModel,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Tabulate x, C(2 x) / 2 and c of `sentence_evidence_bounds`."""
+    """Tabulate the function k of `sentence_evidence_bounds`, whose docstring defines C and c.
+
+    Three values are returned: equally spaced x, C(2 x) / 2 at each x, and c.
+    """
     preferences = np.linspace(
         -response_model.max_preference, response_model.max_preference, _N_POINTS
     )
     probabilities = response_model.probabilities(preferences)
     logits = np.log(probabilities) - np.log1p(-probabilities)
+    # Expected log Bayes factor of each combination of preferences, (p_i - p_j)(l_i - l_j) / 2.
     factors = (
         np.subtract.outer(probabilities, probabilities) * np.subtract.outer(logits, logits) / 2
     )
@@ -259,5 +275,8 @@ def log_prob_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
 
 
 def inference_unit(n_groups: int, min_groups: int = MIN_GROUPS) -> str:
-    """Return the unit of signed-rank tests: ``group`` if there are enough, else ``participant``."""
+    """Return the unit over which signed-rank tests are computed.
+
+    It is ``group`` if there are at least `min_groups` groups of participants, else ``participant``.
+    """
     return "group" if n_groups >= min_groups else "participant"

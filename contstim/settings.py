@@ -195,7 +195,11 @@ def parse_settings(cls: type[_Settings], table: object, key: str = "") -> _Setti
 
 
 def _to_input_error(error: ValidationError, cls: type, key: str = "") -> ContstimError:
-    """Convert the first fault of a validation into an error of one line."""
+    """Convert a validation error of pydantic into an error with a message of one line.
+
+    The message names the key, the invalid value and the expected value of the first problem; an
+    unknown key takes precedence. `key` is the key of the table that `cls` was created from.
+    """
     faults = error.errors(include_url=False)
     unknown = [fault for fault in faults if fault["type"] == "unexpected_keyword_argument"]
     fault = (unknown or faults)[0]
@@ -240,7 +244,7 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 def field_bounds(cls: type, name: str) -> tuple[type, dict[str, Any]]:
-    """Return the scalar type of a field of settings, and its bounds.
+    """Return the type and the allowed values of a field, to create a command-line option from it.
 
     Parameters
     ----------

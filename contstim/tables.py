@@ -136,7 +136,12 @@ def read_table(
 def parse_table(
     lines: Sequence[str], name: str, cells: _Cells = "inferred", default_separator: str = ","
 ) -> pd.DataFrame:
-    """Return the table in the lines of a CSV file; see `read_table` for `cells`."""
+    """Parse the lines of a CSV file, header first, into a table.
+
+    `name` is the name of the file in messages, and `cells` determines the types of the cells as in
+    `read_table`. The separator is the most frequent of commas, semicolons and tabs in the header;
+    `default_separator` is used if none occurs more often.
+    """
     text = "\n".join(lines)
     if not text.strip():
         raise NoDataError(f"{name} is empty; give a table with a header and rows")
@@ -186,7 +191,11 @@ def parse_table(
 
 
 def _convert_decimal_commas(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table with decimal points, and the names of the converted columns."""
+    """Replace decimal commas with points in columns of numbers.
+
+    A column is converted if all its cells are numbers or missing and at least one has a comma. The
+    converted table and the names of the converted columns are returned.
+    """
     converted = {}
     for key, column in table.items():
         texts = column[column.notna() & ~column.isin(MISSING)].astype(str)
@@ -199,7 +208,11 @@ def _convert_decimal_commas(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str
 
 
 def _to_numbers(column: pd.Series) -> pd.Series:
-    """Return a text column as numbers if all its cells are numbers or missing."""
+    """Convert a text column to numbers if all its cells are numbers or missing.
+
+    A column of whole numbers becomes int64, other numbers float64. A column with any other text is
+    returned unchanged.
+    """
     try:
         if column.str.fullmatch(r"-?\d{1,18}").all():
             return column.astype("int64")
@@ -211,15 +224,17 @@ def _to_numbers(column: pd.Series) -> pd.Series:
 
 
 def _infer_type(column: pd.Series, name: str) -> pd.Series:
-    """Return a text column as numbers or truth values if all its cells are, else as text.
+    """Convert a text column to numbers or truth values if all its cells have this type.
 
-    Columns of labels and codes remain text: numbers with leading zeros, and different texts for one
-    number (``1e5`` and ``100000``).
+    Columns of labels, such as participants, remain text. So do columns of codes: numbers with
+    leading zeros (``007``), or different texts for the same number (``1e5`` and ``100000``), which
+    a conversion would make equal.
     """
     missing = column.isna() | column.isin(MISSING)
     texts = column[~missing]
     if name in _OPTIONAL_COLUMNS:
         column = column.where(~missing)
+    # Labels, and columns with no value except words such as NA, remain text.
     if name in _LABEL_COLUMNS or (texts.empty and not column.isna().all()):
         return column
     if column.notna().all() and texts.str.lower().isin(("true", "false")).all():

@@ -120,7 +120,11 @@ def _open_binary(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]
 
 
 def _read_binary_table(path: str | PathLike[str], package: str) -> str:
-    """Return a Parquet file, or the first sheet of a spreadsheet, as CSV text."""
+    """Read a Parquet file, or the first sheet of a spreadsheet, and convert it to CSV text.
+
+    `package` is the package that reads the format, ``pyarrow`` or ``openpyxl``. Empty rows and
+    columns without a name are left out of a spreadsheet.
+    """
     import pandas as pd  # takes 0.2 s, which commands that read plain text need not wait for
 
     try:

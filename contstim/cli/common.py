@@ -28,7 +28,11 @@ def print_message(message: object) -> None:
 
 
 def report_model(model: SentenceModel) -> None:
-    """Print the name, the spec and the event of a model."""
+    """Print the name of a model, its spec, and a description of the event that it scores.
+
+    The event states which probability a score is: the units that are scored, the start and end
+    symbols, and the treatment of punctuation, case and unknown words.
+    """
     spec = "" if model.name == model.spec else f"{model.spec}, "
     print_message(f"{model.name}: {spec}{model.event}")
     if model.event.skips_first_word:
@@ -48,7 +52,10 @@ def report_failed_tasks(failed: Sequence[tuple[Task, str]]) -> None:
 
 @contextmanager
 def explain_interruption() -> Iterator[None]:
-    """Add to an interruption of the block that the same command continues the work."""
+    """Explain to a user who presses Ctrl-C during the block that no work is lost.
+
+    The KeyboardInterrupt is raised again with a message: the same command continues the work.
+    """
     try:
         yield
     except KeyboardInterrupt:

@@ -45,7 +45,7 @@ _PLAUSIBLE = MinScore("contstim:gpt", -5.0, natural=True)
 
 
 class TripletRequest(NamedTuple):
-    """Triplets to search for one pair of models.
+    """Request to search for triplets for one pair of models.
 
     Attributes
     ----------
@@ -54,7 +54,8 @@ class TripletRequest(NamedTuple):
     n_sentences
         Number of natural sentences.
     bound
-        Lower bound on the score of a further model, if any.
+        Lower bound on the score of another model, by which sentences remain plausible; None for no
+        bound.
     relative_cost
         Expected duration per sentence relative to the other requests, for the progress bar.
     """
@@ -199,7 +200,7 @@ def demonstrate(folder: Path, seed: int) -> None:
 
 
 def _has_eight_words(scores: pd.DataFrame) -> list[bool]:
-    """Return which sentences of an index have eight words."""
+    """Return whether each sentence in the index of `scores` has eight words."""
     return [len(str(text).split()) == 8 for text in scores.index]
 
 
@@ -211,8 +212,8 @@ def sample_score_range(scores: pd.DataFrame, n_sentences: int, seed: int) -> lis
     scores : (S, M) DataFrame
         Log-probabilities in nats, indexed by sentence.
     n_sentences : int
-        Number of sentences. The sentences are sorted by their mean rank and divided into as many
-        groups; one sentence of each group is drawn.
+        Number of sentences to sample. Sentences are sorted by their mean rank over models and
+        divided into this number of groups, and one sentence is drawn from each group.
     seed : int
         Random seed.
 

@@ -87,7 +87,10 @@ def resolve_language(code: str | None, paths: Sequence[str]) -> Language:
 
 
 def describe_low_coverage(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:
-    """Return how few words of sentences a vocabulary contains, e.g. ``"1 of the 7"``.
+    """Describe the coverage of a vocabulary for a warning, e.g. ``"1 of the 7"``.
+
+    The warning is needed if a vocabulary contains few words of the sentences, for example because
+    their language is another. If the coverage is sufficient, the description is empty.
 
     Parameters
     ----------

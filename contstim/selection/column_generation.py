@@ -104,22 +104,28 @@ def assign_with_constraints(
 def find_fractional_assignment(
     problem: AssignmentProblem, constraints: ConstraintRows
 ) -> list[IntArray]:
-    """Find sentences of a fractional solution that satisfies the constraints, of any cost.
+    """Find sentences that satisfy the constraints if fractions of sentences are allowed.
+
+    Costs are ignored. The sentences serve as candidates of a selection that could not satisfy the
+    constraints with its cheapest candidates.
 
     Parameters
     ----------
-    problem, constraints
-        As in `assign_with_constraints`.
+    problem
+        Assignment problem without the constraints.
+    constraints
+        Rows of the constraints.
 
     Returns
     -------
     list of arrays
-        Rows with a positive weight, for each role.
+        For each role, the rows of the sentences with a positive weight in the fractional solution.
 
     Raises
     ------
     InfeasibleError
-        If there is none; the message names the constraints and their shortfall.
+        If no fractional solution exists; the message names the constraints that cannot be
+        satisfied, and by how much.
     """
     relaxation = _Relaxation(problem, constraints)
     columns, _, x = relaxation.generate(relaxation.initial_columns(), feasibility=True)
@@ -128,20 +134,28 @@ def find_fractional_assignment(
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Join the first three names and the number of the others, for messages."""
+    """Join names for a message: the first three, and the number of further names."""
     listed = "; ".join(names[:3])
     return listed if len(names) <= 3 else f"{listed} and {len(names) - 3} more"
 
 
 class _Columns(NamedTuple):
-    """Role and sentence row of each column, shape (n,) both."""
+    """Columns of a linear programme, each the assignment of a sentence to a role.
+
+    `role` contains the number of the role and `row` the row of the sentence, both of shape (n,) for
+    n columns.
+    """
 
     role: IntArray
     row: IntArray
 
 
 class _DualPrices(NamedTuple):
-    """Dual prices of roles (A,), sentences (S,) and inequality constraints (B,)."""
+    """Dual prices of the constraints of a linear relaxation.
+
+    The arrays have the shapes (A,) for the A roles, (S,) for the S sentences, and (B,) for the B
+    inequalities that additional constraints impose.
+    """
 
     roles: FloatArray
     sentences: FloatArray
@@ -176,13 +190,16 @@ class _Relaxation:
             self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
     def initial_columns(self) -> _Columns:
-        """Return the cheapest columns of each role."""
+        """Return the columns of the cheapest sentences of each role, to start with."""
         roles = self.problem.roles
         rows = [self.problem.cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
         return _Columns(np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.hstack(rows))
 
     def initial_threshold(self, dual: _DualPrices) -> float:
-        """Return a reduced cost below which there are about 20 columns per sentence to select."""
+        """Return the maximum reduced cost of the columns in the first integer programme.
+
+        It is chosen such that the programme has about 20 columns per sentence to select.
+        """
         reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
         return max(1.0, float(np.partition(reduced, n)[n]))
@@ -190,7 +207,10 @@ class _Relaxation:
     def generate(
         self, columns: _Columns, *, feasibility: bool
     ) -> tuple[_Columns, _DualPrices, FloatArray]:
-        """Solve the relaxation over all columns by adding columns of negative reduced cost.
+        """Solve the relaxation over all columns by column generation.
+
+        The relaxation is solved over few columns. Columns with a negative reduced cost, which could
+        improve the solution, are added until there are none.
 
         Parameters
         ----------
@@ -206,7 +226,7 @@ class _Relaxation:
         dual
             Dual prices.
         x : (n,) array
-            Solution.
+            Value of each column in the solution.
 
         Raises
         ------
@@ -236,7 +256,21 @@ class _Relaxation:
     def _solve_restricted(
         self, columns: _Columns, *, feasibility: bool
     ) -> tuple[list[str], _DualPrices, FloatArray]:
-        """Solve the relaxation over `columns`; return shortfalls, dual prices and solution."""
+        """Solve the relaxation over some columns.
+
+        If `feasibility` is true, slack variables are added to the constraints, and their sum is
+        minimised in place of the cost.
+
+        Returns
+        -------
+        shortfalls : list of str
+            Descriptions of the constraints that are violated, with the amount; empty unless
+            `feasibility`.
+        dual : _DualPrices
+            Dual prices of the constraints.
+        x : (n,) array
+            Value of each column in the solution.
+        """
         by_role, by_sentence, rows = self._incidence(columns)
         n_roles, n_inequalities = len(self.n_sentences), len(self.rows)
         scale = self.scale[self.rows]
@@ -244,8 +278,8 @@ class _Relaxation:
         inequalities, equalities = vstack([by_sentence, scaled], format="csr"), by_role
         costs = self._costs(columns)
         if feasibility:
-            # Elastic variables: missing sentences per role, and excess per inequality. A missing
-            # sentence costs more, so that a constraint is reported where either could be.
+            # Slack variables: missing sentences of each role, and excess of each inequality. A
+            # missing sentence costs more, so that a constraint is reported where either could be.
             excess = vstack(
                 [csr_array((len(rows), n_inequalities)), -eye_array(n_inequalities)], format="csr"
             )
@@ -277,7 +311,11 @@ class _Relaxation:
     def _reduced_costs(
         self, dual: _DualPrices, feasibility: bool
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the allowed rows of each role and their reduced costs."""
+        """Yield the reduced costs of all columns, role by role.
+
+        For each role, a tuple is yielded: the rows of the sentences that may take the role, and
+        the reduced cost of each. If `feasibility` is true, the costs of sentences are ignored.
+        """
         row_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
         for a, role in enumerate(self.problem.roles):
             allowed = np.flatnonzero(self.problem.is_allowed(role))
@@ -300,7 +338,10 @@ class _Relaxation:
         return float(bound)
 
     def columns_below(self, dual: _DualPrices, max_reduced_cost: float) -> tuple[_Columns, bool]:
-        """Return the columns up to a reduced cost, and whether they are all columns."""
+        """Return the columns with at most a given reduced cost.
+
+        The second value is True if these are all columns of the problem.
+        """
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         roles, rows, has_all = [], [], True
         for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
@@ -313,7 +354,11 @@ class _Relaxation:
     def solve_integer(
         self, columns: _Columns, time_limit: float | None
     ) -> tuple[list[IntArray] | None, str]:
-        """Solve the integer programme over `columns`; return rows by role, and the status."""
+        """Solve the integer programme over some columns with HiGHS.
+
+        Two values are returned: the rows of the chosen sentences of each role (None if no solution
+        was found), and the status of `Solution`.
+        """
         by_role, by_sentence, _ = self._incidence(columns)
         shared = by_sentence[np.diff(by_sentence.indptr) > 1]
         matrix = csr_array(vstack([by_role, shared, self._weights(columns)], format="csr"))
@@ -335,7 +380,11 @@ class _Relaxation:
         return np.asarray(costs, dtype=np.float64)
 
     def _incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
-        """Return incidence matrices of roles and sentences by columns, and the sentences' rows."""
+        """Return sparse matrices that show which role and which sentence each column contains.
+
+        The first has a row for each role. The second has a row for each sentence that occurs in
+        `columns`; the third value contains the rows of these sentences in the problem.
+        """
         n = len(columns.role)
         ones, indices = np.ones(n), np.arange(n)
         by_role = csr_array((ones, (columns.role, indices)), shape=(len(self.n_sentences), n))
@@ -343,7 +392,7 @@ class _Relaxation:
         return by_role, csr_array((ones, (codes, indices)), shape=(len(rows), n)), rows
 
     def _weights(self, columns: _Columns) -> csr_array:
-        """Return the constraint weights of the columns, shape (K, n)."""
+        """Return the weight of each of n columns in each of K constraints, shape (K, n)."""
         indices = [np.flatnonzero(columns.role == a) for a in range(len(self.n_sentences))]
         blocks = [
             weights[columns.row[role_indices]]

@@ -26,10 +26,11 @@ CONSTRAINTS = Registry["type[SelectionConstraint]"](
 
 
 class ConstraintRows:
-    """Constraint rows of an integer programme whose variables are (role, sentence) pairs.
+    """Linear constraints of the integer programme that selects sentences, one row each.
 
-    With x[a, s] = 1 if sentence s takes role a, row k is
-    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
+    The variables of the programme are assignments of sentences to roles; a role is sentence 1 or
+    sentence 2 of a pair of models, see `Role`. With x[a, s] = 1 if sentence s takes role a, row k
+    is lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ class ConstraintRows:
     lower, upper : (K,) array
         Bounds of the rows.
     units : (K,) array
-        Divisors that convert the shortfall of a row to the unit of its feature, for messages.
+        Divisors that convert the amount by which a row is violated to the unit of its feature, for
+        messages.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class ConstraintRows:
 
     @cached_property
     def weights(self) -> list[csr_array]:
-        """Weights of each role, sparse, shape (S, K)."""
+        """Weights of the S sentences in the K rows, one sparse (S, K) array for each role."""
         return [csr_array(hstack(blocks, format="csr")) for blocks in self._blocks]
 
     def add(
@@ -99,7 +101,7 @@ class ConstraintRows:
         names
             Description of each row, for messages.
         unit
-            Divisor of a shortfall in messages.
+            Divisor of the amount by which a row is violated, in messages.
         """
         n = len(names)
         zeros = csr_array((len(self.labels), n))
@@ -148,7 +150,12 @@ class ConstraintRows:
         )
 
     def contrast(self, model_pair: tuple[str, str], values: csr_array) -> list[csr_array | None]:
-        """Return weights ``values`` for sentences 1 of a pair of models, ``-values`` for 2."""
+        """Return the weights of a row that compares sentences 1 with sentences 2.
+
+        The weighted sum of the row is the sum of `values` over the sentences 1 of a pair of models
+        minus the sum over its sentences 2. The list has an element for each role: `values`,
+        ``-values``, or None for roles of other pairs of models.
+        """
         weights: list[csr_array | None] = []
         for role in self.roles:
             if (role.model_1, role.model_2) != model_pair:

@@ -93,7 +93,11 @@ def parse_constraints(
 
 
 def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
-    """Return the class of a constraint, the name of its column, and its values by field."""
+    """Parse a constraint of the form ``KIND:COLUMN:VALUE...``.
+
+    Three values are returned: the class of the constraint, the name of the column with its feature,
+    and a dictionary of the other arguments of the class. Empty values are omitted.
+    """
     kind, _, arguments = text.partition(":")
     constraint = CONSTRAINTS[kind]
     column, *values = arguments.split(":")

@@ -71,8 +71,9 @@ class Balance(SelectionConstraint):
 class Equal(SelectionConstraint):
     """Constraint that the two sentences of each pair have the same value of a feature.
 
-    For each pair of models and each value v, the number of sentences 1 with f(s) = v equals the
-    number of sentences 2 with f(s) = v. Sentences are then paired by value.
+    For each pair of models and each value v of the feature f, the number of sentences 1 with
+    f(s) = v equals the number of sentences 2 with f(s) = v. The selected sentences can then be
+    paired such that both sentences of a pair have the same value.
 
     Attributes
     ----------
@@ -143,7 +144,10 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
 
 
 def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
-    """Return codes of sentences such that only sentences with the same code may form a pair.
+    """Return a code for each sentence, such that sentences of a pair must have the same code.
+
+    The code numbers the distinct values of the feature in which the sentences of a pair must agree,
+    see `SelectionConstraint.matched_feature`.
 
     Parameters
     ----------

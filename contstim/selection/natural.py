@@ -32,7 +32,9 @@ _COST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class NaturalCriterion:
-    """Cost of a sentence that a model rejects, minimised by a selection of natural pairs.
+    """Criterion of a selection of natural pairs: the cost of a sentence that a model rejects.
+
+    A selection minimises the total cost of all selected sentences.
 
     Attributes
     ----------
@@ -227,7 +229,7 @@ def select_natural_pairs(
         cost, solver = problem.total_cost(chosen), SOLVER
     bound = cost if is_proven else min(cost, relaxation)
 
-    # Pair the sentences of each two roles: by equal features, then by rank.
+    # Pair the sentences of both roles of each pair of models: by equal features, then by rank.
     codes = pairing_codes(constraints, labels)
     tables = {
         pair: pd.DataFrame({"model_1": pair[0], "model_2": pair[1]}, index=range(n))

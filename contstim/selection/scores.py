@@ -146,7 +146,11 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
 
 
 def _read_npz(path: Path) -> pd.DataFrame:
-    """Read log-probabilities from an ``.npz`` file with one array per model."""
+    """Read a table of scores from an ``.npz`` file of NumPy.
+
+    The file has one array per model and, optionally, an array ``sentence``. All arrays must have
+    the same length.
+    """
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -190,7 +194,10 @@ def _require_unique(sentences: pd.Index, path: str | Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class RankedScores:
-    """Ranks of sentences under each model, in an order that depends on the ranks alone.
+    """Ranks of the sentences under each model.
+
+    Sentences are sorted by their ranks, so that a selection does not depend on the order of the
+    rows in the table of scores. Functions of this package identify a sentence by its row here.
 
     Attributes
     ----------
@@ -199,8 +206,9 @@ class RankedScores:
     models
         Sorted names of the M models.
     doubled : (R, M) array of int
-        Twice the average rank, from the least probable sentence (rank 1) to the most probable (rank
-        R). Sums of integers compare exactly.
+        Twice the rank of each sentence under each model, from the least probable sentence (rank 1)
+        to the most probable (rank R). Sentences with equal scores have their average rank; twice
+        this rank is an integer, so that sums compare exactly.
     is_finite : (R,) array of bool
         Whether a sentence has finite scores under all models.
     excluded
@@ -236,19 +244,19 @@ class RankedScores:
         return np.asarray(differences / (2.0 * len(self.labels)))
 
     def preferences(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
-        """Return 1 if a model ranks sentence 1 of a pair higher, -1 if sentence 2, else 0.
+        """Return which sentence of each pair a model prefers, i.e. ranks higher.
 
         Parameters
         ----------
         pairs : (P, 2) array
             Rows of the two sentences of each pair.
         margin
-            Largest difference of fractional ranks that is no preference.
+            A model has no preference if the fractional ranks differ by at most this number.
 
         Returns
         -------
         (P, M) array
-            Preferences.
+            1 if the model prefers sentence 1, -1 if it prefers sentence 2, 0 for no preference.
         """
         first, second = pairs.T
         is_clear = self.rank_differences(pairs) > margin
@@ -362,7 +370,11 @@ def eligible_rows(
 
 
 def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
-    """Return the scores as an (S, M) array after checking labels, names and types."""
+    """Check a table of scores and return them as an (S, M) array, NaN where missing.
+
+    An error is raised if there are fewer than two models, a label or model occurs twice, or a
+    column does not contain numbers.
+    """
     if not isinstance(log_probs, pd.DataFrame):
         raise InputError(
             f"log_probs must be a DataFrame of sentences by models, got {type(log_probs).__name__}"

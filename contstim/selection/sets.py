@@ -223,18 +223,27 @@ def select_set(
 
 @dataclass(frozen=True, eq=False)
 class _SetSearch:
-    """Search for a selection: proposes candidates and solves the integer programme.
+    """Search for a selection of sentence pairs for a set of models.
+
+    The search proposes candidate pairs, since all pairs of many sentences are too many, and solves
+    the integer programme that selects n of them.
 
     Attributes
     ----------
     criterion
         Criterion of the selection.
     sentences
-        Rows of the sentences that may be paired with each other.
+        Rows of the sentences from which candidate pairs are formed.
     given_pairs : (n_pairs, 2) array
-        Further candidates.
-    constraints, n, uses, time_limit
-        As in `select_set`.
+        Rows of the sentences of candidate pairs that the user named.
+    constraints
+        Constraints on the selection, merged by `merge_equal`.
+    n
+        Number of pairs to select.
+    uses
+        Maximum number of selected pairs that contain the same sentence.
+    time_limit
+        Time limit of the integer programme in seconds.
     """
 
     criterion: SetCriterion
@@ -246,7 +255,26 @@ class _SetSearch:
     time_limit: float
 
     def run(self, bound: float, seed: int) -> tuple[SetProgramme, IntArray, float, str]:
-        """Return the programme, the chosen candidates, an upper bound and the solver."""
+        """Run the search.
+
+        Parameters
+        ----------
+        bound
+            Upper bound on the objective of every selection.
+        seed
+            Random seed of the proposed candidates.
+
+        Returns
+        -------
+        programme : SetProgramme
+            Integer programme, with the candidate pairs.
+        chosen : (n,) array
+            Indices of the selected candidates.
+        bound : float
+            Upper bound, reduced if the solver proved a lower one for all pairs.
+        solver : str
+            Name of the method that found the selection.
+        """
         ranks = self.criterion.ranked.fractions
         candidates = [self.given_pairs]
         greedy: tuple[SetProgramme, IntArray] | None = None
@@ -300,12 +328,17 @@ class _SetSearch:
         return programme, chosen, bound, solver
 
     def _build(self, candidates: Sequence[IntArray]) -> SetProgramme:
-        """Return the programme over the given candidates."""
+        """Create the integer programme that selects from some candidate pairs."""
         pairs = np.concatenate(candidates)
         return SetProgramme(self.criterion, pairs, self.constraints, self.n, self.uses)
 
     def _blocks(self) -> list[tuple[IntArray, int]]:
-        """Return blocks of rows that may be paired with each other, and their shares of n."""
+        """Divide the sentences into blocks within which they may be paired.
+
+        Constraints may require that the two sentences of a pair agree in a feature; each block then
+        has one value of the feature. For each block, its rows and the number of pairs to propose
+        are returned. This number is proportional to the size of the block.
+        """
         codes = pairing_codes(self.constraints, self.criterion.ranked.labels)[self.sentences]
         blocks = [self.sentences[codes == code] for code in np.unique(codes)]
         n_sentences = len(self.sentences)
@@ -343,7 +376,11 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
 
 
 def _find_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
-    """Return the rows of both sentences of pairs with finite scores, shape (n_pairs, 2)."""
+    """Find the sentences of given pairs in the table of ranks.
+
+    The result has the shape (n_pairs, 2) and contains the rows of sentences 1 and 2. Pairs with a
+    sentence that has no finite score under every model are omitted.
+    """
     if pairs is None:
         return np.empty((0, 2), dtype=np.int64)
     row_by_label = pd.Series(np.arange(len(ranked.labels)), index=ranked.labels)
