@@ -35,7 +35,11 @@ class _LineStream:
 
 
 def _create_bar(label: str, terminal_format: str, line_format: str, **options: Any) -> tqdm[Any]:
-    """Create a progress bar, which disappears from a terminal when it is closed."""
+    """Create a progress bar on standard error.
+
+    On a terminal, the bar has the format `terminal_format` and disappears when it is closed.
+    Otherwise, e.g. in a log file, a line in the format `line_format` is printed every ten seconds.
+    """
     if sys.stderr.isatty():
         options |= {"file": sys.stderr, "bar_format": terminal_format, "leave": False}
     else:
@@ -97,7 +101,10 @@ def track(
 
 @contextmanager
 def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[None]:
-    """Report on standard error how long a block has been running, after two seconds.
+    """Report on standard error how long a block has been running.
+
+    Reports begin after two seconds on a terminal, and after ten seconds otherwise. A second thread
+    prints them, since the block, e.g. a solver, may not return for long.
 
     Parameters
     ----------

@@ -269,7 +269,7 @@ def escape_text(text: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Return the original of a text escaped by `escape_text`."""
+    """Restore the original text from a text that `escape_text` has escaped."""
     if text.startswith("'") and _FORMULA.match(text):
         text = text[1:]
     return _PICTURE.sub(lambda match: match[1] or _CONTROLS[match[2]], text)

@@ -26,7 +26,10 @@ _KIND_BY_CONDITION = {
 
 
 def normalise_condition(condition: str) -> str:
-    """Return a condition name in canonical form; names that state a kind are in lower case.
+    """Return the canonical form of a condition name.
+
+    White space is normalised. A name that states a kind of trial, such as ``Catch``, is converted
+    to lower case; the case of other names is kept.
 
     Examples
     --------

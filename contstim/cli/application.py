@@ -120,7 +120,10 @@ def run_application(app: App, arguments: Sequence[str]) -> int:
 
 
 def describe_parse_error(error: CycloptsError) -> str:
-    """Return one line that names the argument that cannot be used and the remedy."""
+    """Convert an error of cyclopts into a line for the user.
+
+    The line names the invalid argument and, if possible, suggests a correction.
+    """
     argument = error.argument
     token = getattr(error, "token", None)
     option = "" if token is None else (token.keyword or token.value).partition("=")[0]

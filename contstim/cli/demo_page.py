@@ -26,7 +26,7 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class OrderedPair:
-    """Two sentences that two models order oppositely.
+    """Pair of sentences on which two models disagree: each prefers another sentence.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class OrderedPair:
 
 
 def _highlight(original: str, changed: str) -> Markup:
-    """Return a sentence as HTML, with the words that differ from the original in bold."""
+    """Format a changed sentence as HTML, with the words that differ from `original` in bold."""
     return Markup(highlight_changes(original, changed))  # noqa: S704 - its words are escaped
 
 

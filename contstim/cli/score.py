@@ -77,7 +77,11 @@ def score(
 
 
 def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield chunks of sentences, each with the number (from 1) of its first sentence."""
+    """Divide sentences into chunks, so that results are written before all are scored.
+
+    For each chunk, the number of its first sentence in the file (from 1) and the sentences are
+    yielded.
+    """
     for start in range(0, len(sentences), _CHUNK):
         yield start + 1, list(sentences[start : start + _CHUNK])
 
@@ -88,10 +92,15 @@ def _score_numbered(
     first_number: int,
     chunk: Sequence[str],
 ) -> _Scores:
-    """Score sentences of a chunk; an error message gives the number of the sentence in the file."""
+    """Score sentences, and add the number of an invalid sentence to the error message.
+
+    `sentences` are the sentences of `chunk` that are not scored yet, and `first_number` is the
+    number of the first sentence of the chunk in the file.
+    """
     try:
         return score(sentences)
     except InputError:
+        # Score the sentences one by one to find the sentence that caused the error.
         for number, sentence in enumerate(chunk, start=first_number):
             try:
                 score([sentence])

@@ -52,7 +52,9 @@ def load_followed(
 
 
 def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, float]:
-    """Split ``SPEC=WEIGHT`` into the spec and the weight, which is 1 by default.
+    """Parse a value of ``--follow``: the spec of a model, or ``SPEC=WEIGHT``.
+
+    A spec without a weight has the weight 1.
 
     Parameters
     ----------
@@ -60,6 +62,13 @@ def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, fl
         Value of ``--follow``.
     names
         Names of models that may be given instead of a spec.
+
+    Returns
+    -------
+    spec : str
+        Spec or name of the model.
+    weight : float
+        Weight of the model in the mixture that participants follow.
 
     Raises
     ------
@@ -197,7 +206,10 @@ def simulate_trials(
 
 
 def report_disagreements(simulator: StudySimulator) -> StudySimulator:
-    """Report on how many pairs the models disagree; return the simulator."""
+    """Report on standard error on how many sentence pairs each pair of models disagrees.
+
+    The simulator is returned unchanged.
+    """
     for line in describe_disagreement(simulator.models, simulator.ratios):
         print_message(line)
     return simulator
@@ -211,7 +223,7 @@ def compute_power(
     simulations: int,
     seed: int,
 ) -> pd.DataFrame:
-    """Compute the power of studies, and report sample sizes if none are given.
+    """Compute the power of studies of given sizes, or search for the size that is needed.
 
     Parameters
     ----------
@@ -248,16 +260,22 @@ def compute_power(
 
 
 def describe_sample_size(sample_size: dict[str, Any], target: float, curve: pd.DataFrame) -> str:
-    """Return one line with the number of participants that a comparison needs.
+    """Describe in one line how many participants the comparison of two models needs.
 
     Parameters
     ----------
     sample_size
-        Row of the first table of `required_sample_size`.
+        Row of the first table of `required_sample_size`: the comparison and its number of
+        participants, missing if no simulated size reached the target.
     target
         Target power.
     curve
-        Power of the sizes that were simulated.
+        Power of all comparisons at all simulated sizes, as from `power_curve`.
+
+    Returns
+    -------
+    str
+        The line, for standard error.
     """
     keys = ["analysis", "measure", "model_1", "model_2"]
     curve = curve[(curve[keys] == [sample_size[key] for key in keys]).all(axis=1)]

@@ -46,7 +46,9 @@ def build_plan(
     language: str | None,
     seed: int | None,
 ) -> StudyPlan:
-    """Build a study plan with one stage, the synthesis.
+    """Build the study plan that `contstim synthesize` runs, with the synthesis as its only stage.
+
+    Options of the command line take precedence over the values of a plan file.
 
     Parameters
     ----------
@@ -105,7 +107,11 @@ def build_plan(
 
 
 def report_material(study: StudyPlan) -> None:
-    """Report sentences in another language than the vocabulary, and overlap with training texts."""
+    """Print warnings about the natural sentences of a study on standard error.
+
+    One warning is printed if the vocabulary contains few of their words, probably because it is in
+    another language. Further warnings name models that were trained on the sentences.
+    """
     sentences = study.sentences.listed
     if coverage := describe_low_coverage(sentences, study.loaded_vocabulary):
         # Models of subwords accept any word and would write foreign words into the sentences.
@@ -142,6 +148,11 @@ def write_sentences(
         Whether to stop after ten seconds and estimate the duration.
     executor_name
         Value of ``--executor``.
+
+    Returns
+    -------
+    SynthesisReport
+        Numbers and rows of the sentences, for `report_synthesis`.
     """
     time_limit = _ESTIMATE_SECONDS if estimate else None
     pool_path = None if pool is None else Path(pool)

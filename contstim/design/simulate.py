@@ -219,7 +219,8 @@ def simulate_choices(
             correct = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
             latent = np.where(is_unscored, correct, latent)
 
-    # Pair effects do not depend on the order of the two sentences.
+    # Give trials with the same two sentences, in either order, the same code of their pair. In
+    # trials with the order reversed from the first one, the pair effect has the opposite sign.
     sentences = zip(trials["sentence_1"], trials["sentence_2"], strict=True)
     pair = pd.factorize(pd.Series([tuple(sorted(texts)) for texts in sentences]))[0]
     first = trials[~pd.Series(pair).duplicated()]

@@ -121,9 +121,11 @@ class Equal(SelectionConstraint):
 
 
 def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
-    """Add the joint constraint on all matched features, if there are several.
+    """Add a constraint on combinations if several features must be equal within pairs.
 
-    Equal counts of each value of two features do not imply equal counts of their combinations.
+    If sentences 1 and sentences 2 contain each value of two features equally often, combinations of
+    the values may still differ in number, so that sentences cannot be paired. An additional `Equal`
+    constraint on the combinations prevents this.
 
     Parameters
     ----------

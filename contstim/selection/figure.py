@@ -45,8 +45,8 @@ def triplet_figure(
 ) -> Axes:
     """Draw the sentences of triplets at their percentiles under two models.
 
-    Lines join natural and synthetic sentences, as in Golan et al. (2023), Fig. 2. Each dot has the
-    SVG id ``KIND-NUMBER``.
+    Each sentence is a dot, and lines connect the natural sentence of a triplet with its synthetic
+    sentences, as in Golan et al. (2023), Fig. 2. Each dot has the SVG id ``KIND-NUMBER``.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def minimise(
     time_limit: float | None = None,
     relative_gap: float = 0.0,
 ) -> Solution:
-    """Solve a linear programme, some or all variables of which may be integers.
+    """Solve a linear or mixed-integer programme with HiGHS.
 
     The programme is: minimise ``costs @ x`` subject to ``lower <= rows @ x <= upper`` and
     ``lowest <= x <= highest``.
@@ -115,6 +115,7 @@ def minimise(
     if status in ("infeasible", "unknown"):
         return Solution(None, status, bound)
 
+    # Round integer variables, and check that the rounded solution satisfies the constraints.
     values = np.array([variable.varValue or 0.0 for variable in variables])
     values[is_integer] = np.round(values[is_integer])
     sums = rows @ values

@@ -157,10 +157,11 @@ class SetProgramme:
         multiplicative weights (Arora, Hazan & Kale 2012, doi 10.4086/toc.2012.v008a006):
 
         1. Add the candidate with the largest weighted contribution until there are n.
-        2. Replace a random selected candidate by the best one, until the bound is reached or 1,000
-           replacements in a row bring no improvement.
+        2. Remove a random selected candidate and add the best one again, until the bound is reached
+           or 1,000 such exchanges in a row bring no improvement.
 
-        Ties are broken in favour of the largest smallest rank difference. Constraints are ignored.
+        Ties are broken in favour of candidates with large `smallest_differences`. Constraints are
+        ignored.
 
         Parameters
         ----------
@@ -173,21 +174,21 @@ class SetProgramme:
             Sorted candidates; None if too few sentences are left.
         """
         order = np.argsort(-self.smallest_differences, kind="stable")
-        contributions, (first, second) = self.contributions[order], self.pairs[order].T
+        contributions, (sentence_1, sentence_2) = self.contributions[order], self.pairs[order].T
         rng = np.random.default_rng(0)
         n_uses = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
         sums = np.zeros(contributions.shape[1])
         chosen: list[int] = []
 
         def add_best() -> bool:
-            is_free = (n_uses[first] < self.uses) & (n_uses[second] < self.uses)
+            is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
             values = np.where(is_free, 1.0, -np.inf)
             values[chosen] = -np.inf
             values += contributions @ np.exp(sums.min() - sums)
             best = int(values.argmax())
             if np.isneginf(values[best]):
                 return False
-            n_uses[[first[best], second[best]]] += 1
+            n_uses[[sentence_1[best], sentence_2[best]]] += 1
             sums[:] += contributions[best]
             chosen.append(best)
             return True
@@ -199,7 +200,7 @@ class SetProgramme:
         best_chosen, best_objective, n_idle = list(chosen), sums.min(), 0
         while best_objective < bound and n_idle < _MAX_IDLE_EXCHANGES:
             removed = chosen.pop(int(rng.integers(self.n)))
-            n_uses[[first[removed], second[removed]]] -= 1
+            n_uses[[sentence_1[removed], sentence_2[removed]]] -= 1
             sums[:] -= contributions[removed]
             add_best()
             n_idle += 1

@@ -61,10 +61,11 @@ def select_set(
 ) -> pd.DataFrame:
     """Select sentence pairs that discriminate between all models of a set.
 
-    A sentence pair *separates* two models that order it oppositely. One sentence pair can separate
-    many pairs of models, so fewer trials are needed than with separate pairs for each two models.
-    The smallest sum of the criterion over all pairs of models is maximised (`SetProgramme` states
-    the integer programme).
+    A sentence pair *separates* two models if one model prefers sentence 1 and the other prefers
+    sentence 2. One sentence pair can separate many pairs of models, so fewer trials are needed than
+    with separate sentence pairs for each pair of models. The criterion is summed over the selected
+    sentence pairs for each pair of models, and the smallest of these sums is maximised
+    (`SetProgramme` states the integer programme).
 
     Parameters
     ----------
@@ -80,9 +81,10 @@ def select_set(
         For ``separation``: difference of the fractional ranks of the two sentences that must be
         exceeded under both models.
     response_model : ResponseModel, optional
-        For ``log-bf``: how participants answer; by default `ResponseModel()`.
+        For ``log-bf``: model of the probability of each answer; by default `ResponseModel()`.
     eligible : Series of bool, optional
-        Whether each sentence may be paired with any other, by label. All sentences are ranked.
+        Whether each sentence may be selected, by label; by default all. Ranks are computed over all
+        sentences, whether or not they may be selected.
     pairs : DataFrame, optional
         Further candidates with the columns ``sentence_1, sentence_2`` (labels of `log_probs`,
         eligible or not), e.g. from `triplet_pairs`.

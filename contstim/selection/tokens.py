@@ -17,10 +17,11 @@ _SUFFIXES = {"model_1": "1", "model_2": "2", "reject": "reject", "accept": "acce
 
 
 def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
-    """Add the number of tokens of each sentence under each model of its row.
+    """Add columns with the number of tokens of each sentence under each model of its row.
 
-    Models of words have as many tokens as scored units. The number is missing if a model cannot
-    provide it, e.g. a table of scores.
+    Two models may disagree about a sentence because one of them divides it into more tokens; the
+    columns show this. For a model of words, the number of scored words is added. The number is
+    missing if a model cannot provide it, e.g. a table of scores.
 
     Parameters
     ----------
