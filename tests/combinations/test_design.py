@@ -279,5 +279,11 @@ def test_design_simulate(inputs: Path, tmp_path: Path, monkeypatch: pytest.Monke
         "quoted": Relation(on_files(files, quote)),
     }
     Combinations(
-        "design simulate", SIMULATE, inputs, check_simulated, equal_tables, relations
+        "design simulate",
+        SIMULATE,
+        inputs,
+        check_simulated,
+        equal_tables,
+        relations,
+        compared={"--follow": BIGRAM, "--noise": "0.1", "--lapse": "0", "--item-sd": None},
     ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--lapse", "0")])
