@@ -1,4 +1,4 @@
-"""What all tables share: entry points are read once."""
+"""Entry points of installed packages are read once per file, because that takes milliseconds."""
 
 import importlib.metadata
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _entry_points_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("contstim.plugins.entry_points", cache(importlib.metadata.entry_points))

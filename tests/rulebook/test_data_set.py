@@ -38,5 +38,8 @@ def test_a_data_set(own, run):
     assert results["ceiling_lower"].tolist() == pytest.approx([0.9])
     Path("mine/table.csv").write_text(TABLE + "be,We are.,We is.,1\n")
     ended = run(*words)
-    error = "contstim: two-verbs/pairs is left out: mine has no file pairs.csv; download it from "
-    assert (ended.returncode, ended.stderr.startswith(error)) == (2, True), ended.stderr
+    error = (
+        "contstim: mine has no file pairs.csv as two-verbs was published; download "
+        "http://example.org/pairs.csv into it\n"
+    )
+    assert (ended.returncode, ended.stderr) == (2, error)
