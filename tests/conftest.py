@@ -44,5 +44,5 @@ def vendored() -> None:
         list_vendor_files()
     except MissingExtraError:
         if shutil.which("npm") is None:
-            pytest.skip("the npm files of the experiment's page are missing, and npm as well")
+            pytest.skip("the page's npm files cannot be fetched without npm")  # npm is optional
         fetch_vendor()

@@ -151,7 +151,7 @@ class Benchmark(ABC):
         `ceiling_lower_ci_high`), and the interval of the difference between value and ceiling
         (`gap_ci_low`, `gap_ci_high`).
         """
-        raise NotImplementedError
+        raise NotImplementedError  # Each kind of benchmark defines its criterion.
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:
         """Return tables with details of the results, by the stem of the file to write."""

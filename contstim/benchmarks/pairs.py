@@ -289,7 +289,7 @@ def _unzip(path: Path) -> dict[str, str]:
             return {Path(name).stem: archive.read(name).decode("utf-8") for name in names}
     except (FileNotFoundError, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise InputError(f"{str(path)!r} is neither a folder nor a zip file of pairs") from error
-    except (RuntimeError, NotImplementedError) as error:
+    except (RuntimeError, NotImplementedError) as error:  # encrypted, or unknown compression
         raise InputError(f"{str(path)!r} cannot be unpacked ({error}); unpack it first") from None
 
 

@@ -69,7 +69,7 @@ def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> T
         return _process_worker[context].run(task)
 
 
-class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask has no types
+class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask provides no types
     """Dask plugin that prepares a worker process on this machine.
 
     Parameters

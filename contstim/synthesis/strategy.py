@@ -85,7 +85,7 @@ class Strategy:
             Whether the search ended early and should continue in a later round
             (`Candidates.round_number`).
         """
-        raise NotImplementedError
+        raise NotImplementedError  # Strategies that override `run` need no word search.
 
 
 @lru_cache(maxsize=2)
