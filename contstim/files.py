@@ -21,7 +21,7 @@ from contstim.errors import InputError, OutputError
 
 #: Seconds between two heartbeats of the holder of a lock.
 HEARTBEAT_INTERVAL = 20.0
-#: Seconds without a heartbeat after which a holder on another machine counts as dead.
+#: Seconds without a heartbeat after which a holder on another machine is considered dead.
 LOCK_TIMEOUT = 120.0
 #: Seconds after which a lock file without a holder is an error.
 UNSIGNED_TIMEOUT = 10.0

@@ -124,7 +124,7 @@ def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
 
     The preferences extend from 0 to `max_preference`. Each probability is an average over the
     random effects: the log slope of a participant, and the sum of the biases of participant and
-    pair, whose variances add. Both integrals are computed by Gauss-Hermite quadrature.
+    pair. Both integrals are computed by Gauss-Hermite quadrature.
     """
     preferences = np.linspace(0.0, response_model.max_preference, _N_POINTS)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
@@ -213,7 +213,7 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
 def _tabulate_evidence_bounds(
     response_model: ResponseModel,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Tabulate the function k of `sentence_evidence_bounds`, whose docstring defines C and c.
+    """Tabulate the function k of `sentence_evidence_bounds`, where C and c are defined.
 
     Three values are returned: equally spaced x, C(2 x) / 2 at each x, and c.
     """

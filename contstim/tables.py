@@ -49,7 +49,7 @@ _TEXT_COLUMNS = frozenset({"sentence", "model", *TRIPLETS[:5]})
 _STANDARD_COLUMNS = _TEXT_COLUMNS | {*CHOICES, *SCORES}
 # Columns of numbers even if their cells have leading zeros.
 _NUMBER_COLUMNS = frozenset({"trial", "rating", "rt_ms", *SCORES[2:]})
-# Columns of labels, which are kept exactly as written.
+# Columns of labels, which are never converted.
 _LABEL_COLUMNS = frozenset({"participant", "group", "condition", "sentence_1", "sentence_2"})
 # Columns in which NA (as R writes it) is a missing value.
 _OPTIONAL_COLUMNS = frozenset({"model_1", "model_2", "item", "expected", "kind_1", "kind_2"}) | {

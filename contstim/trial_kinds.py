@@ -77,7 +77,7 @@ def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
         is_unknown = ~kinds.isin(TRIAL_KINDS)
         if is_unknown.any():
             raise InputError(
-                f"the column 'kind' holds {cells[is_unknown].tolist()[0]!r}; it must be "
+                f"the column 'kind' contains {cells[is_unknown].tolist()[0]!r}; it must be "
                 f"{', '.join(TRIAL_KINDS[:-1])} or {TRIAL_KINDS[-1]} in every row (rename the "
                 "column if it means something else)"
             )

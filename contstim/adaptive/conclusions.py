@@ -126,8 +126,8 @@ def apply_stopping_rule(
     after_each
         Whether to return the conclusion after each participant, or only the last one.
     item : (T,) array of int, optional
-        Index of each trial's item, used at prespecified analyses; by default every trial is an item
-        of its own.
+        Index of each trial's item, used at prespecified analyses; by default every trial is a
+        separate item.
 
     Returns
     -------

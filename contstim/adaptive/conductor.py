@@ -26,8 +26,8 @@ from contstim.evaluation.stopping import Stopping
 from contstim.settings import NonNegativeInt, PositiveInt, Seed, settings
 from contstim.text.languages import language_from_script
 
-# Maximum number of blocks by which the posterior is updated when a block is issued, so that no
-# participant waits for many updates.
+# Maximum number of blocks that update the posterior before a new block is issued. The limit bounds
+# the time that a participant waits.
 _MAX_UPDATES = 3
 
 
@@ -131,7 +131,7 @@ class Conductor:
     """Conductor of an adaptive study, which issues blocks of trials and receives answers.
 
     The posterior is updated block by block in the order of issue, not of arrival, because the
-    first answers to arrive are those of the fastest participants. Replaying the same blocks and
+    first answers to arrive come from the fastest participants. Replaying the same blocks and
     answers restores a bitwise identical state.
 
     Parameters
@@ -204,7 +204,7 @@ class Conductor:
     def process_answers(self, max_blocks: int = 1) -> None:
         """Update the posterior by up to `max_blocks` further blocks.
 
-        It stops before the first block with missing answers, since the order of issue is kept.
+        Blocks are processed in the order of issue, up to the first block with missing answers.
         """
         version = self._version
         last = min(len(self.blocks), version + max_blocks)
@@ -363,8 +363,8 @@ class Conductor:
     def replay(self, blocks: Sequence[Block], ratings: Mapping[tuple[str, int], float]) -> None:
         """Restore the state of a study from its log.
 
-        The posterior is the one at the issue of the last block. Blocks with deleted answers are
-        skipped.
+        The posterior is restored as it was when the last block was issued. Blocks with deleted
+        answers are skipped.
 
         Parameters
         ----------

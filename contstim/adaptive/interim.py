@@ -276,9 +276,9 @@ def analyse_trials(
     """Compute the posterior, the goodness of fit and the conclusions from chosen trials.
 
     The goodness of fit of a model is an e-value: a likelihood ratio that is large if the answers
-    contradict the model. Its numerator is the mean likelihood of all models and of a further
-    model, whose preferences are the mean of theirs. Its denominator is the likelihood of the
-    tested model, maximised over its median slope.
+    contradict the model. Its numerator is the mean likelihood of all models and of their average,
+    a further model with the mean preferences. Its denominator is the likelihood of the tested
+    model, maximised over its median slope.
 
     Parameters
     ----------

@@ -222,7 +222,7 @@ class Information(Policy):
 
     def describe(self, options: PolicyOptions) -> str:
         """Describe the choice of trials; the pairs of a block are chosen jointly."""
-        joint = "Within a block, values are those of all its answers together, and decrease by"
+        joint = "Within a block, pairs are valued by their answers together; values decrease by"
         return super().describe(options).replace("Within a block, values decrease by", joint)
 
 

@@ -152,8 +152,8 @@ class Link:
 class ParticipantQuadrature:
     """Numerical integration over a participant's unknown slope beta and side bias b.
 
-    The integral is a weighted sum over K pairs of values (beta, b), called *nodes*. There is one
-    such set of nodes for each of the H possible median slopes of `Link.slopes`.
+    The integral is a weighted sum over K pairs of values (beta, b), called *nodes*. Each of the H
+    possible median slopes in `Link.slopes` has its own K nodes.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class ParticipantQuadrature:
         """Return the distances between nodes for the log slope and for the side bias.
 
         They are in standard deviations over participants, and follow from the lower bound on the
-        posterior's standard deviation in the notes of the class. 0 stands for a single node.
+        posterior's standard deviation in the notes of the class. 0 means a single node.
         """
         response_model = self.link.response_model
         logits = np.arange(-_MAX_LOGIT, _MAX_LOGIT, 8 * _LOGIT_STEP)

@@ -91,7 +91,7 @@ class PlannedDesign:
             f"The {n_pairs} experimental pairs of a participant form "
             f"{format_count(n_items, 'item')}."
             if has_items
-            else "The table has no column 'item': each pair is an item of its own.",
+            else "The table has no column 'item': each pair is a separate item.",
         ]
         if models:
             sentences.append(
@@ -301,7 +301,7 @@ def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
             "Posterior probabilities of the models, given the first answer to each pair; log "
             "e-values against each model with this link, by universal inference with the models "
             "and their mean as alternatives; and the intervals above. If no model is right, the "
-            "posterior favours the one that is closest on the pairs that were shown."
+            "posterior favours the model that is closest on the pairs that were shown."
         ),
     }
 

@@ -48,7 +48,7 @@ def simulate(
     truth
         Name of the model that participants follow; by default each model in turn. If several are
         named, participants follow their mean preference on pairs on which all of them agree, and
-        have no preference on other pairs. An empty sequence stands for no model.
+        have no preference on other pairs. With an empty sequence, they follow no model.
     response_model
         Distribution of answers; by default the one in the link of the plan.
     n_studies

@@ -73,8 +73,8 @@ class BenchmarkResult:
 class Benchmark(ABC):
     """Human judgements of sentences, with a criterion that is applied to one model at a time.
 
-    A criterion is a number that tells how well scores of sentences agree with the judgements, such
-    as accuracy or a correlation. Subclasses define `sentences`, which a model has to score, and
+    A criterion measures how well scores of sentences agree with the judgements; examples are
+    accuracy and a correlation. Subclasses define `sentences`, which a model has to score, and
     `estimate`, which computes the criterion from the values of a model. `extract_values` computes
     these values from scores, and `published_values` contains them for published models.
 

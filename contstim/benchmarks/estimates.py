@@ -36,8 +36,8 @@ def z_scores(values: ArrayLike) -> FloatArray:
 def mean_over_items(values: FloatArray, chance: float) -> Estimate:
     """Estimate a mean over randomly sampled items with a confidence interval.
 
-    The interval is a Student's t interval on Fisher's z scale, which keeps it between the bounds of
-    the values.
+    The interval is a Student's t interval on Fisher's z scale, and therefore stays within the
+    bounds of the values.
 
     Parameters
     ----------

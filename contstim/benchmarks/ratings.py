@@ -421,7 +421,7 @@ class LabelBenchmark(Benchmark):
             mcc = (0.0, np.nan, np.nan)
             if np.ptp(labels.astype(int)) and np.ptp(predictions.astype(int)):
                 # The Matthews correlation is Pearson's correlation of two binary variables. Each
-                # sentence is a cluster of its own.
+                # sentence is a separate cluster.
                 clusters = np.arange(len(labels))
                 mcc = clustered_correlation(
                     labels.astype(float), predictions.astype(float), clusters

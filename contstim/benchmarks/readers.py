@@ -339,7 +339,7 @@ def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) ->
 
     Human measures are cloze probabilities (the proportion of participants who guess the word) and
     ratings. The file contains surprisals, which become log-probabilities. Words with punctuation
-    are left out. `models` contains the names of the models, by the columns of their surprisals.
+    are excluded. `models` maps columns of surprisals to names of models.
     """
     columns = ["sentence", "word", "context_length", "rating_mean", "cloze_s", *models]
     # Cells are read as text, because one of the words is "None".

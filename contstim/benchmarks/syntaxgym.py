@@ -78,7 +78,7 @@ class Suite:
         -------
         DataFrame
             One row per item and prediction: `suite`, `item`, `prediction` (index of the formula,
-            from 0), `correct` (whether the prediction holds).
+            from 0), `correct` (whether the prediction is true).
 
         Raises
         ------
@@ -169,7 +169,7 @@ def read_suite(path: str | Path) -> Suite:
 
 
 def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]) -> bool:
-    """Return whether a prediction holds for an item.
+    """Return whether a prediction is true for an item.
 
     Parameters
     ----------

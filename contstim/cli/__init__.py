@@ -95,7 +95,7 @@ _BUNDLED = {
 }
 
 #: Commands by name, imported when they are called. Installed packages add commands by the
-#: entry-point group ``contstim.commands``. Commands of missing surrounding packages are left out.
+#: entry-point group ``contstim.commands``. A command is omitted if its package is not installed.
 COMMANDS: Registry[App] = Registry(
     "command",
     "contstim.commands",
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv
-        Arguments after ``contstim``; by default those of the process.
+        Arguments after ``contstim``; by default ``sys.argv[1:]``.
 
     Returns
     -------

@@ -54,7 +54,7 @@ class TripletRequest(NamedTuple):
     n_sentences
         Number of natural sentences.
     bound
-        Lower bound on the score of another model, by which sentences remain plausible; None for no
+        Lower bound on the score of another model, so that sentences remain plausible; None for no
         bound.
     relative_cost
         Expected duration per sentence relative to the other requests, for the progress bar.

@@ -41,8 +41,8 @@ def latin_square(
     participants : int, default 24
         Total number of participants, assigned to the lists in turn.
     factors : sequence of str, optional
-        Columns whose joined values, e.g. ``sg.gram``, are the condition of rows without a
-        ``condition``.
+        Columns that define the condition of rows without a ``condition``. Their values are joined,
+        for example to ``sg.gram``.
     seed : int, default 0
         Random seed of orders and sides.
 
@@ -147,7 +147,7 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
     """Complete the table of items, one row per version of an item, and check it.
 
     Sentences are normalised. The columns ``item``, ``condition`` and ``stimulus`` (the number of
-    the row, from 1) are filled in: a row without an item is an item of its own, and a row without a
+    the row, from 1) are filled in: a row without an item is a separate item, and a row without a
     condition gets the joined values of `factors`. An error is raised if an item has two versions in
     the same condition, or if two rows have the same pair of sentences.
     """
@@ -171,7 +171,7 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
         values = pd.DataFrame({name: read_labels(name) for name in factors})
         crossed = values.apply(lambda row: ".".join(row.dropna()), axis=1)
         condition = condition.fillna(crossed.where(crossed != ""))
-    # A row without an item is an item of its own.
+    # A row without an item is a separate item.
     item = numbers.astype("str")
     if "item" in items:
         item = read_labels("item").fillna("row " + item)
@@ -202,8 +202,8 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
         if other_number != number:
             raise InputError(
                 f"rows {other_number} and {number} of the table of items have the same two "
-                f"sentences, {text_1!r} and {text_2!r}; answers could not be told apart, so give "
-                "each row a pair of its own"
+                f"sentences, {text_1!r} and {text_2!r}; answers could not be told apart, so "
+                "make each row a separate pair"
             )
     return versions
 

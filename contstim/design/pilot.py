@@ -39,7 +39,7 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     1. Let t_x be the proportion of choices of the sentence of pair x that the first model with a
        preference prefers. Pairs with the same preferences of all models form a class with mean m.
     2. The probability of pair x is m + sqrt(b) (t_x - m), where b is the proportion of the variance
-       of t_x - m that is not binomial sampling error, so that each model keeps its accuracy.
+       of t_x - m that is not binomial sampling error. The accuracy of each model is unchanged.
     3. The standard deviation of log slopes is chosen such that participants differ in their
        agreement with the majority as much as in the pilot.
     4. The confidence limits are chosen such that the simulated ratings have the distribution of the
@@ -72,7 +72,7 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     mean = class_means[pair_class]
 
     # Method of moments: the observed variance within classes is the sum of the variance of the
-    # probabilities and the binomial sampling error, whose unbiased estimate is `sampling`.
+    # probabilities and the binomial sampling error. `sampling` estimates the latter without bias.
     n_pairs, n_classes = len(share), int(pair_class.max()) + 1
     variance = float(n_choices @ (share - mean) ** 2) * (n_pairs / max(n_pairs - n_classes, 1))
     sampling = float(n_choices @ (share * (1 - share) / np.maximum(n_choices - 1, 1)))

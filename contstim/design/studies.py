@@ -440,8 +440,8 @@ class StudySimulator:
         pair : (n_studies, n_trials) array
             Indices of the pairs.
         pair_code, item_code : (n_studies, n_trials) array
-            Codes of the pairs and of their items, by which random effects are drawn. A pair that is
-            drawn twice has two codes, since it represents two pairs of the population.
+            Codes of the pairs and of their items; one random effect is drawn per code. A pair that
+            is drawn twice has two codes, since it represents two pairs of the population.
         """
         shape = (n_studies, n_trials)
         if self.resamples:

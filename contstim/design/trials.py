@@ -152,8 +152,8 @@ def design_trials(
 
     Notes
     -----
-    Source: Golan et al. (2023), section 4.9. Sentence 1 is the one that model 1 prefers: the
-    synthetic sentence in ``natural_vs_synthetic_1``, the natural one in ``natural_vs_synthetic_2``.
+    Source: Golan et al. (2023), section 4.9. Model 1 prefers sentence 1, which is the synthetic
+    sentence in ``natural_vs_synthetic_1`` and the natural one in ``natural_vs_synthetic_2``.
     Departure: sides are balanced within each condition, in place of a coin toss for each trial.
 
     Examples
@@ -428,7 +428,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     Raises
     ------
     ValidationError
-        If a property does not hold; the message names the first violation.
+        If a property is violated; the message names the first violation.
     InputError
         If a column is missing.
 

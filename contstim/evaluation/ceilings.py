@@ -39,8 +39,8 @@ class NoiseCeilings:
         The choices on pairs that enough other participants judged. The ceilings use no others.
     lower, upper
         Ceilings of the N participants of `matched`, shape (N,). NaN if a participant has no
-        preference in any trial. Such a participant still contributes to the mean vote from which
-        the choices of the others are predicted (see `Measure.vote`).
+        preference in any trial. This participant still contributes to the mean vote (the average
+        preference of participants, see `Measure.vote`) that predicts the choices of the others.
     """
 
     measure: Measure

@@ -312,7 +312,7 @@ def _check_times(column: pd.Series) -> pd.Series:
 
 
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:
-    """Bring the two sentences of each pair into a standard order, and adapt the ratings.
+    """Put the two sentences of each pair into a standard order, and adapt the ratings.
 
     A pair may have been shown in both orders. Afterwards, sentence 1 is the sentence that sorts
     first by Unicode code points, so that a pair is the same in all rows. See `swap_sides` for the

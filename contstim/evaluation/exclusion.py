@@ -231,7 +231,7 @@ def exclude(
 def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
     """Exclude trials with a word that a model does not know, so that models share all trials.
 
-    Catch trials are kept, because they serve to exclude participants and need no scores.
+    Catch trials are not excluded, because they serve to exclude participants and need no scores.
 
     Parameters
     ----------

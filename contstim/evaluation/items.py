@@ -19,7 +19,7 @@ def assign_items(table: pd.DataFrame) -> pd.DataFrame:
     """Fill in the column `item` of trials or choices.
 
     An item is a group of sentence pairs that derive from one another. A pair without an item
-    becomes an item of its own. Its label is computed from the two sentences and does not depend on
+    becomes a separate item. Its label is computed from the two sentences and does not depend on
     their order.
 
     Parameters

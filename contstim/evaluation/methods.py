@@ -59,7 +59,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
         tests += (
             f" The {data.n_pairs:,} pairs form {format_count(data.n_items, 'item')}."
             if data.n_items < data.n_pairs
-            else " Each pair is an item of its own."
+            else " Each pair is a separate item."
         )
     elif options.n_bootstrap:
         levels = " and ".join(f"{level}s" for level in provenance.levels)

@@ -49,7 +49,7 @@ class EvaluationOptions:
     Attributes
     ----------
     analyses
-        Selections of trials; empty for those of `default_analyses`.
+        Selections of trials; empty for the result of `default_analyses`.
     measures
         Names of measures: ``accuracy``, ``signed_rank_cosine``, ``speed``, or a measure of an
         installed package, see `MEASURES`.
@@ -70,8 +70,8 @@ class EvaluationOptions:
     test_method
         Method for p-values of the Wilcoxon test, see `wilcoxon_signed_rank`.
     contrasts
-        Compared pairs of models: ``all``, or ``targeted`` (those that a trial targets together; all
-        if there are none).
+        Compared pairs of models: ``all``, or ``targeted`` (pairs of models that were targets of the
+        same trial; all pairs if no trial has targets).
     fdr
         Families of tests within which the false discovery rate is controlled (Benjamini &
         Hochberg). ``all``: comparisons of all analyses and measures, and separately all tests
@@ -84,7 +84,7 @@ class EvaluationOptions:
     n_bootstrap
         Number of bootstrap samples for signed-rank inference; 0 for no intervals.
     levels
-        Resampled units, see `draw_resamples`; empty for those of `default_levels`.
+        Resampled units, see `draw_resamples`; empty for the result of `default_levels`.
     condition
         Columns of the choices that are factors of participants or items. Analyses of all trials,
         or those named in `analyses`, are repeated for each level and combination of levels, and

@@ -230,8 +230,8 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         v + n (v'_c - mean of v'),
 
     where v'_c is the derivative of v with respect to the weight of choice c. A choice of weight w
-    counts as w tied choices. If its weight increases by dw, the ranks of all values with larger
-    absolute value increase by dw, and the ranks of tied values by dw / 2.
+    is equivalent to w tied choices. If its weight increases by dw, the ranks of all values with
+    larger absolute value increase by dw, and the ranks of tied values by dw / 2.
 
     Parameters
     ----------

@@ -226,9 +226,10 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 
 
 def model_specs(scores: ScoreSource) -> dict[str, str]:
-    """Return the specs of models that have a name of their own, by name.
+    """Return the specs of models that have a separate name, by name.
 
-    A model without such a name is called by its spec, and is left out.
+    A *spec* is a string that identifies a model, such as ``hf:gpt2``. Models without a separate
+    name are called by their spec, and are omitted.
     """
     if isinstance(scores, pd.DataFrame):
         specs = canonical_scores(scores).specs

@@ -314,7 +314,7 @@ def _describe_distance_to_ceiling(row: pd.Series) -> str:
 def _warn_below_chance(evaluation: Evaluation) -> list[str]:
     """Return a warning that names the models whose values are significantly below chance.
 
-    Only the first analysis is considered. The list is empty if there are no such models. Values
+    Only the first analysis is considered. The list is empty if no value is below chance. Values
     below chance often result from exchanged sentences or a wrong sign of the scores.
     """
     models = evaluation.models[evaluation.models["value"].notna()]

@@ -353,12 +353,12 @@ def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
 def _conclusions(comparisons: pd.DataFrame) -> list[str]:
     """Return a conclusion in words for each comparison of two models.
 
-    The first of these conditions that holds determines the conclusion:
+    The first of these conditions that is true determines the conclusion:
 
     1. ``indistinguishable``: the models prefer the same sentence of every pair.
     2. ``model 1`` or ``model 2``, the better model: the adjusted p-value q is below `ALPHA`.
     3. ``equivalent``: the p-value of the equivalence test is below `ALPHA`.
-    4. ``undecided``: there is a test, and none of the above holds.
+    4. ``undecided``: there is a test, and none of the above is true.
 
     The conclusion is an empty string if there is no test.
     """

@@ -117,7 +117,7 @@ def lay_out_trials(
     pool
         Pool of pairs.
     sentences
-        Natural sentences. Those that are not in the pool can become catch trials.
+        Natural sentences. Sentences that are not in the pool can become catch trials.
     plan
         Plan of the study.
     catch
@@ -320,7 +320,7 @@ class BlockIssuer:
     def learn(self, connection: sqlite3.Connection) -> None:
         """Update the posterior with the answers to one block, if a complete block is due.
 
-        Doing this when answers arrive keeps participants from waiting when they request a block.
+        It is called when answers arrive, so that participants who request a block need not wait.
         """
         self.conductor(connection).process_answers()
 

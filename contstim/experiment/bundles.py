@@ -131,7 +131,7 @@ def make_bundle(
     Raises
     ------
     InputError
-        If the design has no such assignment.
+        If the design does not contain the assignment.
     """
     if assignment not in study.design.trials:
         raise InputError(f"the design has no participant {assignment!r}")

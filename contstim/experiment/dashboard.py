@@ -236,7 +236,7 @@ def _describe_status(summary: Mapping[str, Any]) -> str:
     """Describe the state of a running study in sentences for the top of the dashboard.
 
     The sentences mention whether the study is closed, when the last answer arrived, how much disk
-    space is free, and whether browsers hold answers to sessions that are not in the data.
+    space is free, and whether browsers have answers to sessions that are not in the data.
     """
     sentences = []
     if summary["closed"] is not None:

@@ -64,7 +64,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     """Add raw logs to the data of a study, as if its server had received them.
 
     Rows that the data already contain are skipped, which makes the import repeatable. An invalid
-    line or answer is left out and noted; the rest is imported.
+    line or answer is skipped and noted; the rest is imported.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, A
         raise InputError(f"its assignment is {assignment!r}, which is not in the design")
     if entry.get("group") != study.design.groups[assignment]:
         raise InputError(
-            f"its group is {entry.get('group')!r}, which is not that of assignment {assignment}"
+            f"its group is {entry.get('group')!r}, but assignment {assignment} is in another group"
         )
     if entry.get("study", study.study.name) != study.study.name:
         raise InputError(f"it belongs to the study {entry['study']!r}")

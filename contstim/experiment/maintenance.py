@@ -174,7 +174,7 @@ def release_sessions(
     idle_minutes: float | None = None,
     data: Path | None = None,
 ) -> list[str]:
-    """Release the assignments of sessions to new participants; the data are kept.
+    """Release the assignments of sessions to new participants, without deleting data.
 
     Parameters
     ----------
@@ -250,10 +250,10 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
     """Add the assignments of a table that the study does not have.
 
-    Assignments of the study keep their numbers, and new ones follow. A group of the table is a
-    group of the study if it has the same trials, and otherwise a new group. An item of the table is
-    an item of the study if they share a trial, and otherwise a new item, even if the names are
-    equal.
+    Existing assignments are not renumbered, and new ones get the next numbers. A group of the table
+    is a group of the study if it has the same trials, and otherwise a new group. An item of the
+    table is an item of the study if they share a trial, and otherwise a new item, even if the names
+    are equal.
 
     Parameters
     ----------

@@ -424,7 +424,7 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         parts = sentence.split("|") if "|" in sentence else re.split(" +", sentence)
         regions = [part.strip() for part in parts if part.strip()]
         if [word for word, _ in read_word_times(detail)] != regions:
-            raise InputError(f"the words of the answer are not those of {sentence!r}")
+            raise InputError(f"the words of the answer differ from the words of {sentence!r}")
 
 
 class CustomPresentation(Presentation):
@@ -473,7 +473,7 @@ def make_presentation(options: TrialOptions) -> Presentation:
     Raises
     ------
     InputError
-        If there is no such presentation, or columns are given for one that is not custom.
+        If the presentation does not exist, or columns are given for one that is not custom.
     """
     name = options.presentation
     if _MODULE_FILE.fullmatch(name):

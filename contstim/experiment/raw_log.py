@@ -123,7 +123,7 @@ def record_answers(
             row |= {"late": int(is_late), "conflict": int(is_conflict)}
             insert_row(connection, "answers", row)
         elif (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
-            raise InputError("id is that of another answer")
+            raise InputError("id is already used by another answer")
         else:
             is_conflict = bool(stored["conflict"])
         receipt.acknowledged.append(answer.id)
@@ -230,8 +230,8 @@ def _check_volume(
 ) -> None:
     """Check that a session has not stored too many events or conflicting answers.
 
-    The limit is a number of characters that grows with the number of trials. It keeps a faulty or
-    malicious page from filling the disk.
+    The limit is a number of characters that grows with the number of trials. It prevents a faulty
+    or malicious page from filling the disk.
 
     Raises
     ------

@@ -89,7 +89,7 @@ class Recruiter:
             if name not in fields:
                 available = ", ".join(f"{{{key}}}" for key in fields)
                 raise InputError(
-                    f"recruiter.redirect holds {{{name}}}; the page fills in {available} there"
+                    f"recruiter.redirect contains {{{name}}}; the page fills in {available} there"
                 )
 
     def is_valid_id(self, text: str) -> bool:

@@ -70,10 +70,10 @@ def read_bearer_token(request: Request) -> str:
 
 
 def get_client_address(request: Request) -> str:
-    """Return the address by which the rate limits identify a client.
+    """Return the address that identifies a client for the rate limits.
 
     It is the IPv4 address, or the /64 network of an IPv6 address, because one client can use all
-    addresses of such a network. Behind a trusted reverse proxy, it is the address of the client of
+    addresses of this network. Behind a trusted reverse proxy, it is the address of the client of
     the proxy.
 
     Parameters

@@ -204,10 +204,10 @@ def approval_shares(
     Returns
     -------
     pandas.DataFrame
-        One row per reviewer, source and `unit`. With the unit ``sentence``, every distinct sentence
-        counts; with ``row``, a pair or triplet counts as approved if all its sentences are. The
-        other columns are `n` (number judged), `approved` (number approved), `share` (their ratio),
-        and `ci_low` and `ci_high` (bounds of the 95 % Wilson score interval of the share).
+        One row per reviewer, source and `unit`. The unit ``sentence`` counts distinct sentences.
+        The unit ``row`` counts pairs or triplets, approved if all their sentences are. The other
+        columns are `n` (number judged), `approved` (number approved), `share` (their ratio), and
+        `ci_low` and `ci_high` (bounds of the 95 % Wilson score interval of the share).
     """
     rows = []
     for reviewer in sorted({decision.reviewer for decision in decisions}):
@@ -281,8 +281,8 @@ def pairwise_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple
     -------
     dict
         A tuple for each pair of reviewers: kappa, and the number of sentences that both judged.
-        Kappa is NaN if there are no such sentences, or if both reviewers made one and the same
-        decision about all of them.
+        Kappa is NaN if this number is zero, or if both reviewers made the same decision about all
+        of these sentences.
     """
     by_reviewer: dict[str, dict[str, str]] = {}
     for decision in decisions:
@@ -356,8 +356,8 @@ def select_approved_rows(
 ) -> pd.DataFrame:
     """Select the rows of a table that may be shown to participants.
 
-    Every sentence of such a row was approved or edited by all reviewers. Edited sentences replace
-    the original ones, and are scored again.
+    Every sentence of a selected row was approved or edited by all reviewers. Edited sentences
+    replace the original ones, and are scored again.
 
     Parameters
     ----------

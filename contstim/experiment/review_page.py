@@ -36,9 +36,9 @@ and no superfluous word) and you can imagine a situation in which somebody says 
 something by it. It may be odd, false or silly. Ignore missing commas, but reject fragments.
 """
 
-# Labels that tell a reviewer why a sentence is in its row, for example "accepted by gpt2, rejected
-# by bigram". Each column has one or more templates. The first one is used whose names in braces all
-# have a value in the row.
+# Labels that show a reviewer why a sentence is in its row, for example "accepted by gpt2, rejected
+# by bigram". Each column has one or more templates, whose names in braces are columns of the row.
+# The first template without missing values is used.
 _PAIR_ROLES = (
     "accepted by {model_1}, rejected by {model_2}",
     "accepted by {model_2}, rejected by {model_1}",

@@ -130,8 +130,8 @@ def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[st
 def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
     """Return the name of the column in which to store a participant id of the recruiter.
 
-    It is ``recruiter_id``, whose values are unique. If another participant already has the id, it
-    is ``claimed``.
+    It is ``recruiter_id``, a column of unique values. If another participant already has the id,
+    it is ``claimed``.
     """
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
     is_used = connection.execute(query, (recruiter_id,)).fetchone() is not None
@@ -294,9 +294,9 @@ def _release_longest_silent(
 
 
 def restore_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
-    """Return its assignment to a session that was released, if the assignment is still free.
+    """Give a released session its former assignment again, if the assignment is still free.
 
-    If another session has taken it, both sessions use the same trials. The data of both are kept,
+    If another session has taken it, both sessions use the same trials. The data of both are used,
     and the group has one participant more than planned.
 
     Parameters

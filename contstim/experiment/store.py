@@ -91,7 +91,7 @@ class Store:
     study
         Study, with the assignments that have been added while the server runs.
     orphaned_tokens
-        Digests of tokens that browsers have sent, but whose sessions are not in the data.
+        Digests of tokens that browsers have sent for sessions that are not in the data.
 
     Raises
     ------
@@ -311,8 +311,8 @@ class Store:
         -------
         Future of dict
             ``outcome``, ``complete`` (whether the outcome is ``complete``), and the completion
-            ``code`` and the URL to ``redirect`` to. The last two are None unless the browser is
-            the first of the session or the one that ended it.
+            ``code`` and the URL to ``redirect`` to. The last two are None unless this browser
+            began or ended the session.
 
         Raises
         ------
@@ -467,8 +467,8 @@ class Store:
         Returns
         -------
         Future of dict
-            Keys of `read_summary`; ``orphaned_sessions`` (number of tokens whose sessions are not
-            in the data); and for an adaptive study ``adaptive``, see `LatestResult.read`.
+            Keys of `read_summary`; ``orphaned_sessions`` (number of tokens without a session in
+            the data); and for an adaptive study ``adaptive``, see `LatestResult.read`.
         """
         return self._reader.submit(self._read_summary)
 

@@ -381,9 +381,9 @@ def check_positions(study: Study, design: Design) -> None:
 def _check_adaptive_trials(study: Study) -> None:
     """Check that ``trials.csv`` fits the plan of an adaptive study.
 
-    Every assignment must have as many blank trials, whose sentences are selected while the study
-    runs, and as many anchors, that is, pairs that all participants see, as the plan states. A study
-    without a plan must have no blank trials.
+    The plan states the numbers of blank trials and anchors of every assignment. The sentences of
+    *blank trials* are selected while the study runs; *anchors* are pairs that all participants see.
+    A study without a plan must have no blank trials.
     """
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():

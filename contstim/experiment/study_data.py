@@ -117,8 +117,8 @@ class StudyData:
     def tables(self) -> dict[str, pd.DataFrame]:
         """All tables by name.
 
-        The main table is `choices` in a study of sentence pairs and `answers` in other studies. The
-        one that does not apply is left out.
+        The main table is `choices` in a study of sentence pairs and `answers` in other studies; the
+        other of these two tables is omitted.
         """
         omitted = ("materials", "answers" if self.answers.columns.empty else "choices")
         names = [item.name for item in fields(self) if item.name not in omitted]

@@ -56,7 +56,7 @@ class Trial:
         Condition in the design; for attention checks and practice, their kind.
     shown
         Texts that the page shows, by field of the presentation, e.g. ``left`` and ``right``. Empty
-        for a *blank* trial, whose sentences are selected while the study runs.
+        for a *blank* trial: its sentences are selected while the study runs.
     side_1
         Side of sentence 1 of a pair, ``left`` or ``right``.
     expected
@@ -242,7 +242,7 @@ def read_design(
     for column in (*_REQUIRED_COLUMNS, *(_PAIR_COLUMNS if is_pair else ()), *fields):
         if column not in columns:
             source = (
-                "give what `contstim design trials` writes"
+                "give the output of `contstim design trials`"
                 if is_pair
                 else "lay trials out with `contstim experiment new --stimuli`, or add it"
             )
@@ -313,7 +313,7 @@ class _DesignReader:
                 number = str(_parse_number(row, number_column))
                 if self._content_by_number.setdefault(number, content) != content:
                     is_item = number_column == "item"
-                    hint = "; number what is shown in a column 'stimulus'" if is_item else ""
+                    hint = "; number the sentences in a column 'stimulus'" if is_item else ""
                     raise InputError(
                         f"{number_column} {number} has other sentences, condition or models "
                         f"before{hint}"

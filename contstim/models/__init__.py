@@ -155,8 +155,8 @@ class ModelSpec:
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
         """Return the shortest spec of the same model.
 
-        The family and the location are those of the alias, if there is one. Options that the
-        alias or the defaults imply are left out.
+        If the spec is an alias, its family and location are used. Options that the alias or the
+        defaults imply are omitted.
 
         Parameters
         ----------

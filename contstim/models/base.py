@@ -494,6 +494,6 @@ def check_sentence_language(
 def scores_vocabulary(model: SentenceModel) -> bool:
     """Return whether a model computes exact scores of a whole vocabulary at once, at low cost.
 
-    Such models have a true attribute `scores_vocabulary`. Searches query them first.
+    These models set their attribute `scores_vocabulary` to True. Searches query them first.
     """
     return bool(getattr(model, "scores_vocabulary", False))

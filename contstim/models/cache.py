@@ -42,7 +42,7 @@ _packages_by_module = cache(importlib.metadata.packages_distributions)
 def dependency_names(model: SentenceModel) -> tuple[str, ...]:
     """Return the names of the installed packages that a model's scores depend on, sorted.
 
-    These are the packages that define its class and those in its attribute `packages`, if any.
+    These are the packages that define its class, and the packages in its attribute `packages`.
     Python, contstim, NumPy and SciPy are recorded elsewhere and not included.
     """
     modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}

@@ -93,7 +93,7 @@ class Prefixes(ABC):
     def add_commas(self, is_marked: BoolArray) -> Prefixes:
         """Return the prefixes with a comma appended to some of them.
 
-        The log-probability of the comma is not included in that of the next word.
+        The log-probability of the next word does not include that of the comma.
 
         Parameters
         ----------

@@ -301,7 +301,7 @@ class ReducedModel(SentenceModel):
             if not unigram.is_exact:
                 baseline = unigram.score(np.arange(len(words)))
             upper_bounds, estimates = upper_bounds - baseline, estimates - baseline
-        # The first candidate stands for all in the factor of the estimates.
+        # The factor of the estimates is computed for the first candidate and used for all.
         example = str(sentence.replace(position, words.words[0]))
         n_tokens = float(self.model.score_with_counts([example]).n_tokens[0])
         # Sub-word models score at least one token per word, except perhaps the first word.
@@ -371,8 +371,8 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     """Return the perplexity of a corpus, exp(-ΣLP / N) for N scored tokens or words.
 
     For a masked model it is the pseudo-perplexity of Salazar et al. (2020), section 2.3. The
-    perplexity per token is comparable only between models with the same vocabulary, the one per
-    word between all models.
+    perplexity per token is comparable only between models with the same vocabulary, and the
+    perplexity per word between all models.
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ def register_family(
 
 
 def available_families() -> dict[str, Family]:
-    """Return the registered families and those of installed packages by name."""
+    """Return the registered families, with the families of installed packages, by name."""
     families = dict(FAMILIES)
     for entry in entry_points(group=_ENTRY_POINT_GROUP):
         if entry.name in FAMILIES:
@@ -378,7 +378,7 @@ def load_models(models: Models) -> list[SentenceModel]:
         if first_of_name.spec != model.spec:
             raise InputError(
                 f"two models are called {model.name!r}: {first_of_name.spec!r} and {model.spec!r}; "
-                "give each a name of its own"
+                "give each a different name"
             )
     return list(loaded.values())
 

@@ -207,7 +207,7 @@ def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> S
 def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
     """Convert a long table of scores, with one row per sentence and model, to canonical form.
 
-    `source` names the table in error messages. The errors are those of `canonical_scores`.
+    `source` names the table in error messages. It raises the same errors as `canonical_scores`.
     """
     is_missing = table[["sentence", "model"]].isna().any(axis=1).to_numpy()
     if is_missing.any():

@@ -46,8 +46,8 @@ _MAX_WORKERS = 1024
 # Maximum number of worker deaths reported for one task, whether it was started or not.
 _MAX_DEATHS = 10 * MAX_TRIES
 
-# The worker of this process. All threads share its models and its working folder, so they must
-# take turns.
+# The worker of this process. All threads share its models and its working folder, so only one of
+# them may use it at a time.
 _process_worker: dict[RunContext, Worker] = {}
 _process_lock = threading.Lock()
 
@@ -106,10 +106,11 @@ def create_executor(spec: str) -> Executor:
     Parameters
     ----------
     spec
-        ``local:N``: N worker processes on this machine, each with one thread and, in turn, one of
-        the visible GPUs. ``slurm:N``: N SLURM jobs with one worker each, with the settings of the
-        configuration file of dask-jobqueue; jobs that end are replaced. ``dask:ADDRESS``: workers
-        of the Dask scheduler at an address, for example ``dask:tcp://HOST:8786``.
+        ``local:N``: N worker processes on this machine, each with one thread and one GPU; the
+        visible GPUs are assigned in turn. ``slurm:N``: N SLURM jobs with one worker each, with the
+        settings of the configuration file of dask-jobqueue; jobs that end are replaced.
+        ``dask:ADDRESS``: workers of the Dask scheduler at an address, for example
+        ``dask:tcp://HOST:8786``.
 
     Raises
     ------
@@ -255,7 +256,7 @@ class DaskExecutor(Executor):
     ) -> TaskOutcome:
         """Return the outcome of a task that Dask could not finish, and write its error.
 
-        The worker may have committed the result before it died. The task then counts as done.
+        If the worker committed the result before it died, the task is done.
         """
         if isinstance(error, OutputError):
             raise error

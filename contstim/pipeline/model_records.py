@@ -115,7 +115,7 @@ class ModelCache:
                 del self._entries[cached]
             model = load_model(spec)
             entry = model, ModelRecord(spec, describe_model(model))
-        self._entries[spec] = entry  # The last entry is the one used last.
+        self._entries[spec] = entry  # The last entry is the most recently used.
         return entry
 
     def discard(self, spec: str) -> None:

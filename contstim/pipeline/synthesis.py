@@ -95,8 +95,8 @@ def write_synthesis(
     pool
         CSV file for all sampled sentences with their scores, for strategies that sample a pool.
     time_limit
-        Time in seconds after which no further result is awaited; None for no limit. At least one
-        task is executed.
+        Time in seconds after which the function stops waiting for results; None for no limit. At
+        least one task is executed.
 
     Raises
     ------

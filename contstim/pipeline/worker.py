@@ -96,8 +96,8 @@ class Worker:
     def run(self, task: Task) -> TaskOutcome:
         """Execute a task and commit its result, unless the store already has it.
 
-        After an unexpected error the task is tried again, at most `MAX_TRIES` times in all. Then
-        its error is written to the store.
+        After an unexpected error the task is tried again, up to `MAX_TRIES` tries in total. The
+        last error is written to the store.
 
         Raises
         ------

@@ -227,8 +227,8 @@ def _describe_shortage(
 ) -> str:
     """Write the error message for a problem in which some roles have too few sentences.
 
-    By Hall's theorem, an assignment exists unless some set of roles needs more sentences than may
-    take any of these roles. The function finds such a set from a maximum matching, and names its
+    By Hall's theorem, an assignment exists unless a set of roles needs more sentences than are
+    allowed for these roles. The function finds such a set from a maximum matching, and names its
     roles and both numbers.
 
     Parameters
@@ -251,8 +251,8 @@ def _describe_shortage(
     role_by_row = np.full(is_allowed.shape[1], -1)
     role_by_row[match[is_matched]] = role_by_position[is_matched]
 
-    # Follow alternating paths from an unmatched position: add the roles that hold a sentence
-    # which a role of the set could use, until the set no longer grows.
+    # Follow alternating paths from an unmatched position. Add the roles whose matched sentence is
+    # allowed for a role in the set, until the set no longer grows.
     short_roles = {int(role_by_position[~is_matched][0])}
     while True:
         is_usable = is_allowed[np.isin(role_by_position, sorted(short_roles))].any(axis=0)

@@ -34,8 +34,8 @@ def assign_with_constraints(
 ) -> tuple[list[IntArray], float, bool]:
     """Solve an assignment problem with additional linear constraints.
 
-    With x[a, s] = 1 if sentence s takes role a, the objective and constraints are those of
-    `AssignmentProblem` and, for each row k of `constraints`,
+    Let x[a, s] = 1 if sentence s takes role a. `AssignmentProblem` defines the objective and the
+    basic constraints. The additional constraints are, for each row k of `constraints`,
     lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
 
     Parameters

@@ -50,8 +50,7 @@ class ConstraintRows:
     lower, upper : (K,) array
         Bounds of the rows.
     units : (K,) array
-        Divisors that convert the amount by which a row is violated to the unit of its feature, for
-        messages.
+        Divisors that convert violations of rows to the unit of the feature, for messages.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class ConstraintRows:
         names
             Description of each row, for messages.
         unit
-            Divisor of the amount by which a row is violated, in messages.
+            Divisor that converts violations of the rows to the unit of the feature, for messages.
         """
         n = len(names)
         zeros = csr_array((len(self.labels), n))

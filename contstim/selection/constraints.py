@@ -146,7 +146,7 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
 
 
 def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
-    """Return a code for each sentence, such that sentences of a pair must have the same code.
+    """Return a code for each sentence; two sentences form a pair only if their codes are equal.
 
     The code numbers the distinct values of the feature in which the sentences of a pair must agree,
     see `SelectionConstraint.matched_feature`.

@@ -97,7 +97,7 @@ def read_features(path: str | Path) -> pd.DataFrame:
     Parameters
     ----------
     path
-        CSV or Parquet file whose first column is the sentence.
+        CSV or Parquet file. The first column contains the sentences.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def tries_all_splits(n_models: int) -> bool:
 
 
 def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
-    """Propose pairs of which half of the models prefer sentence 1 and half prefer sentence 2.
+    """Propose pairs in which half of the models prefer sentence 1, and half prefer sentence 2.
 
     Such an even split separates the largest number of pairs of models, whichever models are on
     which side. It is therefore enough to find even splits when there are too many models to try

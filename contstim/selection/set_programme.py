@@ -108,7 +108,8 @@ class SetProgramme:
         self.contributions = criterion.contributions(self.pairs)
         self.smallest_differences = ranked.rank_differences(self.pairs).min(axis=1)
 
-        # Incidence matrix of sentences by candidates, without sentences in at most `uses` of them.
+        # Incidence matrix of sentences by candidates. A sentence in `uses` or fewer candidates
+        # needs no row, because its constraint cannot be violated.
         used, codes = np.unique(self.pairs.ravel(), return_inverse=True)
         n_candidates = len(self.pairs)
         columns = np.arange(2 * n_candidates) // 2
@@ -158,7 +159,7 @@ class SetProgramme:
 
         1. Add the candidate with the largest weighted contribution until there are n.
         2. Remove a random selected candidate and add the best one again, until the bound is reached
-           or 1,000 such exchanges in a row bring no improvement.
+           or 1,000 successive exchanges give no improvement.
 
         Ties are broken in favour of candidates with large `smallest_differences`. Constraints are
         ignored.
@@ -344,7 +345,7 @@ class SetProgramme:
     def _describe_shortfall(self, time_limit: float) -> str:
         """Write the error message for constraints that cannot be satisfied together.
 
-        Each constraint gets two slack variables, by which its sum may be too small or too large.
+        Each constraint gets two slack variables, which are the amounts below and above its bounds.
         The smallest total slack shows which constraints are violated, and by how much.
         """
         n_candidates, n_rows = len(self.pairs), self.rows.shape[0]

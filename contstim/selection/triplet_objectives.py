@@ -1,4 +1,4 @@
-"""Objectives of a selection of triplets: one value per triplet, whose total is optimised."""
+"""Objectives of a selection of triplets: one value per triplet; their total is optimised."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def select_triplets(
         Number of strata per model; by default the largest divisor of `per_pair` up to ten. A value
         on the border of two strata belongs to the lower.
     reference : (S, M) DataFrame, optional
-        Log-probabilities of a corpus in nats, whose quantiles define the strata; by default the
-        natural sentences of the triplets.
+        Log-probabilities of a corpus in nats. Their quantiles define the strata. By default, the
+        log-probabilities of the natural sentences of the triplets.
     ties : str, default "average"
         For ``worst-rank``, see :func:`worst_ranks`.
     max_word_share : float, default 1
@@ -73,7 +73,7 @@ def select_triplets(
         sentences, are always allowed.
     distinct_items : bool, default False
         Whether no two triplets, of any models, may share a sentence, so that each triplet is an
-        item of its own (see :func:`contstim.design.design_trials`).
+        separate item (see :func:`contstim.design.design_trials`).
 
     Returns
     -------

@@ -60,7 +60,7 @@ class Candidates:
     exact_scores
         Exact scores (V,) in nats, by model; NaN where not computed yet.
     is_allowed
-        Mask (V,) of the candidates that may stand here beside the other words.
+        Mask (V,) of the candidates that are allowed at this position, given the other words.
     rng
         Random number generator.
     verify
@@ -68,7 +68,7 @@ class Candidates:
     counter
         Counter of the exact scores of this search.
     current_index
-        Index of the word that stands here now; None if it is not a candidate.
+        Index of the present word at this position; None if it is not a candidate.
     round_number
         Number of times that all positions were searched without an improvement.
     sentence

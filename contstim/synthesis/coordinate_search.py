@@ -274,7 +274,7 @@ class Search:
             self.steps.append(Step(self._n_sweeps, position, old, new, values, n_scores))
         self.sentence, self.current_scores = sentence, scores
 
-        # Keep cached scores only where all other words are still the same.
+        # Delete cached scores of positions where another word has changed.
         valid = {_without_word(b, p) for p in self.positions for b in self._base_sentences(p)}
         self._cache = {key: table for key, table in self._cache.items() if key in valid}
 
@@ -387,8 +387,8 @@ class Search:
             if position not in self._required:
                 return sentence, slack
             raise InfeasibleError(
-                f"position {position} of {str(self.natural)!r} must change, but no other word may "
-                "stand there; allow more words"
+                f"position {position} of {str(self.natural)!r} must change, but no other word is "
+                "allowed there; allow more words"
             )
         slacks = np.full(len(indices), np.inf)
         for name, minimum in self.min_scores.items():
@@ -421,8 +421,8 @@ class Search:
     def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
         """Return the words for a position with their scores under all models.
 
-        The scores are cached. With `prefilter`, the words that the exact scores of inexpensive
-        models exclude are left out, if this more than halves the list.
+        The scores are cached. With `prefilter`, words are removed if exact scores of inexpensive
+        models exclude them, and if this more than halves the list.
         """
         exact = self._exact_scores_at(position, sentence)
         if len(exact.replacements) == len(self._models):

@@ -21,8 +21,8 @@ from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.surrogate import Posterior, Surrogate, expected_improvement
 
-# Batch size of the less expensive models, and the maximum ratio of their budget to that of the most
-# expensive model.
+# Batch size of the less expensive models, and the maximum ratio of their budget to the budget of
+# the most expensive model.
 _BATCH_SIZE, _MAX_BUDGET_RATIO = 32, 128
 _MAX_BATCH_SIZE = 256
 # Default cost limit per sentence: model inputs, or scores of the sentence if these cost more.
@@ -169,8 +169,8 @@ class _WordSearch:
     refused
         Candidates that were proposed but not accepted.
     best_index, best_loss
-        Feasible candidate with the lowest known loss below that of the current sentence, and its
-        loss; None and the loss of the current sentence if there is no such candidate.
+        Feasible candidate with the lowest known loss, and this loss. If no candidate has a lower
+        loss than the current sentence: None, and the loss of the current sentence.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Edits:
     changed
         Positions that must change.
     words
-        Pairs of a position and the only words that may stand there. If the natural word is not
+        Pairs of a position and the only words that are allowed there. If the natural word is not
         among them, it must change.
     agreement
         Whether adjacent words must agree as the language requires (``a`` and ``an``), except where

@@ -68,7 +68,7 @@ class Strategy:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Specs of the models that the strategy needs in addition to those of the problem."""
+        """Specs of the models that the strategy needs in addition to the models of the problem."""
         return ()
 
     @property

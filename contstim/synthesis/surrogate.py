@@ -108,8 +108,8 @@ def _has_several_tokens(features: FloatArray) -> IntArray:
 def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
     """Return the noise s for candidates of one token and of several tokens, shape (2,).
 
-    s^2 is the mean squared residual of the regression with the coefficients `mean`, where the prior
-    counts as `_PRIOR_COUNT` observations.
+    s^2 is the mean squared residual of the regression with the coefficients `mean`. The prior has
+    the weight of `_PRIOR_COUNT` observations.
     """
     group = _has_several_tokens(x)
     sum_squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2

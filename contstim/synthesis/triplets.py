@@ -102,7 +102,7 @@ def synthesize_triplets(
     ------
     InputError
         If a pair contains one model twice; if `per_sentence`, `minimum_drop` or `max_word_share` is
-        out of range; or for the reasons of :func:`~contstim.synthesis.synthesize`.
+        out of range; or if :func:`~contstim.synthesis.synthesize` raises it.
 
     Examples
     --------

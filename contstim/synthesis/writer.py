@@ -160,9 +160,9 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
     """Return the weight c_m of each compared model in guided sampling.
 
     Accepting models have equal positive weights. Rejecting models have negative weights that are
-    inversely proportional to their scales. The weights of the accepting models sum to 1, those of
-    the rejecting models to -1, so that a word with the same probability under all models is neither
-    preferred nor avoided. Models that only have a lower bound have no weight.
+    inversely proportional to their scales. The positive weights sum to 1, the negative ones to -1,
+    so that a word with the same probability under all models is neither preferred nor avoided.
+    Models that only have a lower bound have no weight.
     """
     scales = problem.contrast.scale_by_model
     accepting = problem.contrast.accept

@@ -71,7 +71,7 @@ def find_repeats(
 ) -> list[str]:
     """Return the case-folded words that occur more than once.
 
-    Words in `repeatable` may recur and are left out. `fold` is the case folding of the language.
+    Words in `repeatable` may recur and are omitted. `fold` is the case folding of the language.
     """
     counts = Counter(map(fold, words))
     return [word for word, n in counts.items() if n > 1 and word not in repeatable]

@@ -298,10 +298,10 @@ class SentenceRules:
 
 
 def _has_word_characters(word: str) -> bool:
-    """Return whether a word contains no characters other than those of ordinary words.
+    """Return whether a word begins with a letter or digit and contains only word characters.
 
-    These are letters, digits, apostrophes, hyphens and combining marks (accents, vowel signs).
-    The word begins with a letter or digit.
+    Word characters are letters, digits, apostrophes, hyphens and combining marks (accents, vowel
+    signs).
     """
     if word.isalpha():
         return True

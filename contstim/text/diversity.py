@@ -53,9 +53,9 @@ class WordShareLimit:
     The synthetic sentences of a set are written in batches. Alternate between `next_batch` and
     `accept` until a batch is empty:
 
-    1. A word may occur in `max_share` of the sentences, at least in two, and in as many as if
-       every synthetic sentence were a copy of its natural sentence. Frequent words such as "the"
-       thus stay frequent.
+    1. The limit for a word is the largest of three numbers of sentences: the share `max_share`,
+       two, and the number of natural sentences with the word. Frequent words such as "the" can
+       therefore remain frequent.
     2. A batch is written without the words that have reached their limit. Occurrences that
        pending natural sentences are expected to retain count towards the limit.
     3. Sentences with a new word above its limit, or with the same first or last three words as
@@ -130,7 +130,7 @@ class WordShareLimit:
         It is the limit minus the number of accepted sentences with the word and the expected
         number of sentences that will retain it from their natural sentence. It can be negative.
         """
-        # While a complete set is revised, all words of pending sentences count as retained.
+        # While a complete set is revised, assume that pending sentences retain all their words.
         # Otherwise a rewritten sentence could push another above the limit, without end.
         retention = 1.0 if self._was_complete else self._n_retained_words / self._n_natural_words
         n_expected = math.floor(retention * self._pending_counts[word])

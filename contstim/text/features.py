@@ -22,7 +22,7 @@ _PLURAL_DETERMINERS = frozenset("these those many several few two three".split()
 _THIRD_PERSON = frozenset("he she it this everybody someone".split())  # noqa: SIM905
 _OTHER_PERSONS = frozenset("i you we they these those".split())  # noqa: SIM905
 _BEFORE_BASE_FORM = frozenset("can could may might must shall should will would to".split())  # noqa: SIM905
-# Determiners that may also stand without a noun.
+# Determiners that may also occur without a noun.
 _PRONOUNS = frozenset("this that these those all both some any each no neither either his".split())  # noqa: SIM905
 _DETERMINER_TAGS = frozenset({"DT", "PRP$"})
 _NON_NOUN_TAGS = frozenset({"VBD", "VBZ", "MD", "IN", "CC"})

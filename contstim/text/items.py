@@ -26,7 +26,8 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     Parameters
     ----------
     keys
-        Origins of each pair: its sentences and other keys such as a frame.
+        Origins of each pair: its sentences, and other keys such as a *frame* (a sentence with one
+        word left open).
 
     Examples
     --------

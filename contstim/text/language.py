@@ -97,7 +97,7 @@ class Language:
         Regular expression of a letter that no other registered language uses. Empty if the
         letters do not identify the language.
     frequent_words
-        Frequent words in lower case, by which `detect_language` recognises the language.
+        Frequent words in lower case; `detect_language` uses them to recognise the language.
     segment
         Function that divides a text without spaces into words and marks. Their concatenation is
         the text. None if words are separated by white space.
@@ -289,7 +289,7 @@ class Language:
         Raises
         ------
         InputError
-            If the spaces of the text are not those that `normalise_spacing` writes.
+            If the spaces of the text differ from the output of `normalise_spacing`.
         """
         spans = []
         end = 0

@@ -24,7 +24,7 @@ _PLACEHOLDER = "\ue000"  # a private-use character
 def normalise_sentence(text: str) -> str:
     """Return a sentence in Unicode NFC, with single spaces between words and none around them.
 
-    Final punctuation is kept, and so are the no-break spaces before or after French marks.
+    Final punctuation is not removed, nor are the no-break spaces before or after French marks.
 
     Examples
     --------

@@ -318,7 +318,7 @@ class Vocabulary:
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
         """Return a copy with other words at the first position and elsewhere.
 
-        Frequencies are kept for words that the copy contains.
+        The copy also has the frequencies of its words.
         """
         first, elsewhere = WordList.from_words(first), WordList.from_words(elsewhere)
         used = {*first, *elsewhere}
@@ -420,8 +420,8 @@ class Vocabulary:
         path
             UTF-8 file, or ``-`` for standard input.
         rules
-            Words to accept and their positions. Default `WordRules()`. The lists of a language
-            other than English replace those of the rules.
+            Words to accept and their positions. Default `WordRules()`. For a language other than
+            English, the lists of the language replace the lists of the rules.
         language
             Code of the language of the words. Default ``en``.
 

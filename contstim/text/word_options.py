@@ -361,7 +361,7 @@ def same_class_words(
     -------
     dict
         Words by position. Positions of words without tags, such as names, have no words, and
-        marks that stand alone have no entry.
+        separate punctuation marks have no entry.
     """
     words = {}
     for position, word in enumerate(sentence.words):
@@ -389,7 +389,7 @@ def _words_with_tags(
 
 
 def find_offensive(sentence: str, min_level: int) -> list[str]:
-    """Return the listed offensive words and phrases of at least a level in a sentence.
+    """Return the offensive words and phrases of level `min_level` or higher in a sentence.
 
     Whole words are matched, ignoring case: "Scunthorpe" contains none.
     """

@@ -296,8 +296,8 @@ def _train(
 ) -> list[Perplexities]:
     """Train with early stopping and load the weights with the lowest pseudo-perplexity.
 
-    `encoded` are the training sentences. `domain` and `other` are the sentences of the evaluations,
-    whose results are returned in their order.
+    `encoded` are the training sentences; `domain` and `other` are the sentences of the evaluations.
+    The results of the evaluations are returned in chronological order.
     """
     network = model.network
     weights = list(network.model.parameters())

@@ -192,7 +192,7 @@ class TokenCorpus:
         """Return a corpus with only the sentences at `indices`, in this order."""
         lengths = self.lengths[indices]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        # For each token, the distance from its position in the new corpus to the one in the old.
+        # For each token, the difference between its positions in the old and the new corpus.
         shifts = np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         ids = self.ids[shifts + np.arange(offsets[-1])]
         return TokenCorpus(ids, offsets, self.repeats[indices])
@@ -243,7 +243,7 @@ class TokenCorpus:
     def inputs_and_targets(
         self, indices: IntArray, vocabulary: TokenVocabulary
     ) -> tuple[IntArray, IntArray]:
-        """Return the token ids that a network reads and those that it has to predict.
+        """Return the token ids that a network reads, and the token ids that it must predict.
 
         Parameters
         ----------

@@ -148,7 +148,7 @@ def test_a_sample_that_contradicts_the_trials_is_refused(tmp_path, capsys):
     plan.write_text("[sample]\nparticipants = 4\n")
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert "The table has no column 'item': each pair is an item of its own." in text
+    assert "The table has no column 'item': each pair is a separate item." in text
     assert "column 'item'" not in text.replace("has no column 'item'", "")
 
 

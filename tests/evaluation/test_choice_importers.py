@@ -143,7 +143,7 @@ def test_jspsych_errors(tmp_path):
     bad.loc[2, "response"] = 6
     with pytest.raises(InputError, match=r"response 6 is not one of 6 buttons \(row 3\)"):
         read_choices(bad, "jspsych")
-    with pytest.raises(InputError, match="holds two sentences"):
+    with pytest.raises(InputError, match="contains two sentences"):
         read_choices(frame.iloc[:1], "jspsych")
     broken = tmp_path / "x.json"
     broken.write_text("{not json")

@@ -103,7 +103,7 @@ def text_of(result: Evaluation) -> str:
 
 def test_the_report_says_what_was_taken_for_a_sample() -> None:
     choices, scores = study()
-    assert "Each pair is an item of its own." in text_of(evaluate(choices, scores))
+    assert "Each pair is a separate item." in text_of(evaluate(choices, scores))
     text = text_of(evaluate(of_items(choices), scores))
     assert f"The {N_PAIRS} pairs form {N_ITEMS} items." in text
 

@@ -127,7 +127,7 @@ def test_no_model_takes_the_place_of_another_of_its_name(
 ) -> None:
     simulate = ["design", "simulate", "trials.csv", "--follow", f"m={A}"]
     power = ["design", "power", "trials.csv", "--follow", f"m={A}", "--compare"]
-    told = f"contstim: two models are called 'm': {A!r} and {B!r}; give each a name of its own\n"
+    told = f"contstim: two models are called 'm': {A!r} and {B!r}; give each a different name\n"
     for asked in ([*simulate, "--follow", f"m={B}"], [*power, f"m={B}", A]):
         assert main([*asked, "--out", "out.csv"]) == 2
         assert capsys.readouterr().err == told

@@ -286,7 +286,7 @@ def test_items_with_versions_need_stimulus_numbers(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_study(study.folder)
     assert str(error.value).endswith(
-        "has other sentences, condition or models before; number what is shown in a column "
+        "has other sentences, condition or models before; number the sentences in a column "
         "'stimulus'"
     )
 
@@ -299,7 +299,7 @@ def test_items_with_versions_need_stimulus_numbers(tmp_path: Path) -> None:
         ({"detail": '{"words": ["A"], "rt_ms": []}'}, "detail has not a time for each of its 1"),
         ({"detail": '{"words": ["A"], "rt_ms": [-1]}'}, "detail has not a time for each of its 1"),
         ({"detail": '{"words": ["A"], "rt_ms": [true]}'}, "detail has not a time for each"),
-        ({"detail": '{"words": ["A"], "rt_ms": [9]}'}, "the words of the answer are not those of"),
+        ({"detail": '{"words": ["A"], "rt_ms": [9]}'}, "the words of the answer differ from the"),
     ],
 )
 def test_invalid_reading_answers(reading: Study, change: dict[str, Any], why: str) -> None:

@@ -116,7 +116,7 @@ def test_repeated_and_conflicting_answers(store: Store, study: Study) -> None:
     other = store.add_answers(token, [two, two]).result()
     assert other.acknowledged == other.conflicts == [two["id"], two["id"]]
     changed = store.add_answers(token, [{**one, "choice": 1}]).result()
-    assert changed.refused == [(one["id"], "id is that of another answer")]
+    assert changed.refused == [(one["id"], "id is already used by another answer")]
     query = "SELECT answer, choice, conflict FROM answers ORDER BY sequence"
     assert rows(store, query) == [(one["id"], 3, 0), (two["id"], -1, 1)]
     assert store.resume(token).result()["answered"] == {trial: {}}

@@ -387,7 +387,7 @@ def test_redirect_urls() -> None:
     assert prolific.make_completion_link("declined") == (None, None)
     assert prolific.title == "Prolific"
     with pytest.raises(
-        InputError, match=r"redirect holds \{who\}; the page fills in \{code\} there"
+        InputError, match=r"redirect contains \{who\}; the page fills in \{code\} there"
     ):
         Recruiter(name="x", redirect="https://x.example/{who}")
 

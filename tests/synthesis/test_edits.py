@@ -157,7 +157,7 @@ def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
     with pytest.raises(InfeasibleError) as error:
         synthesize("a dog sees.", problem=problem, vocabulary=lists)
     assert str(error.value) == (
-        "position 1 of 'a dog sees.' must change, but no other word may stand there; allow "
+        "position 1 of 'a dog sees.' must change, but no other word is allowed there; allow "
         "more words"
     )
 
@@ -224,7 +224,7 @@ def test_edits_that_contradict_themselves(values: dict[str, tuple[int, ...]], me
         ),
         (
             Edits(changed=(1,), words=((1, ("cd",)),)),
-            "position 1 of 'ab cd ef gh' must change, but no other word may stand there; "
+            "position 1 of 'ab cd ef gh' must change, but no other word is allowed there; "
             "allow more words",
         ),
         (

@@ -78,8 +78,8 @@ def read_choices(
         their columns. Other tables are described by `options`. The notes of the result state the
         recognised format.
     options
-        Options of the importer: those of `read_export` for ``auto`` and ``jspsych``; `scale` for
-        ``tidy``, see `check_choices`.
+        Options of the importer: the parameters of `read_export` for ``auto`` and ``jspsych``;
+        `scale` for ``tidy``, see `check_choices`.
 
     Raises
     ------

@@ -162,7 +162,7 @@ def read_export(
         sentences = pd.DataFrame({"sentence_1": first, "sentence_2": second})
     is_trial = sentences.notna().all(axis=1) & data[answer].notna()
     if not is_trial.any():
-        raise InputError(f"no row of the {description} holds two sentences and an answer")
+        raise InputError(f"no row of the {description} contains two sentences and an answer")
     data, sentences = data[is_trial].copy(), sentences[is_trial]
     if is_left is not None:
         is_left = is_left[is_trial]
@@ -206,9 +206,9 @@ def read_export(
     if is_left is not None:
         data["side_1"] = is_left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = sentences["sentence_1"], sentences["sentence_2"]
-    # In a table of an unknown program, a repeated pair may be that of another participant.
+    # In a table of an unknown program, a repeated pair may belong to another participant.
     cleaning = CleaningRules(repeated_trial="error" if program is None else "keep_first")
-    # Named ends may be those of a slider.
+    # Named ends may belong to a slider.
     scale = "slider" if has_ends or "scale_low" in names else None
     return RawChoices(data, cleaning, scale, notes=notes, excluded=excluded)
 

@@ -33,8 +33,8 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     """Read a behavioural data file with choices and log-probabilities.
 
     Responses ``resp1`` (highest confidence in the left sentence) to ``resp6`` become ratings from
-    -2.5 to 2.5. The expected sentence of a catch trial is the natural one. Only the first answer of
-    a participant to a pair is kept. Log-probabilities are in the columns ``sentence1_MODEL_prob``
+    -2.5 to 2.5. The expected sentence of a catch trial is the natural one. Only a participant's
+    first answer to a pair is used. Log-probabilities are in the columns ``sentence1_MODEL_prob``
     and ``sentence2_MODEL_prob``.
 
     Raises
@@ -114,9 +114,9 @@ def _infer_targets(
 
     For two synthetic sentences, the columns ``sentence1_model`` and ``sentence2_model`` name these
     models in this order, and for two natural sentences in reverse order. For a natural and a
-    synthetic sentence, one model is to accept the synthetic sentence: it is the only one of the two
-    that gives this sentence at least the probability of the natural sentence. If both models or
-    none of them do so, the trial has no targets.
+    synthetic sentence, exactly one of the two models should *accept* the synthetic sentence, that
+    is, find it at least as probable as the natural sentence. If both models accept it, or neither,
+    the trial has no targets.
     """
     first = raw["sentence1_model"].astype("str")
     second = raw["sentence2_model"].astype("str")
@@ -126,7 +126,7 @@ def _infer_targets(
     notes: tuple[str, ...] = ()
     is_mixed = pair_type == "NS"
     if is_mixed.any():
-        # Does each of the two models give the synthetic sentence at least the natural score?
+        # A model accepts the synthetic sentence if it is at least as probable as the natural one.
         first_accepts, second_accepts = (pd.Series(False, index=raw.index) for _ in range(2))
         for model in models:
             log_ratio = raw[f"sentence2_{model}_prob"] - raw[f"sentence1_{model}_prob"]

@@ -77,7 +77,7 @@ def separate_sessions(answers: pd.DataFrame, column: str) -> tuple[pd.DataFrame,
 
     PCIbex identifies participants by a hash of their IP address, which all participants in one
     laboratory may share. A hash is shared if the answers to one of its trials were received at
-    several times. Each session with a shared hash becomes a participant of its own.
+    several times. Each session with a shared hash becomes a separate participant.
 
     Parameters
     ----------

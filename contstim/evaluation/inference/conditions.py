@@ -24,7 +24,7 @@ from contstim.evaluation.inference.quasi_f import (
     variance_components,
 )
 
-# A Latin square with missing choices has at least this share of all participant-item blocks.
+# Minimum share of observed participant-item blocks in a Latin square with missing choices.
 _MIN_COMPLETENESS = 0.8
 # Largest squared difference in weight between conditions, relative to the squared weights.
 _MAX_IMBALANCE = 0.02

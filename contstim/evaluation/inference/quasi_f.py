@@ -327,7 +327,7 @@ def sums_of_squares(deviations: FloatArray, codes: Sequence[IntArray]) -> FloatA
     squares = np.empty((n_studies, len(codes)))
     for factor, levels in enumerate(codes):
         n_levels = int(levels.max(initial=-1)) + 1
-        # Give each level in each study a bin of its own, so that one call sums all studies.
+        # Give each level in each study a separate bin, so that one call sums all studies.
         bins = (levels + n_levels * np.arange(n_studies)[:, None]).ravel()
         sums = np.bincount(bins, deviations.ravel(), n_levels * n_studies)
         sums = sums.reshape(n_studies, n_levels)

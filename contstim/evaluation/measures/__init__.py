@@ -182,8 +182,8 @@ class Measure(ABC):
     ) -> FloatArray:
         """Return the values of models in bootstrap samples of sentence pairs.
 
-        In a bootstrap sample, a pair may be absent or occur several times. Each copy of a pair
-        counts as a trial of its own.
+        In a bootstrap sample, a pair may be absent or occur several times. Each copy of a pair is
+        a separate trial.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Measure(ABC):
         Returns
         -------
         mean_of_others : array
-            For each choice, the mean vote of all participants except the one who made the choice,
+            For each choice, the mean vote of all participants except the participant who made it,
             shape (R,). NaN if no other participant has a vote on the pair.
         mean_of_all : array
             For each choice, the mean vote of all participants, shape (R,).

@@ -46,9 +46,9 @@ class DataOptions:
     pilot: bool = False
 
     def get_file(self, study: str) -> Path | None:
-        """Return the data file, or None for the one in the study folder."""
+        """Return the data file, or None for the default file in the study folder."""
         if self.pilot and self.data is not None:
-            raise InputError("give either --data or --pilot, which has a data file of its own")
+            raise InputError("give either --data or --pilot, which has a separate data file")
         if self.pilot:
             return Path(study) / PILOT_FILE
         return None if self.data is None else Path(self.data)
@@ -98,7 +98,7 @@ def export(
     print(
         f"{folder / name}.csv: {len(table)} {name} of {table['participant'].nunique()} "
         f"participants; {n_incomplete} unfinished sessions are "
-        + ("included" if all else "left out (--all keeps them)")
+        + ("included" if all else "left out (--all includes them)")
     )
     if len(collected.conflicts):
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")

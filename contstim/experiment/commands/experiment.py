@@ -385,7 +385,7 @@ def timeline(
     presentation
         presentation of a trial: choice, or rating or reading for trials of one sentence
     lists
-        unit with a list of its own: participant or group
+        unit that gets a separate list: participant or group
     out
         file to write: a script if it ends in .js, otherwise JSON
     """

@@ -48,7 +48,7 @@ def write_preregistration(
     try:
         (title or "").encode()
     except UnicodeEncodeError:
-        raise InputError(f"--title {title!r} is not text; write it anew") from None
+        raise InputError(f"--title {title!r} is not valid Unicode; retype it") from None
 
     # Sort the plans by kind.
     analysis_keys = {"adaptive", *(field.name for field in fields(EvaluationOptions))}

@@ -41,10 +41,10 @@ def watch_study(
     table_format
         Format of the table.
     scores_file
-        Log-probabilities, or None for the ones in the study folder.
+        Log-probabilities, or None for the default file in the study folder.
     plan_file
-        Study plan with a table ``[adaptive]``, or None for the one in the study folder or, without
-        one, the default plan.
+        Study plan with a table ``[adaptive]``. None for the plan in the study folder or, if there
+        is none, the default plan.
     pilot
         Whether to use the data of a pilot.
     blinded
@@ -134,8 +134,8 @@ def _read_data(
 def _check_tidy_choices(source: Path | pd.DataFrame) -> pd.DataFrame:
     """Read and check a table of choices in the tidy format.
 
-    The checks are those of `contstim evaluate`. Unlike there, the two sentences of a row keep their
-    order.
+    The checks are the same as in `contstim evaluate`, except that the order of the two sentences in
+    a row is not changed.
     """
     raw = FORMATS["tidy"](source)
     return check_choices(clean_choices(raw.table, raw.cleaning)[0], raw.scale)

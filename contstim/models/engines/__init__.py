@@ -24,7 +24,7 @@ class PromptLogprobs:
     Attributes
     ----------
     tokens
-        The T tokens, including those that the program inserts before the text.
+        The T tokens, including tokens that the program inserts before the text.
     starts
         Index of the first character of each token in the text, shape (T,); -1 for tokens before
         the text.

@@ -26,10 +26,10 @@ from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
 
-# The keys and values of a prefix of at least this number of tokens are cached.
+# Minimum number of tokens of a prefix from which its keys and values are cached.
 _MIN_CACHED_PREFIX = 16
-# A token costs more in a tree of sentences than in a row with one sentence. Trees are used if their
-# number of tokens is at most this share of the number in separate rows.
+# Maximum ratio of the number of tokens in trees to the number in separate rows at which trees are
+# used. A token costs more in a tree of sentences than in a row with one sentence.
 _MAX_TREE_SHARE = 0.7
 
 # Log-probabilities at one position, nats: of the next token and, for corrected words, of all tokens
@@ -94,7 +94,7 @@ class CausalModel(TransformerModel, PrefixModel):
     start_ids
         Ids of the tokens with which the first word can start, and of special tokens.
     first_divisor
-        Field of a prediction, ``start`` or ``boundary``, by which the first scored word is
+        Field of a prediction, ``start`` or ``boundary``, from which the first scored word is
         divided.
     """
 
@@ -198,7 +198,7 @@ class CausalModel(TransformerModel, PrefixModel):
         n_words, n_end = encoded.n_words, len(self.end)
         positions = encoded.scored_positions[scored] + len(self.prefix)
         end_tokens = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
-        # The end of the sentence counts as part of the last word.
+        # The end of the sentence is part of the last word.
         word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
         return EncodedSentence(
             ids=ids,

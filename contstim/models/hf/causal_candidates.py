@@ -183,9 +183,10 @@ def score_causal_candidates(
     """Score candidates for one position of a sentence under a causal model.
 
     The upper bound of a candidate is the log-probability of the words before it and of its first
-    tokens. The number of these tokens depends on a budget. Tokens that are not computed count as
-    certain. The estimate adds, for the other tokens of the candidate, the regression of
-    `guess_log_probs`, and for the later words their log-probabilities in the present sentence.
+    tokens. The number of these tokens depends on a budget. Tokens that are not computed have
+    log-probability 0 in the bound. The estimate adds, for the other tokens of the candidate, the
+    regression of `guess_log_probs`, and for the later words their log-probabilities in the present
+    sentence.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def _read_checkpoint(
         ) from error
     if not is_causal:
         raise ModelFileError(
-            f"{model_type} whose predictions depend on later words, so it has no left-to-right "
+            f"{model_type} with predictions that depend on later words, so it has no left-to-right "
             "log-probabilities; use a causal checkpoint (a decoder of the BERT family has "
             "is_decoder in its configuration)"
         )

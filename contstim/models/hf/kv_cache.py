@@ -74,7 +74,7 @@ class KVCache:
         rows
             Index of the present row of each of k new rows. A row may occur several times.
         tokens
-            Token ids that are appended to the present row of each new row, at least one.
+            Token ids, one or more, that are appended to the present row of each new row.
         all_logits
             Whether to return the logits at all new tokens, or only at the last token of each row.
 
@@ -125,7 +125,7 @@ class KVCache:
     ) -> tuple[KVCache, list[torch.Tensor]]:
         """Append tokens to rows, in one batch for each number of new tokens.
 
-        Batches of equal length need no padding. The parameters are those of `extend`.
+        Batches of equal length need no padding. The parameters are the same as in `extend`.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ depends on the candidate in one of three ways:
 
 Terms of the first two kinds are called *shared*: candidates with the same number of tokens need the
 same inputs. Upper bounds of the scores use shared terms only, and not all of them, because their
-cost is limited. A term that is not computed counts as 0, its maximum.
+cost is limited. A term that is not computed is replaced by 0, its maximum.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _Layout = tuple[int, ...]
 #: Maximum number of masked copies of a sentence for the exact mean over all word orders. Sentences
 #: that need more copies are scored by sampling word orders.
 MAX_EXACT_ROWS = 65_536
-# If word orders are sampled, words of at most this number of tokens still have the exact mean over
-# all orders of their tokens. For longer words token orders are sampled, too.
+# Maximum number of tokens of a word for the exact mean over all orders of its tokens while word
+# orders are sampled. For longer words token orders are sampled, too.
 _MAX_EXACT_TOKENS = 5
 
 
@@ -202,8 +202,8 @@ def permutation(layout: _Layout, word_indices: IntArray, options: MaskedOptions)
 def shapley_weights(n: int) -> FloatArray:
     """Return the Shapley weights r! (n - 1 - r)! / n! for r = 0 .. n - 1, shape (n,).
 
-    Consider a random order of n items, one of these items, and a set of r other items. Element r is
-    the probability that exactly the items of this set precede the one item (Shapley 1953).
+    In a random order of n elements, the r-th weight is the probability that a fixed set of r
+    elements, and no others, precedes a given further element (Shapley 1953).
     """
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
@@ -313,7 +313,7 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
 def _word_terms(
     tokens: list[int], order: IntArray | None
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
-    """Yield the steps by which the tokens of one masked word are predicted.
+    """Yield the steps that predict the tokens of one masked word.
 
     Parameters
     ----------

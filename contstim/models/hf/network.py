@@ -41,8 +41,8 @@ _CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
 # Maximum difference in nats between the scores of a sentence in two batches, with floating-point
 # numbers of 32 and of 16 bits.
 _RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5
-# Log-probabilities computed in two ways count as equal if the root mean square of their differences
-# over the vocabulary is at most this number of nats, with 32 and with 16 bits.
+# Tolerance for log-probabilities computed in two ways: maximum root mean square of their
+# differences over the vocabulary in nats, with 32 and with 16 bits.
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
 
 

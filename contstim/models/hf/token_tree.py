@@ -101,7 +101,7 @@ def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) 
     sequences
         Token ids of each sequence.
     max_tokens
-        Maximum number of tokens of a tree. A longer sequence forms a tree of its own.
+        Maximum number of tokens of a tree. A longer sequence forms a separate tree.
     """
     sequence_ids = [sequence.tolist() for sequence in sequences]
     groups: list[list[int]] = []

@@ -50,7 +50,7 @@ class TrieInputs:
 class TokenTrie:
     """Trie (prefix tree) of V words with N nodes below the root.
 
-    A node stands for the first tokens of one or more words. The nodes are numbered from 0 to N - 1,
+    A node represents the first tokens of one or more words. The nodes are numbered from 0 to N - 1,
     and parents have lower numbers than their children. The root, the empty sequence, has the number
     -1.
 
@@ -248,7 +248,7 @@ class TokenTrie:
         the root are always available.
         """
         # All ancestors of a chosen node are chosen, so it suffices to test the parent of the last
-        # node. The last element stands for the root, which has the number -1.
+        # node. The last element is the root, which has the number -1.
         is_chosen = np.zeros(len(self.parents) + 1, dtype=np.bool_)
         is_chosen[chosen] = True
         is_chosen[-1] = True

@@ -76,8 +76,8 @@ class NgramTable:
         Parameters
         ----------
         masks
-            Whether to keep each n-gram, one array per order. The contexts of kept n-grams must
-            be kept.
+            Whether to retain each n-gram, one boolean array per order. If an n-gram is retained,
+            its context (all words but the last) must be retained too.
         """
         words = tuple(word for word, keep in zip(self.words, masks[0], strict=True) if keep)
         # The new id of an n-gram is the number of kept n-grams of its order before it.
@@ -113,7 +113,7 @@ class NgramTable:
 
 
 class _Matches(NamedTuple):
-    """N-grams of one order that contain a candidate word, at most one for each candidate.
+    """N-grams of one order that contain candidate words, with no more than one per candidate.
 
     ``ids[i]`` is the id of the n-gram that contains the candidate with the word id ``words[i]``.
     """
@@ -125,16 +125,16 @@ class _Matches(NamedTuple):
 class ReplacementScorer:
     """Scorer of a sentence with each of V candidate words at one position, for back-off models.
 
-    In a model of order N the candidate affects N word log-probabilities: its own, and those of
-    the N-1 words after it. Each is computed for all candidates at once, by the back-off formula
+    In a model of order N the candidate affects N word log-probabilities: the candidate's, and those
+    of the N-1 words after it. Each is computed for all candidates at once, by the back-off formula
 
         log p(w | c) = log_prob(c w)                     if the table contains the n-gram c w,
                        log_backoff(c) + log p(w | c')    otherwise,
 
     where c' is the context c without its first word. The computation proceeds from the shortest
-    context to the longest. For each length of the context, it adds the back-off weight for the
-    candidates with such a context, and then inserts the log-probability for the candidates with
-    such an n-gram. The table contains the suffixes of all n-grams, so a candidate with a longer
+    context to the longest. For each length, it adds the back-off weight of the candidates whose
+    context c is in the table, and then inserts the log-probability of the candidates whose n-gram
+    is in the table. The table contains the suffixes of all n-grams, so a candidate with a longer
     context also has all shorter ones.
 
     Parameters

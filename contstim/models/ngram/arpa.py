@@ -119,7 +119,7 @@ class _LineBlock:
         # Add a separator before the data, and eight bytes after it for `hash_text`.
         self.bytes = np.frombuffer(b"\n" + data + b"\n" * 8, dtype=np.uint8)
         is_separator = _IS_SEPARATOR[self.bytes]
-        # Fields start and end, in turn, where separators change to other bytes or back.
+        # A field starts where a separator is followed by another byte, and ends where one begins.
         boundaries = np.flatnonzero(is_separator[1:] != is_separator[:-1]) + 1
         self.starts, self.ends = boundaries[::2], boundaries[1::2]
         first_fields = np.searchsorted(self.starts, np.flatnonzero(self.bytes == 0x0A))

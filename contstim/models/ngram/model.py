@@ -108,7 +108,7 @@ class NgramModel(SentenceModel, PrefixModel):
     """An n-gram model from an ARPA file or KenLM binary.
 
     The first word is conditioned on ``<s>``. The score includes the probability of ``</s>``
-    unless the spec contains ``end=none``. The other options are those of all word-level models
+    unless the spec contains ``end=none``. All word-level models share the other options
     (`contstim.models.word_tokenizer.WORD_OPTIONS`).
 
     Parameters

@@ -63,9 +63,9 @@ class NetworkConfig:
     hidden
         Number of hidden units H.
     tied
-        True: the hidden state is projected to the dimension of the embedding, whose rows also
-        are the output weights. Files are several times smaller than with False, a separate
-        output matrix as in the paper.
+        Whether the rows of the embedding are also the output weights (tied weights). The hidden
+        state is then projected to the dimension of the embedding, and files are several times
+        smaller. Otherwise the model has a separate output matrix, as in the paper.
     """
 
     cell: Annotated[str, validate_choice(CELLS, "kind of recurrent unit")]

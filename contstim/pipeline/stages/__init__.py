@@ -72,7 +72,7 @@ class Run:
         store
             Store of the results.
         describe_models
-            Function that returns the record of each model by spec, such as
+            Function that returns the record of each model by spec, for example
             `contstim.pipeline.engine.Executor.describe_models`.
 
         Raises

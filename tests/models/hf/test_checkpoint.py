@@ -104,8 +104,8 @@ def test_networks_that_attend_to_later_words_are_refused(
     config = transformers.CONFIG_MAPPING[kind](vocab_size=len(tokenizer), **more)
     save_network(getattr(transformers, architecture)(config), tmp_path)
     assert _refusal(f"hf:{tmp_path}") == (
-        f"'{tmp_path}' is a model of type {kind!r} whose predictions depend on later words, so it "
-        "has no left-to-right log-probabilities; use a causal checkpoint (a decoder of the BERT "
+        f"'{tmp_path}' is a model of type {kind!r} with predictions that depend on later words, so "
+        "it has no left-to-right log-probabilities; use a causal checkpoint (a decoder of the BERT "
         "family has is_decoder in its configuration)"
     )
 
