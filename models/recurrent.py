@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
-from contstim.models.recurrent import NetworkConfig, load_network, save_network
+from contstim.models.recurrent import NetworkConfig, load_network
 from contstim.training.corpus import TokenCorpus, read_text
+from contstim.training.network_files import save_network
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import perplexity, train_recurrent
 

@@ -8,7 +8,7 @@ from contstim.adaptive.policies import POLICIES, Policy, PolicyOptions, PolicySt
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
 from contstim.adaptive.simulation import simulate
-from contstim.evaluation.stopping import Stopping
+from contstim.adaptive.stopping import Stopping
 
 __all__ = [
     "POLICIES",

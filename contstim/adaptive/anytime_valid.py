@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp, ndtr, stdtrit
 
+from contstim.adaptive.stopping import MIN_START
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.evaluation.stopping import MIN_START
 
 
 def asymptotic_confidence_sequence(

@@ -11,17 +11,17 @@ import pandas as pd
 from scipy.special import ndtr
 
 from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
-from contstim.arrays import FloatArray, IntArray
-from contstim.display import displayable
-from contstim.errors import InputError, format_count
-from contstim.evaluation.group_sequential import repeated_p_value
-from contstim.evaluation.inference.quasi_f import CrossedDesign
-from contstim.evaluation.stopping import (
+from contstim.adaptive.group_sequential import repeated_p_value
+from contstim.adaptive.stopping import (
     Stopping,
     item_variance_share,
     pairwise_level,
     stopping_boundary,
 )
+from contstim.arrays import FloatArray, IntArray
+from contstim.display import displayable
+from contstim.errors import InputError, format_count
+from contstim.evaluation.inference.quasi_f import CrossedDesign
 
 
 @displayable

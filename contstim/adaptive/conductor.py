@@ -19,10 +19,10 @@ from contstim.adaptive.policies import (
 )
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.stopping import Stopping
 from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayable, format_html
 from contstim.errors import InputError, format_count
-from contstim.evaluation.stopping import Stopping
 from contstim.settings import NonNegativeInt, PositiveInt, Seed, settings
 from contstim.text.languages import language_from_script
 

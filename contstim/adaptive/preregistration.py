@@ -12,6 +12,7 @@ import pandas as pd
 
 from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.interim import ANCHOR_CONDITION, alphabetical_pairs, is_chosen_trial
+from contstim.adaptive.stopping import Stopping
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError, format_count
@@ -19,7 +20,6 @@ from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.evaluation.methods import describe_analyses, describe_measures, describe_tests
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.evaluation.sample import Sample
-from contstim.evaluation.stopping import Stopping
 from contstim.evaluation.summary import format_range
 from contstim.settings import parse_settings, read_toml
 from contstim.tables import require_columns

@@ -20,7 +20,7 @@ from contstim.evaluation.importers import read_choices
 from contstim.evaluation.ratings import rescale
 from contstim.files import decode_json
 from contstim.tables import read_table, require_columns
-from contstim.text.cola import read_cola
+from contstim.training.cola import read_cola
 
 #: Local paths of a data set's files, by published file name.
 _Files = Mapping[str, Path]

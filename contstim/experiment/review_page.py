@@ -16,8 +16,8 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.experiment.review import list_sentences
+from contstim.experiment.sentence_flags import sentence_flags
 from contstim.files import digest
-from contstim.text.features import sentence_flags
 from contstim.text.languages import detect_language
 from contstim.text.normalise import normalise_sentence
 

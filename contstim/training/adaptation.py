@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from contstim.arrays import IntArray, length_batches
+from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.files import check_new_folder
 from contstim.models import ModelSpec
@@ -27,9 +27,10 @@ from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
-from contstim.progress import TrainingProgress
+from contstim.training.batches import length_batches
 from contstim.training.optimization import BestCheckpoint, gradient_step, linear_schedule
 from contstim.training.options import AdaptOptions
+from contstim.training.progress import TrainingProgress
 from contstim.training.saving import new_folder
 
 # Fractions of the predicted tokens that are replaced with the mask token and with a random token.

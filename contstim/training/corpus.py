@@ -12,17 +12,22 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from contstim.arrays import FloatArray, IntArray, TokenArray, length_batches
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.text import PUNCTUATION_POLICIES, tokenize_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.text.normalise import alphanumeric_key
 from contstim.text_files import read_lines
+from contstim.training.batches import length_batches
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
+
+#: Token ids of whole texts, in 32 bits to save memory.
+TokenArray = NDArray[np.int32]
 
 
 def tokenize_lines(

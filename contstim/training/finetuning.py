@@ -23,8 +23,8 @@ from contstim.models.cache import package_versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
-from contstim.models.recurrent import read_tensors, tensor_bytes
-from contstim.text.cola import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
+from contstim.models.recurrent import read_tensors
+from contstim.training.cola import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
 from contstim.training.encoders.base import wrap_tokenizer
 from contstim.training.encoders.classifier import majority_vote, score_logits
 from contstim.training.encoders.network import Encoder, load_encoder
@@ -35,6 +35,7 @@ from contstim.training.fitting import (
     cache_frozen_layers,
     fit,
 )
+from contstim.training.network_files import tensor_bytes
 from contstim.training.options import FINETUNING_DEFAULTS, FitOptions
 from contstim.training.saving import describe_training, save_members
 

@@ -15,9 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from contstim.arrays import IntArray, length_batches
+from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.progress import track
+from contstim.training.batches import length_batches
 from contstim.training.encoders.network import Encoder, EncoderWithHead, TokenizedSentences
 from contstim.training.optimization import gradient_step, linear_schedule
 from contstim.training.options import FitOptions

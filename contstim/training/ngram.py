@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray, TokenArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram import NgramLevel, NgramTable
 from contstim.models.ngram.arpa import write_arpa
@@ -17,7 +17,7 @@ from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.settings import PositiveInt, settings
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.training.corpus import read_text, tokenize_lines
+from contstim.training.corpus import TokenArray, read_text, tokenize_lines
 from contstim.training.pruning import prune_by_entropy, round_probabilities
 
 _RESERVED = (UNKNOWN, START, END)

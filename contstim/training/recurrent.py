@@ -18,23 +18,21 @@ from contstim.errors import InputError, ModelFileError, OutputError
 from contstim.files import digest_parts
 from contstim.models.devices import resolve_device
 from contstim.models.recurrent import (
-    STORAGES,
     NetworkConfig,
     RecurrentNetwork,
     TokenVocabulary,
     load_network,
     read_tensors,
-    save_network,
-    write_tensors,
 )
 from contstim.models.word_tokenizer import END, START, UNKNOWN
-from contstim.progress import TrainingProgress
 from contstim.text import read_words
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.training.corpus import TokenCorpus, TrainingText, read_text
+from contstim.training.network_files import STORAGES, save_network, write_tensors
 from contstim.training.optimization import BestCheckpoint, gradient_step
 from contstim.training.options import TrainingOptions
+from contstim.training.progress import TrainingProgress
 from contstim.training.softmax import NegativeSamples, cross_entropy
 
 # Maximum number of tokens per sentence; longer lines would need too much memory.

@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri, stdtr
 from scipy.stats import binomtest, nct, t
 
 from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
-from contstim.evaluation.group_sequential import (
+from contstim.adaptive.group_sequential import (
     SPENDING,
     alpha_spent,
     interim_boundaries,

@@ -22,7 +22,7 @@ from tables import read_li_adger
 from contstim.arrays import BoolArray, FloatArray
 from contstim.drawing import create_axes, save_figure, series_colour
 from contstim.models.devices import limit_torch_threads
-from contstim.text.cola import PARTS, matthews_correlation, read_cola_folder
+from contstim.training.cola import PARTS, matthews_correlation, read_cola_folder
 from contstim.training.encoders.classifier import score_logits
 from contstim.training.encoders.network import load_encoder
 from contstim.training.finetuning import prepare_sentences, train_classifier

@@ -22,8 +22,8 @@ from texts import GRAMMARS, sentences
 from contstim import load_model
 from contstim.cli import main as contstim
 from contstim.design.simulate import Simulation, simulate_choices
+from contstim.experiment.sentence_flags import sentence_flags
 from contstim.text import Sentence
-from contstim.text.features import sentence_flags
 from contstim.text.languages import LANGUAGES, get_language
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from contstim import load_model
+from contstim.experiment.sentence_flags import sentence_flags
 from contstim.selection import read_triplets
 from contstim.selection.triplet_objectives import controversiality
-from contstim.text.features import sentence_flags
 
 COLUMNS = (
     *("model_1", "model_2", "floor", "triplets", "controversiality", "per_word"),

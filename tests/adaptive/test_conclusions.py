@@ -5,8 +5,8 @@ import pytest
 
 from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
 from contstim.adaptive.conclusions import apply_stopping_rule, participant_means
+from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
-from contstim.evaluation.stopping import Stopping
 
 
 def answers(chances, n_people, n_trials, seed=11):

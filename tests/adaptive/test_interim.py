@@ -9,9 +9,9 @@ from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
 from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.stopping import Stopping
 
 LINK = Link(slopes=(0.6, 1.5))
 

@@ -6,8 +6,8 @@ import pytest
 from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.preregistration import describe_adaptive_plan, find_deviations
+from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
-from contstim.evaluation.stopping import Stopping
 
 PLAN = """\
 [adaptive]

@@ -10,7 +10,7 @@ from talking import answer, answers_to, opening
 from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link
-from contstim.evaluation.stopping import Stopping
+from contstim.adaptive.stopping import Stopping
 from contstim.experiment.adaptive import create_adaptive_study
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study

@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 from studies import edit
 from talking import answer, answers_to, consent, opening
 
+from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
 from contstim.errors import ContstimError, InputError
-from contstim.evaluation.stopping import Stopping
 from contstim.experiment.adaptive import BlockIssuer, create_adaptive_study, read_pool
 from contstim.experiment.exporting import describe_columns, write_export
 from contstim.experiment.maintenance import delete_participant, extend_study

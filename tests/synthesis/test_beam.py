@@ -8,17 +8,13 @@ import pytest
 from contstim import Problem, SentenceModel, Vocabulary, WordList, load_model, synthesize
 from contstim.arrays import FloatArray
 from contstim.errors import InputError
-from contstim.models.recurrent import (
-    NetworkConfig,
-    RecurrentNetwork,
-    TokenVocabulary,
-    save_network,
-)
+from contstim.models.recurrent import NetworkConfig, RecurrentNetwork, TokenVocabulary
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.beam import Beam, BeamSearch
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
+from contstim.training.network_files import save_network
 
 LATER = [a + b for a in "bdfgk" for b in ("a", "e", "i", "o", "u", "an")]
 FIRST = ["The", "Some", "One"]

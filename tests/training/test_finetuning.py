@@ -13,8 +13,8 @@ from labelled import write_cola
 
 from contstim import load_model
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError
-from contstim.text.cola import read_cola
 from contstim.training import finetuning
+from contstim.training.cola import read_cola
 from contstim.training.encoders.network import TokenizedSentences, load_encoder
 from contstim.training.finetuning import finetune, prepare_sentences
 from contstim.training.fitting import add_head

@@ -4,7 +4,6 @@ Tests `contstim.training.recurrent` and `contstim.training.softmax`.
 """
 
 import gzip
-import io
 import itertools
 import math
 import signal
@@ -23,7 +22,6 @@ from contstim.models.recurrent import (
     load_network,
 )
 from contstim.models.registry import load_model
-from contstim.progress import TrainingProgress
 from contstim.text import read_words
 from contstim.training.corpus import TokenCorpus, read_text
 from contstim.training.options import TrainingOptions
@@ -287,25 +285,6 @@ def test_a_killed_training_continues_to_the_same_weights(tmp_path):
     assert course(first[1]) == course(second[1])
     assert first[1]["finished"]
     assert second[1]["finished"]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_is_a_bar_on_a_terminal_and_lines_otherwise(monkeypatch):
-    for stream, bar in ((Terminal(), True), (io.StringIO(), False)):
-        monkeypatch.setattr(sys, "stderr", stream)
-        with TrainingProgress(n_steps=4, n_done=1, is_visible=True) as shown:
-            shown.step(2.5)
-            shown.log("step 2 of 4")
-        assert "step 2 of 4\n" in stream.getvalue()
-        assert ("training:" in stream.getvalue()) == bar
-    with TrainingProgress(n_steps=4, n_done=0, is_visible=False) as shown:
-        shown.step(2.5)
-        shown.log("nothing")
-    assert "nothing" not in stream.getvalue()
 
 
 def train(tmp_path, text, **arguments):

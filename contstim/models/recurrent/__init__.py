@@ -8,22 +8,21 @@ float32 scale per row. All weights are float32 in memory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 from torch.func import functional_call
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError, ModelFileError, require_known
-from contstim.files import decode_json, digest, replace_atomically
+from contstim.errors import InputError, ModelFileError
+from contstim.files import decode_json, digest
 from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.progress import track
 from contstim.settings import PositiveInt, settings, validate_choice
@@ -31,11 +30,10 @@ from contstim.settings import PositiveInt, settings, validate_choice
 #: Kinds of recurrent unit.
 CELLS = ("rnn", "lstm")
 
-#: Data types in which a file can store matrices.
-STORAGES = ("float32", "float16", "int8")
 
-_FORMAT = "contstim recurrent network"
-_VERSION = 1
+#: Format and version of the files.
+NETWORK_FORMAT = "contstim recurrent network"
+NETWORK_VERSION = 1
 
 # Maximum number of input tokens per pass of the recurrent layer.
 _TOKENS = 4096
@@ -358,23 +356,8 @@ class RecurrentNetwork:
         return result.numpy()
 
 
-def tensor_bytes(tensors: dict[str, Tensor], record: dict[str, Any]) -> bytes:
-    """Return the content of a safetensors file with tensors and a JSON record."""
-    data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
-    contents = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    contents["record"] = torch.from_numpy(data.copy())
-    return save(contents)
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-    """Write tensors and a JSON record to a safetensors file, atomically."""
-    # `safetensors.torch.save_file` would make the file readable for its owner only.
-    with replace_atomically(path) as temporary:
-        temporary.write_bytes(tensor_bytes(tensors, record))
-
-
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
-    """Read a safetensors file that `write_tensors` wrote.
+    """Read a safetensors file that contains tensors and a JSON record.
 
     Returns
     -------
@@ -407,53 +390,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     return tensors, record, digest(data)
 
 
-def save_network(
-    path: Path, network: RecurrentNetwork, training: dict[str, Any], storage: str
-) -> None:
-    """Write a network to a file.
-
-    Parameters
-    ----------
-    path
-        File to write.
-    network
-        Network to save.
-    training
-        Record of how the network was trained.
-    storage
-        Data type of the matrices: ``float32``, ``float16`` or ``int8``.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
-    """
-    require_known("storage type", storage, STORAGES)
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in network.weights.items():
-        values = tensor.detach().cpu()
-        if tensor.ndim < 2 or storage == "float32":
-            tensors[name] = values
-        elif storage == "float16":
-            tensors[name] = values.half()
-        else:
-            # Scale the largest magnitude of each row to 127.
-            scale = values.abs().amax(1) / 127
-            scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-            tensors[name] = (values / scale[:, None]).round().to(torch.int8)
-            tensors[name + ".scale"] = scale
-    record = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "config": asdict(network.config),
-        "vocabulary": list(network.vocabulary.words),
-        "training": training,
-    }
-    write_tensors(path, tensors, record)
-
-
 def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
-    """Load a network from a file that `save_network` wrote.
+    """Load a network from a file.
 
     Returns
     -------
@@ -471,12 +409,12 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
     """
     tensors, record, digest = read_tensors(path)
     mismatch = f"{str(path)!r} is not a recurrent network of contstim"
-    if not isinstance(record, dict) or record.get("format") != _FORMAT:
+    if not isinstance(record, dict) or record.get("format") != NETWORK_FORMAT:
         raise ModelFileError(f"{mismatch}; choose a file that `contstim models train` wrote")
-    if record.get("version") != _VERSION:
+    if record.get("version") != NETWORK_VERSION:
         raise ModelFileError(
             f"{str(path)!r} has format version {record.get('version')!r}, this contstim reads "
-            f"version {_VERSION}; use the contstim that wrote it"
+            f"version {NETWORK_VERSION}; use the contstim that wrote it"
         )
     try:
         config = NetworkConfig(**record["config"])

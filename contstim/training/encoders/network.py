@@ -13,13 +13,14 @@ from torch import nn
 from transformers import AutoModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from contstim.arrays import FloatArray, IntArray, length_batches
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import ModelFileError, require_known
 from contstim.models import ModelSpec
 from contstim.models.devices import resolve_device
 from contstim.models.hf.checkpoint import find_max_tokens
 from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
 from contstim.models.registry import available_families, bundled_models
+from contstim.training.batches import length_batches
 
 # Maximum number of tokens per forward pass without gradients.
 _MAX_TOKENS = 4096

@@ -7,14 +7,10 @@ import pytest
 
 from contstim.errors import InputError, ModelFileError, SpecError, UnknownWordError
 from contstim.models import recurrent as network_module
-from contstim.models.recurrent import (
-    NetworkConfig,
-    RecurrentNetwork,
-    TokenVocabulary,
-    save_network,
-)
+from contstim.models.recurrent import NetworkConfig, RecurrentNetwork, TokenVocabulary
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList, pool
+from contstim.training.network_files import save_network
 
 WORDS = ("the", "dog", "cat", "saw", "ran", ".", "The", "a", "Dogs.")
 SENTENCES = [

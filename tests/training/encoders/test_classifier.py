@@ -22,8 +22,8 @@ from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import WordList
-from contstim.text.cola import matthews_correlation, read_cola
 from contstim.text.vocabulary import Vocabulary
+from contstim.training.cola import matthews_correlation, read_cola
 from contstim.training.encoders.classifier import majority_vote, score_logits
 
 

@@ -15,9 +15,8 @@ from contstim.models.recurrent import (
     TokenVocabulary,
     load_network,
     read_tensors,
-    save_network,
-    write_tensors,
 )
+from contstim.training.network_files import save_network, write_tensors
 
 
 def make_network(cell="lstm", tied=True):

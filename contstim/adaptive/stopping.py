@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from contstim.adaptive.group_sequential import SPENDING, alpha_spent, interim_boundaries
 from contstim.errors import InputError
-from contstim.evaluation.group_sequential import SPENDING, alpha_spent, interim_boundaries
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.settings import PositiveInt, TupleFromList, settings, validate_choice
 

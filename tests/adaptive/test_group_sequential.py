@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from contstim.evaluation.group_sequential import (
+from contstim.adaptive.group_sequential import (
     alpha_spent,
     interim_boundaries,
     next_boundary,

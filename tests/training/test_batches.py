@@ -1,8 +1,8 @@
-"""Batches of rows of one length."""
+"""Batches of sentences of one length."""
 
 import numpy as np
 
-from contstim.arrays import length_batches
+from contstim.training.batches import length_batches
 
 
 def test_batches_hold_rows_of_one_length_in_the_order_given() -> None:

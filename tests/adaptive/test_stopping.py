@@ -2,8 +2,8 @@
 
 import pytest
 
+from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
-from contstim.evaluation.stopping import Stopping
 
 
 @pytest.mark.parametrize(

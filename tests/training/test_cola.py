@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from contstim.errors import InputError
-from contstim.text.cola import matthews_correlation, read_cola
+from contstim.training.cola import matthews_correlation, read_cola
 
 
 @pytest.mark.parametrize(

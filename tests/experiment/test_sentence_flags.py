@@ -1,0 +1,40 @@
+"""What is flagged in sentences."""
+
+import pytest
+
+from contstim import pool
+from contstim.experiment.sentence_flags import sentence_flags
+
+
+@pytest.mark.parametrize(
+    ("sentence", "flags"),
+    [
+        ("The dog saw two cats near the gate.", []),
+        ("The fire was hot.", ["offensive word: fire"]),
+        ("The dog saw the dog.", ["word twice: dog"]),
+        ("She lives in the the house.", ["word twice: the the"]),
+        ("The tall man met Anna here.", ["name: Anna"]),
+        ("He met McZyzzyva there.", ["name: McZyzzyva"]),
+        ("It cost 40 pounds.", ["number: 40"]),
+        (
+            "Those was a apple to went.",
+            ["agreement: a apple ('an' before a vowel)", "agreement: to went (not a base form)"],
+        ),
+        ("He ate these dog.", ["agreement: these dog (singular after a plural)"]),
+        ("Every dogs ran.", ["agreement: every dogs (plural after a singular)"]),
+        ("We saw his, and went.", []),
+        ("The man slept with the.", ["agreement: ends in the"]),
+    ],
+)
+def test_flags(sentence: str, flags: list[str]) -> None:
+    assert sentence_flags(sentence) == flags
+
+
+def test_rare_words() -> None:
+    (flag,) = sentence_flags("The old vicar saw a zyzzyva.")
+    assert flag == "rare word: zyzzyva (Zipf 0.0)"
+
+
+def test_few_pool_sentences_have_agreement_flags() -> None:
+    flagged = [s for s in pool() if any(f.startswith("agreement") for f in sentence_flags(s))]
+    assert len(flagged) <= 5, flagged
