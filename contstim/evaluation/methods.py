@@ -122,9 +122,10 @@ def describe_tests(options: EvaluationOptions) -> str:
         tests = (
             "t-tests across participants; items are fixed, so results hold for these items only"
             if options.items == "fixed"
-            else "t-tests that treat participants and items as random: the variance of a mean is "
-            "the sum of components due to participants, items and residual, with Satterthwaite "
-            "degrees of freedom (Cameron, Gelbach & Miller 2011; Gao & Owen 2017)"
+            else "quasi-F tests that treat participants and items as random (Clark 1973): the "
+            "variance of a mean is the sum of components due to participants, items and residual, "
+            "which the method of moments estimates (Gao & Owen 2017), with Satterthwaite degrees "
+            "of freedom"
         )
     else:
         unit = {"auto": f"groups (participants if there are fewer than {MIN_GROUPS} groups)"}
@@ -134,8 +135,12 @@ def describe_tests(options: EvaluationOptions) -> str:
         f"{tests}."
     )
     if options.inference == "crossed":
-        if not all(MEASURES[name].is_trial_mean for name in options.measures):
-            text += " Signed-rank cosines enter by the infinitesimal jackknife."
+        for measure in (MEASURES[name] for name in options.measures):
+            if not measure.is_trial_mean:
+                text += (
+                    f" Standard errors of the {measure.label} come from pseudo-values of the "
+                    f"{measure.jackknife} jackknife."
+                )
         text += (
             " Intervals are 95 % intervals of the same distribution, on Fisher's z scale for values"
             " and ceilings. Two models are equivalent if two one-sided tests show that they differ "

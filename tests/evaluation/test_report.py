@@ -26,6 +26,7 @@ from contstim.drawing import (
 from contstim.errors import InputError, OutputError
 from contstim.evaluation import Analysis, ExclusionRules, evaluate
 from contstim.evaluation.figure import dominance, model_figure
+from contstim.evaluation.methods import methods_paragraphs
 from contstim.evaluation.summary import summarize
 from contstim.page import Page
 
@@ -215,6 +216,19 @@ def test_the_methods_of_the_published_analysis(study, tmp_path):
     page = result.report(tmp_path).read_text(encoding="utf-8")
     assert "Wilcoxon signed-rank tests across groups (participants if there are fewer" in page
     assert "20 bootstrap samples of participants and pairs" in page
+
+
+def test_the_methods_name_the_jackknife_of_each_measure(study):
+    choices, scores = study
+    jackknives = {"signed_rank_cosine": "infinitesimal", "speed": "delete-one"}
+    for measures in (("accuracy",), ("signed_rank_cosine",), ("speed", "accuracy")):
+        result = evaluate(
+            choices.assign(rt_ms=range(1, 1 + len(choices))), scores, measures=measures
+        )
+        text = " ".join(methods_paragraphs(result))
+        assert "quasi-F tests that treat participants and items as random (Clark 1973)" in text
+        for measure, jackknife in jackknives.items():
+            assert (f"{jackknife} jackknife" in text) == (measure in measures)
 
 
 def test_drawings_are_well_formed_and_repeat(evaluation):

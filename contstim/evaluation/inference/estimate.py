@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
+# Largest absolute value of a mean that differs from 0 only by rounding errors.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class MeanEstimate:
@@ -148,8 +151,11 @@ class MeanEstimate:
         Returns
         -------
         participants, items : float
-            Factor for the number of participants, and factor for the number of items.
+            Factor for the number of participants, and factor for the number of items. NaN if the
+            value is 0 up to rounding, because no sample size then suffices.
         """
+        if abs(self.value) <= _ROUNDING:
+            return np.nan, np.nan
         if self.stderr == 0.0:
             return 1.0, 1.0
         variance_ratio = (self.value / self.stderr / float(ndtri(0.975) + ndtri(power))) ** 2

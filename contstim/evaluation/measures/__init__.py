@@ -34,6 +34,8 @@ class Measure(ABC):
         Value of a model that guesses, and of a perfect model.
     is_trial_mean
         Whether the value is the mean of one independent number per trial.
+    jackknife
+        Kind of jackknife whose pseudo-values `trial_influence` returns, for the methods section.
     description
         Beginning of a sentence in the methods section: definition of the measure and of its lower
         noise ceiling.
@@ -55,6 +57,7 @@ class Measure(ABC):
     chance: float
     maximum: float = 1.0
     is_trial_mean: bool = False
+    jackknife: str = "delete-one"
     description: str
     upper_ceiling_description: str = "; its upper one includes the participant."
 

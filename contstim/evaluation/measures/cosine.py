@@ -26,6 +26,7 @@ class SignedRankCosine(Measure):
 
     name = "signed_rank_cosine"
     label = "signed-rank cosine similarity"
+    jackknife = "infinitesimal"
     chance = 0.0
     description = (
         "Signed-rank cosine similarity compares a model's log-probability ratios with a "

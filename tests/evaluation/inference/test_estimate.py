@@ -25,6 +25,14 @@ def test_required_growth_gives_the_power(shares):
         assert norm.sf(norm.isf(0.025) - 1.4 / np.sqrt(variance)) == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("value", [0.0, 3e-17, -3e-17])
+@pytest.mark.parametrize("stderr", [0.0, 0.1])
+def test_no_sample_size_finds_a_difference_of_zero(value, stderr):
+    """Up to rounding; a small but real difference needs a large sample."""
+    assert np.isnan(MeanEstimate(value, stderr, 20.0, (0.5, 0.2)).required_growth()).all()
+    assert MeanEstimate(1e-6, 0.1, 20.0, (1.0, 0.0)).required_growth()[0] > 1e9
+
+
 def test_interval_and_p_value_agree() -> None:
     rng = np.random.default_rng(6)
     for _ in range(300):
