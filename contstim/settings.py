@@ -77,19 +77,6 @@ class _ChoiceValidator(AfterValidator):
         return tuple(self.names)
 
 
-def option(default: Any, text: str, metavar: str | None = None) -> Any:
-    """Declare a field of settings that is an option of a command or strategy.
-
-    Parameters
-    ----------
-    default
-        Default value.
-    text, metavar
-        Description of the option, and the placeholder of its value, if it takes one.
-    """
-    return field(default=default, metadata={"help": text, "metavar": metavar})
-
-
 def validate_choice(choices: Collection[str], kind: str | None = None) -> AfterValidator:
     """Create a validator of a text with fixed choices, for use in ``Annotated``.
 

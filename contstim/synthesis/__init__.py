@@ -36,7 +36,7 @@ STRATEGIES = Registry[type[Strategy]](
 def strategy_options(name: str) -> dict[str, Field[Any]]:
     """Return the options of a strategy as dataclass fields, by name."""
     strategy_class: Any = STRATEGIES[name]
-    return {field.name: field for field in fields(strategy_class) if "help" in field.metadata}
+    return {field.name: field for field in fields(strategy_class)}
 
 
 def parse_strategy(text: str, **options: Any) -> Strategy:

@@ -29,7 +29,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel, scores_vocabulary
 from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, empty_prefix
-from contstim.settings import PositiveInt, option, settings, validate_choice
+from contstim.settings import PositiveInt, settings, validate_choice
 from contstim.synthesis.candidates import ScoreCounter
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edit import Edit
@@ -92,20 +92,12 @@ class Beam(Strategy):
     starts_at_natural: ClassVar[bool] = False
     supports_edits: ClassVar[bool] = False
 
-    n_restarts: PositiveInt = option(2, "restarts of full width per sentence", "N")
-    width: PositiveInt | None = option(None, "prefixes kept at each position", "N")
-    diversity_cap: PositiveInt | None = option(
-        None, "prefixes that may end, or begin, with the same words", "N"
-    )
-    vocabulary_fraction: Annotated[float, Field(gt=0, le=1)] = option(
-        0.5, "share of the vocabulary that each pass but the last uses", "SHARE"
-    )
-    refine: Annotated[str, validate_choice(("no", "yes"))] = option(
-        "no", "whether words of the result are then replaced one at a time"
-    )
-    guide: str | None = option(
-        None, "model that proposes words for models that do not score prefixes", "SPEC"
-    )
+    n_restarts: PositiveInt = 2
+    width: PositiveInt | None = None
+    diversity_cap: PositiveInt | None = None
+    vocabulary_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
+    refine: Annotated[str, validate_choice(("no", "yes"))] = "no"
+    guide: str | None = None
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy  # which loads `special` at its first use
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.settings import PositiveInt, option, settings
+from contstim.settings import PositiveInt, settings
 from contstim.synthesis.candidates import (
     SCORE_TOLERANCE,
     Candidates,
@@ -83,13 +83,9 @@ class Edit(Strategy):
     -10.8
     """
 
-    candidates: PositiveInt | Literal["all"] = option(
-        64, "exact scores at one position by the most expensive model, or all", metavar="N"
-    )
-    first: PositiveInt = option(4, "scores after which a position is left for the first time", "N")
-    inputs: PositiveInt | None = option(
-        None, "maximum cost of the exact scores of one sentence, in inputs of the networks", "N"
-    )
+    candidates: PositiveInt | Literal["all"] = 64
+    first: PositiveInt = 4
+    inputs: PositiveInt | None = None
 
     @property
     def is_exhaustive(self) -> bool:

@@ -22,7 +22,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix_after
-from contstim.settings import NonNegativeInt, PositiveInt, option, settings, validate_choice
+from contstim.settings import NonNegativeInt, PositiveInt, settings, validate_choice
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList, parse_length_range
@@ -72,35 +72,19 @@ class SamplingOptions:
         models can only filter sentences that were sampled without them.
     """
 
-    writer: str = option("contstim:smollm2", "the model that writes", "SPEC")
-    temperature: Annotated[float, Field(gt=0, le=100)] = option(
-        1 / 1.8, "temperature of the writer's distribution", "NUMBER"
-    )
-    top_p: Annotated[float, Field(gt=0, le=1)] = option(
-        0.95, "share of the writer's probability mass from which words are drawn", "SHARE"
-    )
-    min_p: Annotated[float, Field(ge=0, le=1)] = option(
-        0.01, "minimum probability of a word, as a share of the most probable word's", "SHARE"
-    )
-    guidance: Annotated[float, Field(ge=0, le=1000)] = option(
-        4.5, "factor of the compared models' log-probabilities", "NUMBER"
-    )
-    min_end_probability: Annotated[float, Field(ge=0, le=1)] = option(
-        0.45, "minimum probability that the writer gives the end of a sentence", "PROBABILITY"
-    )
-    lengths: str | None = option(None, "numbers of words, such as 7-9", "N-M")
-    marks: str = option(".", "marks that may end sentences, such as .?!", "MARKS")
-    commas: Annotated[str, validate_choice(("no", "yes"))] = option(
-        "no", "whether sentences may contain commas"
-    )
-    batch_size: PositiveInt = option(
-        32, "sentences that are sampled together, after one prompt", "N"
-    )
-    n_prompts: NonNegativeInt = option(8, "natural sentences in the prompt", "N")
-    n_samples: PositiveInt = option(800, "sentences sampled for each side of a pair", "N")
-    guide: str | None = option(
-        None, "model that guides in place of models that do not score prefixes", "SPEC"
-    )
+    writer: str = "contstim:smollm2"
+    temperature: Annotated[float, Field(gt=0, le=100)] = 1 / 1.8
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.01
+    guidance: Annotated[float, Field(ge=0, le=1000)] = 4.5
+    min_end_probability: Annotated[float, Field(ge=0, le=1)] = 0.45
+    lengths: str | None = None
+    marks: str = "."
+    commas: Annotated[str, validate_choice(("no", "yes"))] = "no"
+    batch_size: PositiveInt = 32
+    n_prompts: NonNegativeInt = 8
+    n_samples: PositiveInt = 800
+    guide: str | None = None
 
     def __post_init__(self) -> None:
         if self.lengths is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contstim.settings import PositiveInt, option, settings
+from contstim.settings import PositiveInt, settings
 from contstim.synthesis.candidates import Candidates, propose_in_order
 from contstim.synthesis.strategy import Strategy
 
@@ -13,7 +13,7 @@ __all__ = ["BestOfSome"]
 class BestOfSome(Strategy):
     """Take the best of `draws` candidates."""
 
-    draws: PositiveInt = option(20, "candidates that are scored at a position", metavar="N")
+    draws: PositiveInt = 20
 
     def search_word(self, candidates: Candidates) -> bool:
         """Score some candidates and take the best."""
