@@ -136,43 +136,6 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
                 remove(temporary)
 
 
-@contextmanager
-def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary path, to replace a folder with all its files when the block ends.
-
-    After a crash between the removal of the old folder and the renaming of the new one, the new
-    folder remains under the name ``.NAME.new``.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written, or contains the working folder.
-    """
-    check_replaceable(folder)
-    new = folder.with_name(f".{folder.name}.new")
-    remove(new)
-    with replace_atomically(new) as temporary:
-        yield temporary
-    remove(folder)
-    new.replace(folder)
-
-
-def check_replaceable(folder: Path) -> None:
-    """Refuse to replace the working folder or a folder above it.
-
-    Raises
-    ------
-    OutputError
-        If the folder is or contains the working folder.
-    """
-    working_folder = Path.cwd()
-    if Path(os.path.realpath(folder)) in (working_folder, *working_folder.parents):
-        raise OutputError(
-            f"cannot replace {folder}, which contains the working folder; change to another "
-            "folder, or choose another output"
-        )
-
-
 def check_new_folder(path: Path) -> None:
     """Refuse a path that exists or in which no folder can be created.
 
@@ -186,23 +149,6 @@ def check_new_folder(path: Path) -> None:
     existing = next((p for p in path.absolute().parents if p.exists()), Path("/"))
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
         raise OutputError(f"cannot write {path}: no folder can be created in {existing}")
-
-
-def check_empty_folder(folder: Path) -> None:
-    """Refuse a path that exists, unless it is an empty folder.
-
-    Raises
-    ------
-    InputError
-        If the path exists and is not an empty folder.
-    OutputError
-        If the path cannot be accessed.
-    """
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} exists and is not empty; choose another folder")
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -223,35 +169,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     with replace_atomically(path) as temporary:
         _make_folder(path.parent)
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write the files of a folder.
-
-    A new folder appears with all its files in one step. An existing folder must be empty; as it
-    may be the working folder, its files are written one by one.
-
-    Parameters
-    ----------
-    folder
-        Path of the folder.
-    contents
-        Contents of the files by their relative paths.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written.
-    """
-    if folder.exists():
-        for name, content in contents.items():
-            write_atomically(folder / name, content)
-        return
-    with replace_atomically(folder) as temporary:
-        for name, content in contents.items():
-            path = temporary / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
 
 
 def is_stream(path: Path) -> bool:

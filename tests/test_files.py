@@ -23,9 +23,7 @@ from contstim.files import (
     json_digest,
     lock,
     replace_atomically,
-    replace_folder,
     write_atomically,
-    write_folder,
 )
 
 
@@ -33,38 +31,6 @@ def test_digests_of_text_bytes_and_files_are_sha256(tmp_path: Path) -> None:
     expected = hashlib.sha256("é".encode()).hexdigest()
     (tmp_path / "file").write_bytes("é".encode())
     assert digest("é") == digest("é".encode()) == file_digest(tmp_path / "file") == expected
-
-
-def test_a_folder_of_files_is_written_wherever_one_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    contents = {"a": b"1", "below/b": b"2"}
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    for folder in (Path("new/one"), Path(".")):
-        write_folder(folder, contents)
-        assert {name: (folder / name).read_bytes() for name in contents} == contents
-    assert Path.cwd().samefile(tmp_path / "here")
-    assert sorted(path.name for path in Path("new").iterdir()) == ["one"]
-
-
-def test_a_folder_takes_the_place_of_another_but_not_of_that_in_which_one_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("old", "below/here"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "file").write_text("old")
-    monkeypatch.chdir(tmp_path / "below" / "here")
-    for folder in (Path(), Path(".."), tmp_path / "below"):
-        with (
-            pytest.raises(OutputError, match="contains the working folder"),
-            replace_folder(folder),
-        ):
-            raise AssertionError("nothing is made")
-        assert Path("file").read_text() == "old"
-    with replace_folder(Path("../../old")) as place:
-        place.mkdir()
-    assert sorted(tmp_path.rglob("file")) == [tmp_path / "below" / "here" / "file"]
 
 
 def test_json_values_and_what_is_none() -> None:

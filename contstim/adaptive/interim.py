@@ -15,7 +15,6 @@ from contstim.adaptive.posterior import ModelPosterior, softmax
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayable
 from contstim.errors import InputError, NoDataError, format_count
-from contstim.evaluation.choices import is_first_on_left
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.items import encode_items, normalise_trials
 from contstim.trial_kinds import EXPERIMENTAL, add_kinds
@@ -254,7 +253,9 @@ def interim_analysis(
 
     # The bias to one side of the screen requires preferences and ratings by side.
     pairs, is_swapped = alphabetical_pairs(table)
-    left_sign = np.where(is_first_on_left(table), 1.0, -1.0)
+    # Without a column `side_1`, sentence 1 is assumed to have been on the left.
+    is_on_right = table["side_1"] == "right" if "side_1" in table else np.zeros(len(table), bool)
+    left_sign = np.where(is_on_right, -1.0, 1.0)
     pair_codes, keys = pd.factorize(pd.MultiIndex.from_frame(pairs))
     participant_codes, names = pd.factorize(table["participant"].astype(str))
     trials = ChosenTrials(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from contstim.benchmarks.benchmark import RESULTS, Benchmark, BenchmarkResult
-from contstim.errors import InputError
-from contstim.files import check_replaceable, replace_folder, write_atomically
+from contstim.errors import InputError, OutputError
+from contstim.files import remove, replace_atomically, write_atomically
 from contstim.models.base import SentenceModel, SentenceScores
 from contstim.models.cache import ScoreCache, describe_model, model_identity, package_versions
 from contstim.progress import track
@@ -254,3 +256,40 @@ def run_benchmarks(
         outcomes[name] = benchmark.evaluate(scores[name])
     described = [describe_model(model) for model in models]
     return BenchmarkRun(by_name, outcomes, scores, described, notes)
+
+
+@contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary path, to replace a folder with all its files when the block ends.
+
+    After a crash between the removal of the old folder and the renaming of the new one, the new
+    folder remains under the name ``.NAME.new``.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written, or contains the working folder.
+    """
+    check_replaceable(folder)
+    new = folder.with_name(f".{folder.name}.new")
+    remove(new)
+    with replace_atomically(new) as temporary:
+        yield temporary
+    remove(folder)
+    new.replace(folder)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace the working folder or a folder above it.
+
+    Raises
+    ------
+    OutputError
+        If the folder is or contains the working folder.
+    """
+    working_folder = Path.cwd()
+    if Path(os.path.realpath(folder)) in (working_folder, *working_folder.parents):
+        raise OutputError(
+            f"cannot replace {folder}, which contains the working folder; change to another "
+            "folder, or choose another output"
+        )

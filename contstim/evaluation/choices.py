@@ -415,16 +415,6 @@ def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
     return out
 
 
-def is_first_on_left(table: pd.DataFrame) -> BoolArray:
-    """Return in which rows sentence 1 was on the left of the screen.
-
-    Without a column `side_1`, sentence 1 is assumed to have been on the left.
-    """
-    if "side_1" not in table:
-        return np.ones(len(table), dtype=np.bool_)
-    return (table["side_1"] != "right").to_numpy(dtype=np.bool_)
-
-
 def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
     """Raise InputError if the rating scale seems to be reversed.
 

@@ -84,21 +84,6 @@ class Subset:
         self._starts = np.searchsorted(self.participant_index, np.arange(self.n_participants + 1))
         self._designs: dict[bytes, CrossedDesign] = {}
 
-    @classmethod
-    def from_pairs(cls, data: TrialData, pairs: BoolArray, models: IntArray) -> Subset:
-        """Select the choices on some sentence pairs.
-
-        Parameters
-        ----------
-        data
-            Choices on all P pairs.
-        pairs
-            Whether each pair is selected, shape (P,).
-        models
-            Indices of the evaluated models, shape (M,).
-        """
-        return cls(data, np.flatnonzero(pairs[data.pair]), models)
-
     @cached_property
     def n_trials(self) -> IntArray:
         """Number of trials of each participant, shape (N,)."""

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 from contstim.errors import InputError
 from contstim.experiment import bundles
+from contstim.experiment.scaffold import check_empty_folder, write_folder
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, list_page_files, page_version
-from contstim.files import check_empty_folder, json_digest, write_atomically, write_folder
+from contstim.files import json_digest, write_atomically
 
 # Texts that the page needs before its scripts run, or without them.
 _TEXTS_BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")

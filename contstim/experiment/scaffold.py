@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from contstim.errors import InputError, require_known
+from contstim.errors import InputError, OutputError, require_known
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study, read_text_source
 from contstim.experiment.trials import read_design, read_row, read_rows, write_trials
 from contstim.files import (
-    check_empty_folder,
     metadata_path,
+    replace_atomically,
     write_atomically,
-    write_folder,
     write_metadata,
 )
 from contstim.text.languages import get_language
@@ -272,3 +271,49 @@ def write_sentence_trials(
     options = {"participants": participants, "factors": list(factors), "seed": seed}
     write_metadata(trials, {**options, "notes": table.attrs["notes"]})
     return trials
+
+
+def check_empty_folder(folder: Path) -> None:
+    """Refuse a path that exists, unless it is an empty folder.
+
+    Raises
+    ------
+    InputError
+        If the path exists and is not an empty folder.
+    OutputError
+        If the path cannot be accessed.
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} exists and is not empty; choose another folder")
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write the files of a folder.
+
+    A new folder appears with all its files in one step. An existing folder must be empty; as it
+    may be the working folder, its files are written one by one.
+
+    Parameters
+    ----------
+    folder
+        Path of the folder.
+    contents
+        Contents of the files by their relative paths.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written.
+    """
+    if folder.exists():
+        for name, content in contents.items():
+            write_atomically(folder / name, content)
+        return
+    with replace_atomically(folder) as temporary:
+        for name, content in contents.items():
+            path = temporary / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 from contstim.text import Sentence, find_repeats
 from contstim.text.frequencies import has_frequencies, zipf_frequency
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import bundled_vocabulary
-from contstim.text.word_options import find_offensive
+from contstim.text.word_options import offensive_words
 
 #: Words of a lower Zipf frequency (less than once per million words) are flagged as rare.
 RARE = 3.0
@@ -22,6 +25,8 @@ _PRONOUNS = frozenset("this that these those all both some any each no neither e
 _DETERMINER_TAGS = frozenset({"DT", "PRP$"})
 _NON_NOUN_TAGS = frozenset({"VBD", "VBZ", "MD", "IN", "CC"})
 _NON_FINAL_TAGS = frozenset({"DT", "CC", "PRP$", "PDT", "WDT"})
+
+_LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
 
 
 def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
@@ -119,3 +124,29 @@ def _tag_disagreement(left: str, right: str) -> str:
     if is_determiner and tags <= _NON_NOUN_TAGS:
         return "no noun"
     return ""
+
+
+def find_offensive(sentence: str, min_level: int) -> list[str]:
+    """Return the offensive words and phrases of level `min_level` or higher in a sentence.
+
+    Whole words are matched, ignoring case: "Scunthorpe" contains none.
+    """
+    text = _pad_words(sentence.casefold())
+    return [
+        phrase
+        for phrase, padded in _padded_offensive_words().items()
+        if padded in text and offensive_words()[phrase] >= min_level
+    ]
+
+
+@cache
+def _padded_offensive_words() -> dict[str, str]:
+    return {phrase: _pad_words(phrase) for phrase in offensive_words()}
+
+
+def _pad_words(text: str) -> str:
+    """Return the words of a text with one space before and after each, without punctuation.
+
+    A phrase then occurs in a sentence as whole words if its padded text occurs in the sentence's.
+    """
+    return f" {' '.join(_LETTERS_AND_DIGITS.findall(text))} "

@@ -45,8 +45,6 @@ _CLASS_BY_TAG = {tag: name for name, tags in WORD_CLASSES.items() for tag in tag
 #: Treatments of case: as listed; words allowed elsewhere also first, with a capital; lower case.
 CASINGS = ("listed", "sentence", "lower")
 
-_LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
-
 
 @cache
 def offensive_words() -> Mapping[str, int]:
@@ -386,32 +384,6 @@ def _words_with_tags(
     """
     words = vocabulary.first if is_first else vocabulary.elsewhere
     return tuple(w for w in words if not tags.isdisjoint(vocabulary.tags.get(w.lower(), ())))
-
-
-def find_offensive(sentence: str, min_level: int) -> list[str]:
-    """Return the offensive words and phrases of level `min_level` or higher in a sentence.
-
-    Whole words are matched, ignoring case: "Scunthorpe" contains none.
-    """
-    text = _pad_words(sentence.casefold())
-    return [
-        phrase
-        for phrase, padded in _padded_offensive_words().items()
-        if padded in text and offensive_words()[phrase] >= min_level
-    ]
-
-
-@cache
-def _padded_offensive_words() -> dict[str, str]:
-    return {phrase: _pad_words(phrase) for phrase in offensive_words()}
-
-
-def _pad_words(text: str) -> str:
-    """Return the words of a text with one space before and after each, without punctuation.
-
-    A phrase then occurs in a sentence as whole words if its padded text occurs in the sentence's.
-    """
-    return f" {' '.join(_LETTERS_AND_DIGITS.findall(text))} "
 
 
 def _matched_forms(word: str, language: Language) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,8 +11,8 @@ from made import pair_benchmark
 
 from contstim.benchmarks import running as module
 from contstim.benchmarks.benchmark import RESULTS
-from contstim.benchmarks.running import run_benchmarks
-from contstim.errors import InputError
+from contstim.benchmarks.running import replace_folder, run_benchmarks
+from contstim.errors import InputError, OutputError
 from contstim.models.registry import load_model
 
 SPEC = "contstim:trigram?unknown=unk"
@@ -99,3 +100,22 @@ def test_names_are_checked_before_scoring(tmp_path):
     assert not (tmp_path / "cache").exists()
     with pytest.raises(InputError, match="a benchmark is named twice"):
         run_benchmarks([pair_benchmark(), pair_benchmark()], [], tmp_path)
+
+
+def test_a_folder_takes_the_place_of_another_but_not_of_that_in_which_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("old", "below/here"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text("old")
+    monkeypatch.chdir(tmp_path / "below" / "here")
+    for folder in (Path(), Path(".."), tmp_path / "below"):
+        with (
+            pytest.raises(OutputError, match="contains the working folder"),
+            replace_folder(folder),
+        ):
+            raise AssertionError("nothing is made")
+        assert Path("file").read_text() == "old"
+    with replace_folder(Path("../../old")) as place:
+        place.mkdir()
+    assert sorted(tmp_path.rglob("file")) == [tmp_path / "below" / "here" / "file"]

@@ -3,7 +3,7 @@
 import pytest
 
 from contstim import pool
-from contstim.experiment.sentence_flags import sentence_flags
+from contstim.experiment.sentence_flags import find_offensive, sentence_flags
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,15 @@ def test_rare_words() -> None:
 def test_few_pool_sentences_have_agreement_flags() -> None:
     flagged = [s for s in pool() if any(f.startswith("agreement") for f in sentence_flags(s))]
     assert len(flagged) <= 5, flagged
+
+
+def test_offensive_words_match_whole_ignoring_case() -> None:
+    assert find_offensive("What an IDIOT, he said.", 2) == ["idiot"]
+    assert find_offensive("an alligator-bait seller", 2) == ["alligator bait"]
+    assert find_offensive("The fire was hot.", 1) == []
+    assert find_offensive("An assassin in Scunthorpe drank a cocktail.", 1) == []
+    assert find_offensive("The fire was hot.", 0) == ["fire"]
+
+
+def test_pool_has_no_offensive_words() -> None:
+    assert [sentence for sentence in pool() if find_offensive(sentence, 2)] == []

@@ -23,7 +23,7 @@ from contstim.experiment.bundles import make_bundle, make_outcome_link, make_stu
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import make_presentation
 from contstim.experiment.recruitment import Codes, Recruiter
-from contstim.experiment.scaffold import create_study
+from contstim.experiment.scaffold import create_study, write_folder
 from contstim.experiment.study import (
     PAGE_LANGUAGES,
     Study,
@@ -441,3 +441,16 @@ def test_bundled_translations_are_complete(
         # Every name that the page fills in is there, and nothing was left in English.
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", english[key]))
         assert text.strip() != english[key] or key in ("progress", "question_no"), key
+
+
+def test_a_folder_of_files_is_written_wherever_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = {"a": b"1", "below/b": b"2"}
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for folder in (Path("new/one"), Path(".")):
+        write_folder(folder, contents)
+        assert {name: (folder / name).read_bytes() for name in contents} == contents
+    assert Path.cwd().samefile(tmp_path / "here")
+    assert sorted(path.name for path in Path("new").iterdir()) == ["one"]
