@@ -28,9 +28,9 @@ def test_reserved_names_of_conditions(condition: str, kind: str) -> None:
 def test_the_column_kind_decides() -> None:
     table = pd.DataFrame({"kind": ["Catch ", "EXPERIMENTAL"], "condition": ["a", "catch"]})
     assert add_kinds(table)["kind"].tolist() == ["catch", "experimental"]
-    with pytest.raises(InputError, match="holds 'syntax'; it must be experimental, catch, filler"):
+    with pytest.raises(InputError, match="contains 'syntax'; it must be experimental, catch"):
         add_kinds(table.assign(kind=["catch", "syntax"]))
-    with pytest.raises(InputError, match="holds ''"):
+    with pytest.raises(InputError, match="contains ''"):
         add_kinds(table.assign(kind=["catch", None]))
 
 

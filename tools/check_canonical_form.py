@@ -54,6 +54,7 @@ ALLOWED = {
     ("design/latin.py", "item"): "reads the table of items",
     ("experiment/study_data.py", "item"): "reads the answers of an experiment",
     ("experiment/maintenance.py", "item"): "reads the trials of an experiment",
+    ("adaptive/interim.py", "side"): "estimates the bias to one side of the screen",
     ("design/trials.py", "side"): "checks the sides that the design assigned",
     **{
         (f"experiment/{module}.py", "side"): "shows the trials on the screen"

@@ -122,8 +122,8 @@ def test_models_by_name() -> None:
     with pytest.raises(InputError) as error:
         load_models(twice)
     assert str(error.value) == (
-        "two models are called 'a': 'contstim:bigram' and 'contstim:unigram'; give each a name of "
-        "its own"
+        "two models are called 'a': 'contstim:bigram' and 'contstim:unigram'; give each a "
+        "different name"
     )
     assert len(load_models(["contstim:bigram", "contstim:bigram", "contstim:bigram?"])) == 1
     assert score_sentences(["The dog slept."], given).columns.tolist() == ["mine", "other"]

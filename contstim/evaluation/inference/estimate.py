@@ -151,11 +151,11 @@ class MeanEstimate:
         Returns
         -------
         participants, items : float
-            Factor for the number of participants, and factor for the number of items. NaN if the
-            value is 0 up to rounding, because no sample size then suffices.
+            Factor for the number of participants, and factor for the number of items. Infinite
+            if the value is 0 up to rounding.
         """
         if abs(self.value) <= _ROUNDING:
-            return np.nan, np.nan
+            return np.inf, np.inf
         if self.stderr == 0.0:
             return 1.0, 1.0
         variance_ratio = (self.value / self.stderr / float(ndtri(0.975) + ndtri(power))) ** 2
