@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -146,16 +145,12 @@ class TextOptions:
 DEFAULT_TEXT_OPTIONS = TextOptions()
 
 
-def _comma_separated(number: Callable[[str], float], example: str) -> Parameter:
-    """Return a parameter for comma-separated numbers; errors show `example`."""
-
-    def parse(text: str) -> tuple[float, ...]:
-        try:
-            return tuple(number(part) for part in text.split(","))
-        except ValueError:
-            raise InputError(f"{text!r} is not a list of numbers; write, e.g., {example}") from None
-
-    return parsed_by(parse, "N,N,N")
+def _parse_numbers(text: str) -> tuple[float, ...]:
+    """Parse comma-separated numbers, such as ``0.5,1,1.5``."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{text!r} is not a list of numbers; write, e.g., 0.5,1,1.5") from None
 
 
 def train_ngram(
@@ -166,9 +161,8 @@ def train_ngram(
     words: TextOptions = DEFAULT_TEXT_OPTIONS,
     order: Annotated[int, integer_parameter(1, 100), Parameter(group=MODEL)] = 3,
     closed: Annotated[bool, Parameter(group=MODEL)] = False,
-    cutoffs: Annotated[Any, _comma_separated(int, "0,0,1"), Parameter(group=MODEL)] = (),
     entropy: Annotated[float, float_parameter(0, metavar="SHARE"), Parameter(group=MODEL)] = 0.0,
-    fallback: Annotated[Any, _comma_separated(float, "0.5,1,1.5"), Parameter(group=MODEL)] = None,
+    fallback: Annotated[Any, parsed_by(_parse_numbers, "N,N,N"), Parameter(group=MODEL)] = None,
 ) -> None:
     """Train an n-gram model.
 
@@ -178,8 +172,6 @@ def train_ngram(
         maximum length of an n-gram
     closed
         no unknown-word class: an unknown word is always an error
-    cutoffs
-        maximum count of removed n-grams for each order, as lmplz --prune
     entropy
         relative increase of the perplexity below which an n-gram is removed, e.g. 1e-8
     fallback
@@ -195,7 +187,6 @@ def train_ngram(
         order=order,
         punctuation=words.punctuation,
         vocabulary=ngram.NgramVocabulary(listed_words, words.min_count or 1, closed),
-        cutoffs=cutoffs,
         entropy=entropy,
         fallback=fallback,
         language=words.get_language(text[0]),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram import NgramLevel, NgramTable
 from contstim.models.ngram.arpa import write_arpa
@@ -286,12 +287,8 @@ def estimate_discounts(adjusted: IntArray, order: int, fallback: Discounts | Non
 
 
 def kneser_ney(
-    counts: Sequence[NgramCounts],
-    words: tuple[str, ...],
-    *,
-    cutoffs: Sequence[int] = (),
-    fallback: Discounts | None = None,
-) -> tuple[NgramTable, list[BoolArray]]:
+    counts: Sequence[NgramCounts], words: tuple[str, ...], fallback: Discounts | None = None
+) -> NgramTable:
     """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing.
 
     The probability of word w after context h is
@@ -302,8 +299,7 @@ def kneser_ney(
     Here a is the adjusted count, D its discount, b(h) the back-off weight, and h' is h without its
     first word. Unigrams are interpolated with the uniform distribution over all words except
     ``<s>`` (Chen and Goodman 1998, section 3; Heafield et al. 2013, section 3). KenLM's ``lmplz``
-    gives equal estimates. If an n-gram is removed by a count cut-off, b(h) receives its whole
-    adjusted count.
+    gives equal estimates.
 
     Parameters
     ----------
@@ -311,43 +307,22 @@ def kneser_ney(
         Counts of each order, from :func:`count_ngrams`.
     words
         The V words by id.
-    cutoffs
-        Maximum raw count of removed n-grams for each order, in ascending order. The last cut-off
-        also applies to all higher orders. ``<s>``, ``</s>`` and ``<unk>`` are never removed.
     fallback
         Discounts for orders without an estimate.
-
-    Returns
-    -------
-    table : NgramTable
-        The model.
-    masks : list of array
-        For each order, a mask of the n-grams of `counts` that are part of the model.
 
     Raises
     ------
     InputError
-        If the cut-offs decrease, or discounts cannot be estimated and there is no `fallback`.
+        If discounts cannot be estimated and there is no `fallback`.
     """
-    order, n_words = len(counts), len(words)
-    if any(cutoff < 0 for cutoff in cutoffs) or list(cutoffs) != sorted(cutoffs):
-        raise InputError(f"count cut-offs must be 0 or more and not decrease, got {tuple(cutoffs)}")
-    if len(cutoffs) > order:
-        raise InputError(f"{len(cutoffs)} count cut-offs for a model of order {order}")
-    last_cutoff = cutoffs[-1] if cutoffs else 0
-    all_cutoffs = [*cutoffs, *[last_cutoff] * (order - len(cutoffs))]
-    is_symbol = np.isin(np.array(words, dtype=object), _RESERVED)
-    masks: list[BoolArray] = []
+    n_words = len(words)
     probs: list[FloatArray] = []
     weights: list[FloatArray] = []
-    for n, (level, cutoff) in enumerate(zip(counts, all_cutoffs, strict=True), start=1):
+    for n, level in enumerate(counts, start=1):
         contexts = level.keys // n_words
-        is_kept = level.raw > cutoff
         if n == 1:
             # Interpolate the empty context with the uniform distribution.
-            n_contexts = 1
-            is_kept = is_kept | is_symbol if cutoff else np.ones(n_words, dtype=np.bool_)
-            lower_probs = np.array([1.0 / (int(is_kept.sum()) - 1)])
+            n_contexts, lower_probs = 1, np.array([1.0 / (n_words - 1)])
         else:
             n_contexts, lower_probs = len(probs[-1]), probs[-1]
 
@@ -355,15 +330,12 @@ def kneser_ney(
         discounts = estimate_discounts(level.adjusted, n, fallback)
         discount = np.array([0.0, *discounts])[np.minimum(level.adjusted, 3)]
         total = np.bincount(contexts, weights=level.adjusted, minlength=n_contexts)
-        # Count mass for the lower order: the discounts and all counts of removed n-grams.
-        freed = np.where(is_kept, discount, level.adjusted)
-        freed_total = np.bincount(contexts, weights=freed, minlength=n_contexts)
+        total_discount = np.bincount(contexts, weights=discount, minlength=n_contexts)
         # Back-off weight b(h) of each context, then p(w|h) of each n-gram.
         backoff = np.ones(n_contexts)
-        np.divide(freed_total, total, out=backoff, where=total > 0)
+        np.divide(total_discount, total, out=backoff, where=total > 0)
         prob = (level.adjusted - discount) / total[contexts]
         prob += backoff[contexts] * lower_probs[level.suffix_ids]
-        masks.append(is_kept)
         probs.append(prob)
         weights.append(backoff)
     # The weights of order n belong to the contexts, which are the n-grams of order n - 1.
@@ -375,7 +347,7 @@ def kneser_ney(
         for level, prob, weight in zip(counts, probs, weights[1:], strict=True)
     ]
     levels[0].log_probs[words.index(START)] = 0.0  # as lmplz writes it; <s> is never predicted
-    return NgramTable(words, tuple(levels)).filter(masks), masks
+    return NgramTable(words, tuple(levels))
 
 
 @dataclass(frozen=True)
@@ -405,7 +377,6 @@ def train_ngram(
     order: int = 3,
     punctuation: str = "keep",
     vocabulary: NgramVocabulary | None = None,
-    cutoffs: Sequence[int] = (),
     entropy: float = 0.0,
     fallback: Discounts | None = None,
     digits: int = 7,
@@ -431,9 +402,6 @@ def train_ngram(
         :func:`contstim.text.tokenize_word`). Load the model with the same option.
     vocabulary
         Rules for the vocabulary; by default all words, with an unknown-word class of count 0.
-    cutoffs
-        Maximum raw count of removed n-grams for each order (``lmplz --prune``). The last cut-off
-        also applies to all higher orders.
     entropy
         Threshold of entropy pruning: remove n-grams if this increases the perplexity by less than
         this fraction (see :func:`~contstim.training.pruning.prune_by_entropy`). 0: no pruning.
@@ -473,14 +441,15 @@ def train_ngram(
     comments = corpus.sentence_filter.format_lines()
     counts = count_ngrams(corpus, order)
     del corpus  # to free memory
-    table, masks = kneser_ney(counts, words, cutoffs=cutoffs, fallback=fallback)
+    table = kneser_ney(counts, words, fallback)
     if entropy > 0 and order > 1:
+        # Relative frequency of each n-gram as the context of a predicted word or sentence end.
         n_predictions = float(n_tokens + n_sentences)
         frequencies: list[FloatArray] = []
-        for lower, level, is_kept in zip(counts, counts[1:], masks, strict=False):
+        for lower, level in pairwise(counts):
             contexts = level.keys // len(words)
             context_counts = np.bincount(contexts, weights=level.raw, minlength=len(lower.keys))
-            frequencies.append(context_counts[is_kept] / n_predictions)
+            frequencies.append(context_counts / n_predictions)
         table = prune_by_entropy(table, frequencies, entropy)
     del counts
     if digits < _FULL_DIGITS:

@@ -188,11 +188,9 @@ def sums(table: NgramTable) -> np.ndarray:
     "options",
     [
         {},
-        {"cutoffs": (0, 1, 2)},
-        {"cutoffs": (0, 0, 3)},
         {"entropy": 1e-4},
         {"entropy": 1e-2},
-        {"entropy": 3e-3, "cutoffs": (0, 1)},
+        {"entropy": 3e-3},
         {"vocabulary": NgramVocabulary(min_count=100)},
     ],
     ids=str,
@@ -203,28 +201,6 @@ def test_probabilities_sum_to_one_in_every_context(tmp_path: Path, options: dict
     np.testing.assert_allclose(sums(table), 1, atol=1e-6)
     if options:
         assert sum(len(x.keys) for x in table.levels) < sum(len(x.keys) for x in whole.levels)
-
-
-def test_cutoffs_remove_rare_ngrams_and_free_their_mass(tmp_path: Path) -> None:
-    lines = sentences(n_words=40, seed=3)
-    expected = BruteForce(
-        lines, 3, {w for line in lines for w in line.split()} | {END, UNKNOWN}, FALLBACK
-    )
-    table = trained(tmp_path, lines, order=3, cutoffs=(0, 1, 2), fallback=FALLBACK)
-    for n, limit in ((2, 1), (3, 2)):
-        assert len(table.levels[n - 1].keys) == sum(c > limit for c in expected.raw[n].values())
-    # What is left of a trigram's probability is its own share plus the weight times the bigram's.
-    gram, _ = expected.raw[3].most_common(1)[0]
-    history, word = gram[:-1], gram[-1]
-    counts, discount = expected.children(history), expected.discounts[3]
-    kept = {w: a for w, a in counts.items() if a > 2}
-    freed = sum(discount[min(a, 3)] for a in kept.values())
-    freed += sum(a for w, a in counts.items() if w not in kept)
-    own = kept[word] - discount[min(kept[word], 3)]
-    total = sum(counts.values())
-    assert table_prob(table, word, history) == pytest.approx(
-        own / total + freed / total * table_prob(table, word, history[1:]), rel=3e-6
-    )
 
 
 def test_agrees_with_lmplz(tmp_path: Path) -> None:
@@ -250,8 +226,6 @@ def test_agrees_with_lmplz(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"order": 0}, "the order of an n-gram model must be at least 1, got 0"),
-        ({"cutoffs": (1, 0)}, "count cut-offs must be 0 or more and not decrease, got (1, 0)"),
-        ({"cutoffs": (0, 0, 0, 1)}, "4 count cut-offs for a model of order 3"),
         ({"entropy": -1.0}, "the entropy threshold must be 0 or more, got -1.0"),
         (
             {"fallback": (0.5, 1.0, 4.0)},

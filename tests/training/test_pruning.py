@@ -17,7 +17,7 @@ def bigram_model(tmp_path: Path) -> tuple[NgramTable, np.ndarray]:
     text = write(tmp_path / "t.txt", sentences(60))
     corpus = read_corpus([text], NgramVocabulary())
     counts = count_ngrams(corpus, 2)
-    table, _ = kneser_ney(counts, corpus.words, fallback=FALLBACK)
+    table = kneser_ney(counts, corpus.words, FALLBACK)
     after = np.bincount(counts[1].keys // len(corpus.words), weights=counts[1].raw)
     return table, after / after.sum()
 
