@@ -11,29 +11,33 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from contstim.arrays import FloatArray
 from contstim.drawing import add_legend_below, prepare_axes, series_colour, shorten_names
 
-# Sizes in inches: width of the panel, height of a row, width of a column on the right and of a
-# letter.
-_WIDTH, _ROW, _COLUMN, _LETTER = 3.4, 0.34, 0.16, 0.066
+# Sizes in inches.
+_PANEL_WIDTH, _LETTER_WIDTH, _ROW_HEIGHT = 3.4, 0.066, 0.34
+# Width of a column on the right of the panel, in inches. Each column belongs to one model.
+_COLUMN_WIDTH = 0.16
 
 
 def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) -> pd.DataFrame:
-    """Return the pairs of models with a significant difference (q below `alpha`).
+    """List which models are significantly better than which others (q below `alpha`).
 
     Parameters
     ----------
     comparisons
         Comparisons of one analysis and measure.
     order
-        Names of the models in the order of the result; other models are ignored.
+        Names of the models by which the result is sorted; comparisons with other models are left
+        out.
     alpha
         False discovery rate.
 
     Returns
     -------
     DataFrame
-        Columns `model` (the better model) and `beats`.
+        One row per significant difference, with the columns `model` (the better model) and `beats`
+        (the worse model).
 
     Examples
     --------
@@ -46,14 +50,13 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
     0     A     B
     """
     significant = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
-    position = {name: i for i, name in enumerate(order)}
-    rows = []
-    columns = significant[["model_1", "model_2", "difference"]]
-    for model_1, model_2, difference in columns.itertuples(index=False):
-        if model_1 in position and model_2 in position:
-            rows.append((model_1, model_2) if difference > 0 else (model_2, model_1))
-    rows.sort(key=lambda pair: (position[pair[0]], position[pair[1]]))
-    return pd.DataFrame(rows, columns=["model", "beats"])
+    is_first_better = significant["difference"] > 0
+    first, second = significant["model_1"], significant["model_2"]
+    better, worse = first.where(is_first_better, second), second.where(is_first_better, first)
+    table = pd.DataFrame({"model": better, "beats": worse})
+    table = table[table.isin(order).all(axis=1)]
+    table = table.sort_values(["model", "beats"], key=lambda names: names.map(order.index))
+    return table.reset_index(drop=True)
 
 
 def model_figure(
@@ -67,17 +70,18 @@ def model_figure(
 ) -> Axes:
     """Draw the models of one analysis and measure, one row per model, best model first.
 
-    A small dot is a participant or group, a large dot the mean with its confidence interval, and
-    the grey band the noise ceiling. A star marks a model significantly below the lower bound of the
-    ceiling. Each column on the right belongs to a model (filled dot) that is significantly better
-    than other models (open dots).
+    Small dots are participants or groups. A large dot is their mean, drawn with its confidence
+    interval. The grey band is the noise ceiling, and a star marks models significantly below its
+    lower bound. Each column on the right shows one model (filled dot) and the models that are
+    significantly worse (open dots).
 
     Parameters
     ----------
     models, comparisons
         Rows of `Evaluation.models` and `Evaluation.comparisons` of one analysis and measure.
     units
-        Rows of the tables of participants or groups: `model`, `value`.
+        Values to draw as small dots, with the columns `model` and `value`: rows of the table of
+        participants or of groups, see `DetailTables`.
     alpha
         False discovery rate.
     ax
@@ -102,67 +106,123 @@ def model_figure(
     >>> here = "analysis == 'all' and measure == 'accuracy'"
     >>> ax = model_figure(*(table.query(here) for table in tables))
     """
-    # Colours depend on the order of the table, so a model has the same colour in all figures.
-    tints = {str(name): series_colour(i) for i, name in enumerate(dict.fromkeys(models["model"]))}
     rows = models[models["value"].notna()].sort_values("value", ascending=False, kind="stable")
     order = [str(name) for name in rows["model"]]
+    # Colours depend on the order of the table, so a model has the same colour in all figures.
+    all_names = dict.fromkeys(models["model"])
+    colours = {str(name): series_colour(i) for i, name in enumerate(all_names)}
     beats = dominance(comparisons, order, alpha)
     winners = list(dict.fromkeys(beats["model"]))
-    side = _COLUMN * (len(winners) + 1.5) if winners else 0.2
-    names = shorten_names(order)
-    width = _LETTER * max(map(len, names)) + 1.02 * _WIDTH + side
-    (ax,) = prepare_axes([ax], width, 1.2 + _ROW * max(len(order), 2))
     # Crossed tests compare means with the ceiling; signed-rank tests compare ranks.
-    gap = (rows["value"] - rows["ceiling_lower"]).round(12)
-    gap = gap.where(rows["test"] == "crossed", rows["effect_ceiling"])
-    starred = (rows["q_ceiling"] < alpha) & (gap < 0)
+    distance = (rows["value"] - rows["ceiling_lower"]).round(12)
+    distance = distance.where(rows["test"] == "crossed", rows["effect_ceiling"])
+    has_star = ((rows["q_ceiling"] < alpha) & (distance < 0)).tolist()
+
+    labels = shorten_names(order)
+    columns_width = _COLUMN_WIDTH * (len(winners) + 1.5) if winners else 0.2
+    width = _LETTER_WIDTH * max(map(len, labels)) + 1.02 * _PANEL_WIDTH + columns_width
+    (ax,) = prepare_axes([ax], width, 1.2 + _ROW_HEIGHT * max(len(order), 2))
     all_values = units["value"].dropna().to_numpy()
-    bin_width = 0.015 * max(float(np.ptp(all_values)) if len(all_values) else 1.0, 1e-9)
-    for y, (row, star) in enumerate(zip(rows.to_dict("records"), starred, strict=True)):
+    value_range = float(np.ptp(all_values)) if len(all_values) else 1.0
+    bin_width = 0.015 * max(value_range, 1e-9)
+    for y, row in enumerate(rows.to_dict("records")):
         model = str(row["model"])
-        tint = tints[model]
-        if not np.isnan(row["ceiling_lower"]):
-            low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
-            edges = [y - 0.4, y + 0.4]
-            ax.fill_betweenx(edges, low, high, color="0.8", lw=0, zorder=1, gid=f"ceiling-{model}")
-            ax.plot([low, low], edges, color="0.55", linewidth=1, zorder=1)
         values = units.loc[units["model"] == model, "value"].dropna().to_numpy()
-        # Equal values are stacked around the middle of the row.
-        spread, bins = np.zeros(len(values)), np.round(values / bin_width)
-        for value in np.unique(bins):
-            same = np.flatnonzero(bins == value)
-            spread[same] = 0.08 * (np.arange(len(same)) - (len(same) - 1) / 2)
-        spread *= min(1.0, 0.3 / max(np.abs(spread).max(initial=0.0), 1e-9))
-        dots: dict[str, Any] = {"color": tint, "ms": 2.6, "mew": 0, "alpha": 0.45, "zorder": 2}
-        ax.plot(values, y + spread, "o", gid=f"units-{model}", **dots)
-        if not np.isnan(row["ci_low"]):
-            ends = [row["ci_low"], row["ci_high"]]
-            ax.plot(ends, [y, y], color="black", lw=1.4, zorder=3, gid=f"interval-{model}")
-        mean: dict[str, Any] = {"ms": 6, "mfc": tint, "mec": "black", "mew": 0.8, "zorder": 4}
-        ax.plot(row["value"], y, "o", gid=f"mean-{model}", **mean)
-        if star:
+        _draw_model(ax, y, row, values, bin_width, colours[model])
+        if has_star[y]:
+            # The star is to the right of the panel, at the height of the row.
             beside = (1.0, y), (3, -3), ("axes fraction", "data"), "offset points"
             ax.annotate("*", *beside, va="center", fontsize=11, annotation_clip=False)
     if chance is not None:
         ax.axvline(chance, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     ax.set_xlabel(label or str(models["measure"].iloc[0]).replace("_", " "))
     ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.set_yticks(range(len(order)), names)
+    ax.set_yticks(range(len(order)), labels)
     engine = ax.figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine) and len(ax.figure.axes) == 1:
-        engine.set(rect=(0, 0, 1 - side / width, 1))  # room for the columns on the right
-    # Columns on the right of the panel: x as a share of its width, y in rows.
+        engine.set(rect=(0, 0, 1 - columns_width / width, 1))  # room for the columns on the right
+    for column, model in enumerate(winners):
+        beaten = beats.loc[beats["model"] == model, "beats"]
+        beaten_rows = [order.index(name) for name in beaten]
+        _draw_column(ax, column, model, order.index(model), beaten_rows, colours[model])
+    _add_legend(ax, models, bool(winners), any(has_star), len(units) > 0)
+    return ax
+
+
+def _draw_model(
+    ax: Axes, y: int, row: dict[Any, Any], values: FloatArray, bin_width: float, colour: str
+) -> None:
+    """Draw the noise ceiling, values, confidence interval and mean of one model.
+
+    Parameters
+    ----------
+    ax
+        Axes to draw on.
+    y
+        Vertical position of the model.
+    row
+        Row of the table of models.
+    values
+        Values of the participants or groups.
+    bin_width
+        Width of the bins of values that are stacked.
+    colour
+        Colour of the model.
+    """
+    model = row["model"]
+    if not np.isnan(row["ceiling_lower"]):
+        low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
+        edges = [y - 0.4, y + 0.4]
+        ax.fill_betweenx(edges, low, high, color="0.8", lw=0, zorder=1, gid=f"ceiling-{model}")
+        ax.plot([low, low], edges, color="0.55", linewidth=1, zorder=1)
+
+    # Stack the dots of values in the same bin vertically, centred on the row.
+    bins = np.round(values / bin_width)
+    offsets = np.zeros(len(values))
+    for value in np.unique(bins):
+        in_bin = np.flatnonzero(bins == value)
+        offsets[in_bin] = 0.08 * (np.arange(len(in_bin)) - (len(in_bin) - 1) / 2)
+    max_offset = max(np.abs(offsets).max(initial=0.0), 1e-9)
+    offsets *= min(1.0, 0.3 / max_offset)
+    dot_style: dict[str, Any] = {"color": colour, "ms": 2.6, "mew": 0, "alpha": 0.45, "zorder": 2}
+    ax.plot(values, y + offsets, "o", gid=f"units-{model}", **dot_style)
+
+    if not np.isnan(row["ci_low"]):
+        interval = [row["ci_low"], row["ci_high"]]
+        ax.plot(interval, [y, y], color="black", lw=1.4, zorder=3, gid=f"interval-{model}")
+    mean_style: dict[str, Any] = {"ms": 6, "mfc": colour, "mec": "black", "mew": 0.8, "zorder": 4}
+    ax.plot(row["value"], y, "o", gid=f"mean-{model}", **mean_style)
+
+
+def _draw_column(
+    ax: Axes, column: int, model: str, y: int, beaten_rows: list[int], colour: str
+) -> None:
+    """Draw the column of a model that is significantly better than others, right of the panel.
+
+    Parameters
+    ----------
+    ax
+        Axes of the panel.
+    column
+        Number of the column, from 0.
+    model
+        Name of the model.
+    y
+        Vertical position of the model, marked by a filled dot.
+    beaten_rows
+        Vertical positions of the models that are worse, marked by open dots.
+    colour
+        Colour of the model.
+    """
+    x = 1.07 + column * _COLUMN_WIDTH / _PANEL_WIDTH
+    ends = [min(y, *beaten_rows), max(y, *beaten_rows)]
+    # The axis transform takes x as a fraction of the panel's width, and y in rows.
     outside: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
     outside["in_layout"] = False
-    for number, model in enumerate(winners):
-        x, y, tint = 1.07 + number * _COLUMN / _WIDTH, order.index(model), tints[model]
-        below = [order.index(name) for name in beats.loc[beats["model"] == model, "beats"]]
-        ax.plot([x, x], [min(y, *below), max(y, *below)], color=tint, lw=1.2, **outside)
-        name = f"beaten-by-{model}"
-        ax.plot([x] * len(below), below, "o", ms=4.5, mfc="white", mec=tint, gid=name, **outside)
-        ax.plot(x, y, "o", ms=5, color=tint, gid=f"winner-{model}", **outside)
-    _add_legend(ax, models, bool(winners), bool(starred.any()), len(units) > 0)
-    return ax
+    gid, all_x = f"beaten-by-{model}", [x] * len(beaten_rows)
+    ax.plot([x, x], ends, color=colour, lw=1.2, **outside)
+    ax.plot(all_x, beaten_rows, "o", ms=4.5, mfc="white", mec=colour, gid=gid, **outside)
+    ax.plot(x, y, "o", ms=5, color=colour, gid=f"winner-{model}", **outside)
 
 
 def _add_legend(
