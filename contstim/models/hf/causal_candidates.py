@@ -1,8 +1,8 @@
-"""Scores of candidate words under a causal model.
+"""Scores of a sentence under a causal model with one word replaced by each of many candidates.
 
-A candidate replaces one word of a sentence. The network computes the tokens before this word once
-and caches their keys and values. The predictions after these tokens give upper bounds of the scores
-of all candidates. Exact scores of single candidates are computed from the cache.
+The network computes the tokens before the word once and caches their keys and values. The
+predictions after these tokens give upper bounds of the scores of all candidates. Exact scores of
+single candidates are computed from the cache.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.kv_cache import KVCache, can_extend, prefill
-from contstim.models.hf.transformer import Frame
+from contstim.models.hf.transformer import SurroundingTokens
 from contstim.models.hf.trie import TokenTrie, guess_log_probs
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.causal import CausalModel
 
-#: Maximum cost of the upper bounds of all candidates. The unit is the cost of scoring the present
-#: sentence once.
+#: Maximum cost of the upper bounds of all candidates, as a multiple of the cost of scoring the
+#: original sentence once.
 MAX_BOUND_SENTENCES = 100
-# A second limit of this cost, in the same unit, is the number of candidates divided by this number.
+# The cost is also at most the number of candidates divided by this number.
 _CANDIDATES_PER_SENTENCE = 10
 
 
@@ -39,11 +39,11 @@ class LeftContext:
     ----------
     model
         Model that scores the candidates.
-    frame
-        Tokens of the sentence to the left and to the right of the replaced word.
+    surrounding
+        Tokens of the sentence before and after the replaced word.
     log_prob
-        Log-probability of the scored tokens before the word, nats. If the model corrects words for
-        white space, the log-probability of the divisor of the first word is subtracted.
+        Log-probability of the scored tokens before the word, nats. If word probabilities are
+        corrected for white space, this includes the correction of the first word.
     first_log_probs
         Log-probability of each token of the vocabulary as first token of the word, shape (V,),
         nats.
@@ -53,14 +53,18 @@ class LeftContext:
     """
 
     model: CausalModel
-    frame: Frame
+    surrounding: SurroundingTokens
     log_prob: float
     first_log_probs: FloatArray
     past: KVCache | None
 
     @classmethod
     def compute(
-        cls, model: CausalModel, encoded: EncodedSentence, frame: Frame, max_word_tokens: int
+        cls,
+        model: CausalModel,
+        encoded: EncodedSentence,
+        surrounding: SurroundingTokens,
+        max_word_tokens: int,
     ) -> LeftContext:
         """Run the network on the tokens before the replaced word.
 
@@ -69,48 +73,50 @@ class LeftContext:
         model
             Model that scores the candidates.
         encoded
-            The present sentence.
-        frame
-            Tokens to the left and to the right of the replaced word.
+            Tokens of the original sentence.
+        surrounding
+            Tokens of the sentence before and after the replaced word.
         max_word_tokens
             Number of tokens of the longest candidate. The cache is used only if the network can
             extend it to a sentence with this candidate.
         """
-        network, left = model.network, frame.left
-        max_length = len(left) + max_word_tokens + len(frame.right)
+        network, left = model.network, surrounding.left
+        max_length = len(left) + max_word_tokens + len(surrounding.right)
         use_cache = can_extend(network, max_length, model.checkpoint.max_tokens, model.prefix)
         logits, past = prefill(network, left, use_cache=use_cache)
-        # The last position predicts the first token of the word. This token is unknown: write 0.
+        # The token after the last position depends on the candidate; 0 is a placeholder.
         predictions = model.predict(logits, np.append(left[1:], 0))
-        log_prob = float(predictions["token"][frame.scored_left - 1].sum())
+        log_prob = float(predictions["token"][surrounding.scored_left - 1].sum())
         if model.is_corrected:
             first_position = encoded.scored_positions[0] - 1
             log_prob -= float(predictions[model.first_divisor][first_position])
         first_log_probs = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
-        return cls(model, frame, log_prob, first_log_probs, None if past.cache is None else past)
+        return cls(
+            model, surrounding, log_prob, first_log_probs, None if past.cache is None else past
+        )
 
     def score_nodes(self, trie: TokenTrie, length: int) -> tuple[FloatArray, IntArray]:
-        """Compute log p(token | preceding tokens) for nodes of a trie, within a budget.
+        """Compute log p(token | preceding tokens) for tokens of the candidates, within a budget.
 
-        The first tokens of the words are predicted by the tokens before the word. Later tokens need
-        further runs of the network. These may cost as much as scoring the present sentence 100
-        times, or V / 10 times if this is less.
+        The first tokens of the candidates are predicted by the tokens before the replaced word.
+        Later tokens need further runs of the network. The budget is the cost of scoring the
+        original sentence 100 times, or V / 10 times if this is less.
 
         Parameters
         ----------
         trie
-            Trie (prefix tree) of the V candidates, N nodes.
+            Trie (prefix tree) of the tokens of V candidates, with N nodes.
         length
-            Number of tokens of the present sentence.
+            Number of tokens of the original sentence.
 
         Returns
         -------
-        array
-            Log-probability of each node, shape (N,), nats. Nodes that were not computed have 0, the
-            highest possible value, so that sums over nodes remain upper bounds.
-        array
-            Numbers of the nodes at which the next token was predicted, ascending. Their children
-            are computed.
+        log_probs : array
+            Log-probability of the token of each node, shape (N,), nats; for nodes that were not
+            computed 0, the upper bound of a log-probability.
+        chosen : array
+            Nodes at which the network predicted the next token, in ascending order. The
+            log-probabilities of their children are computed.
         """
         log_probs = np.zeros(len(trie.parents), dtype=np.float64)
         first_nodes = np.flatnonzero(trie.depths == 1)
@@ -120,10 +126,10 @@ class LeftContext:
             # For so few candidates, exact scores cost little more than upper bounds.
             return log_probs, np.zeros(0, dtype=np.int64)
         network = self.model.network
-        # Costs are numbers of multiply-adds, approximately one per weight: an input token uses the
-        # weights of the layers, a prediction uses the weights of the output layer.
+        # Costs are numbers of multiply-adds, about one per weight: an input token uses the weights
+        # of the layers, and a prediction uses the weights of the output layer.
         token_cost, prediction_cost = network.n_weights
-        prefill_cost = len(self.frame.left) * (token_cost + prediction_cost)
+        prefill_cost = len(self.surrounding.left) * (token_cost + prediction_cost)
         budget = max_sentences * (length * token_cost + prediction_cost) - prefill_cost
         chosen = trie.choose(self.first_log_probs, (token_cost, prediction_cost), budget)
         for inputs in trie.build_inputs(chosen):
@@ -154,12 +160,12 @@ class LeftContext:
         array
             Scores of the sentences, shape (k,), nats.
         """
-        model, start = self.model, len(self.frame.left)
+        model, start = self.model, len(self.surrounding.left)
         k, n = tokens.shape
-        ids = np.hstack([tokens, np.tile(self.frame.right, (k, 1))])
+        ids = np.hstack([tokens, np.tile(self.surrounding.right, (k, 1))])
         scores = self.log_prob + self.first_log_probs[ids[:, 0]]
-        scored_positions = self.frame.scored_positions(n)
-        # A token is predicted at the position before it. The first new token has position 0.
+        scored_positions = self.surrounding.scored_positions(n)
+        # A token is predicted at the position before it. Position 0 is the candidate's first token.
         positions = scored_positions[scored_positions > start] - 1 - start
         n_tokens = len(positions)
         # Corrected words include the probability that the last word ends after its last token.
@@ -180,22 +186,22 @@ class LeftContext:
 def score_causal_candidates(
     model: CausalModel, sentence: Sentence, position: int, words: WordList
 ) -> ReplacementScores:
-    """Score candidates for one position of a sentence under a causal model.
+    """Score a sentence under a causal model with one word replaced by each of V candidates.
 
-    The upper bound of a candidate is the log-probability of the words before it and of its first
-    tokens. The number of these tokens depends on a budget. Tokens that are not computed have
-    log-probability 0 in the bound. The estimate adds, for the other tokens of the candidate, the
-    regression of `guess_log_probs`, and for the later words their log-probabilities in the present
-    sentence.
+    The upper bound of a candidate's score is the log-probability of the words before it and of its
+    first tokens. A budget determines how many tokens are computed; the others have log-probability
+    0 in the bound. The estimate of the score adds two numbers to the bound: predictions of a
+    regression (`guess_log_probs`) for the other tokens of the candidate, and the log-probabilities
+    of the later words in the original sentence.
 
     Parameters
     ----------
     model
         Model that scores the candidates.
     sentence
-        The present sentence.
+        Original sentence.
     position
-        Index of the word that the candidates replace, counted from 0.
+        Index of the word to replace, counted from 0.
     words
         The V candidates.
 
@@ -209,9 +215,10 @@ def score_causal_candidates(
     candidates = model.tokenizer.candidates(sentence, position, words)
     n_tokens = candidates.n_tokens
     multiply_adds = float(len(encoded.ids) * sum(model.network.n_weights))
-    frame = Frame.from_encoded(encoded, position, len(model.end))
-    if frame is None or len(frame.left) == 0:
-        # Without a prefix, the first word is not scored: later words are conditioned on it.
+    surrounding = SurroundingTokens.from_encoded(encoded, position, len(model.end))
+    if surrounding is None or len(surrounding.left) == 0:
+        # The first word of a sentence without start token is not scored, but later words depend on
+        # it. The score of the original sentence is the estimate for all candidates.
         return ReplacementScores(
             np.zeros(len(words)),
             np.full(len(words), log_probs.sum()),
@@ -219,7 +226,7 @@ def score_causal_candidates(
             score=model.candidate_scorer(sentence, position, words),
             cost=ScoringCost(multiply_adds=multiply_adds, n_tokens=n_tokens),
         )
-    context = LeftContext.compute(model, encoded, frame, int(n_tokens.max(initial=1)))
+    context = LeftContext.compute(model, encoded, surrounding, int(n_tokens.max(initial=1)))
     trie = candidates.trie
     node_log_probs, chosen = context.score_nodes(trie, len(encoded.ids))
     upper_bounds = np.minimum(context.log_prob + trie.sum_to_words(node_log_probs), 0.0)
@@ -233,13 +240,13 @@ def score_causal_candidates(
         score = model.candidate_scorer(sentence, position, words)
     else:
         # An exact score computes only the candidate and the tokens after it: a share of the tokens.
-        n_new = n_tokens + len(frame.right)
-        n_inputs = n_new / (n_new + len(frame.left))
-        score = model.candidate_scorer(sentence, position, words, frame, context.score_words)
+        n_new = n_tokens + len(surrounding.right)
+        n_inputs = n_new / (n_new + len(surrounding.left))
+        score = model.candidate_scorer(sentence, position, words, surrounding, context.score_words)
     return ReplacementScores(
         upper_bounds.copy(),
         estimates,
-        is_exact=is_complete and len(frame.right) == 0 and not model.is_corrected,
+        is_exact=is_complete and len(surrounding.right) == 0 and not model.is_corrected,
         score=score,
         cost=ScoringCost(n_inputs, multiply_adds, n_tokens),
     )

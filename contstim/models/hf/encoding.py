@@ -84,7 +84,7 @@ class EncodedSentence:
     n_words: int
 
     @property
-    def layout(self) -> tuple[int, ...]:
+    def word_lengths(self) -> tuple[int, ...]:
         """Number of scored tokens of each word, W integers."""
         return tuple(np.bincount(self.word_indices, minlength=self.n_words).tolist())
 

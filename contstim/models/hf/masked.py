@@ -37,14 +37,14 @@ class MaskedEvent(Event):
     Attributes
     ----------
     first
-        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` if the vocabulary does
-        not mark white space.
+        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
+        ``unmarked`` if tokens do not include white space.
     normalised
         ``vocabulary`` if probabilities are normalised over all tokens, ``class`` if over
         word-starting or word-continuing tokens only.
     orders
-        For ``permutation``: limits of the exact average, number and seed of the sampled orders.
-        Empty for other metrics.
+        Number and seed of the word orders that the metric ``permutation`` samples, and the limits
+        up to which it averages over all orders. Empty for other metrics.
     """
 
     first: str = "unmarked"
@@ -53,7 +53,7 @@ class MaskedEvent(Event):
 
 
 class MaskedModel(TransformerModel, PrefixModel):
-    """Masked language model with a scoring metric.
+    """Masked language model that scores sentences by one of several metrics.
 
     A metric is a weighted sum of log p(token | visible tokens). Special tokens are always visible
     and never scored. The metrics are:
@@ -79,9 +79,10 @@ class MaskedModel(TransformerModel, PrefixModel):
     Parameters
     ----------
     spec
-        Spec with options of `MASKED_OPTIONS`.
+        Model specification, for example ``hf:bert-base-cased?metric=pll``, with options of
+        `MASKED_OPTIONS`.
     checkpoint
-        The network and its tokenizer.
+        Network and tokenizer.
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
@@ -108,7 +109,7 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> MaskedEvent:
-        """Definition of the score."""
+        """Definition of the score: start symbol, metric, normalisation and sampled orders."""
         options = self.options
         leading = list(self.tokenizer.leading_special_ids)
         orders = ""
@@ -136,34 +137,33 @@ class MaskedModel(TransformerModel, PrefixModel):
         return (*super().packages, *METRICS.packages(self.options.metric))
 
     def plan(self, encoded: EncodedSentence) -> MaskingPlan:
-        """Return the masked copies of a sentence that the metric needs, and its weighted terms."""
-        return masking_plan(encoded.layout, self.options)
+        """Return the masked copies of a sentence that the metric needs, and what they predict."""
+        return masking_plan(encoded.word_lengths, self.options)
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Combine the terms of the metric into one value per scored token.
+        """Sum the weighted log-probabilities of the predictions of each token.
 
         Parameters
         ----------
         encoded
             Tokens of the sentence.
         log_probs
-            Log-probability of each term of the sentence's masking plan, nats.
+            Log-probability of each prediction in the masking plan of the sentence, nats.
 
         Returns
         -------
         TokenScores
-            Weighted sum of the terms of each token. If the metric samples word orders, the standard
+            Weighted sum for each scored token. If the metric samples word orders, the standard
             error of the score is included.
         """
         plan = self.plan(encoded)
         return encoded.with_log_probs(plan.sum_by_token(log_probs), plan.stderr(log_probs))
 
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Return the log-probabilities that the metric adds up, for each of S sentences.
+        """Predict masked tokens from copies of S sentences, as the metric prescribes.
 
-        Each value is the log-probability of a masked token, predicted from one masked copy of the
-        sentence. Copies of equal length are computed together, also if they belong to different
-        sentences.
+        Copies with the same number of tokens are computed together, even if they belong to
+        different sentences.
 
         Parameters
         ----------
@@ -173,9 +173,10 @@ class MaskedModel(TransformerModel, PrefixModel):
         Returns
         -------
         list of array
-            One array for each sentence, in the order of the terms of its masking plan, nats.
+            Log-probabilities of the predicted tokens of each sentence, in the order of its masking
+            plan, nats.
         """
-        plans = [self.plan(e) for e in encoded]
+        plans = [self.plan(sentence) for sentence in encoded]
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for group in self.iter_groups(encoded, [len(plan.masks) for plan in plans]):
             # Stack the masked copies of all sentences; `n_rows` counts the rows so far.
@@ -183,10 +184,11 @@ class MaskedModel(TransformerModel, PrefixModel):
             n_rows = 0
             for i in group:
                 sentence_ids, scored, plan = encoded[i].ids, encoded[i].scored_positions, plans[i]
+                target_positions = scored[plan.tokens]
                 ids.append(apply_masks(sentence_ids, scored, plan.masks, self.mask_id))
                 rows.append(plan.rows + n_rows)
-                positions.append(scored[plan.tokens])
-                targets.append(sentence_ids[positions[-1]])
+                positions.append(target_positions)
+                targets.append(sentence_ids[target_positions])
                 n_rows += len(plan.masks)
             log_probs = self.network.log_probs(
                 np.concatenate(ids),
@@ -203,13 +205,13 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether the metric is cheap enough for writing: at most one masked copy per token."""
-        # Test with a sentence of six words that have one token each.
-        layout = (1,) * 6
-        return len(masking_plan(layout, self.options).masks) <= len(layout)
+        """Whether the model can propose words at low cost: at most one masked copy per token."""
+        # Count the masked copies of a sentence of six words that have one token each.
+        word_lengths = (1,) * 6
+        return len(masking_plan(word_lengths, self.options).masks) <= len(word_lengths)
 
     def guide_prefix(self, first: WordList, later: WordList) -> MaskedGuide | None:
-        """Return the empty prefix, from which the model proposes sentences word by word.
+        """Return the empty prefix, to which the model proposes words one after the other.
 
         Parameters
         ----------
@@ -219,12 +221,12 @@ class MaskedModel(TransformerModel, PrefixModel):
         Returns
         -------
         MaskedGuide or None
-            None if the language does not separate words by spaces.
+            Empty prefix; None if the language does not separate words by spaces.
         """
         return MaskedGuide(self, (first, later)) if self.language.is_space_delimited else None
 
     def score_candidates(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates for one position; see `score_masked_candidates`."""
+        """Score candidate words for one position; see `score_masked_candidates`."""
         return score_masked_candidates(self, sentence, position, words)

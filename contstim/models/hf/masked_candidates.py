@@ -1,19 +1,18 @@
-"""Scores of candidate words under a masked model.
+"""Scores of a sentence under a masked model with one word replaced by each of many candidates.
 
-A candidate replaces one word of a sentence, in the following *the word*. The score of a sentence is
-a weighted sum of log-probabilities log p(token | visible tokens), called *terms*. The network
-computes them from copies of the sentence in which some tokens are masked, called *inputs*. A term
-depends on the candidate in one of three ways:
+The score of a sentence is a weighted sum of *terms*, log p(token | visible tokens). The network
+computes them from copies of the sentence in which some tokens are masked. A term depends on the
+candidate in one of three ways:
 
-- If the input masks the whole word and the term predicts a token of another word, the term is the
-  same for all candidates.
-- If the input masks the whole word and the term predicts a token of the word, one run of the
-  network gives the term for all candidates.
-- If the input shows a token of the word, the term is computed for each candidate separately.
+- If the copy masks the whole candidate and the term predicts a token of another word, the term is
+  the same for all candidates.
+- If the copy masks the whole candidate and the term predicts a token of the candidate, one run of
+  the network gives the term for all candidates.
+- If the copy shows a token of the candidate, the term is computed for each candidate separately.
 
 Terms of the first two kinds are called *shared*: candidates with the same number of tokens need the
-same inputs. Upper bounds of the scores use shared terms only, and not all of them, because their
-cost is limited. A term that is not computed is replaced by 0, its maximum.
+same copies. Upper bounds of the scores use shared terms only, and not all of them, because the cost
+is limited. A term that is not computed is replaced by 0, the highest log-probability.
 """
 
 from __future__ import annotations
@@ -30,17 +29,18 @@ from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.metrics import MaskingPlan, apply_masks, masking_plan
 from contstim.models.hf.options import MaskedOptions
-from contstim.models.hf.transformer import Frame
+from contstim.models.hf.transformer import SurroundingTokens
 from contstim.text import Sentence, WordList
 
 if TYPE_CHECKING:
     from contstim.models.hf.masked import MaskedModel
 
-#: Maximum cost of the upper bounds of all candidates; one run on the present sentence costs 1.
-#: Twice this number lowers upper bounds by 2 to 3 nats and does not improve estimates.
+#: Maximum cost of the upper bounds of all candidates, as a multiple of the cost of one run of the
+#: network on the sentence. Twice this number lowers the bounds by 2 to 3 nats, but does not improve
+#: the estimates.
 MAX_BOUND_INPUTS = 70
-# Typical ratio of two log-probabilities of a token: with other tokens of its word visible, and with
-# the whole word masked. Only estimates depend on it.
+# Typical log-probability of a token with other tokens of its word visible, divided by its
+# log-probability with the whole word masked. Only estimates depend on this number.
 _VISIBLE_WORD_FACTOR = 0.7
 # Number of batches of masked copies that are prepared in memory at a time.
 _BATCHES_AT_ONCE = 4
@@ -48,10 +48,10 @@ _BATCHES_AT_ONCE = 4
 
 @dataclass(frozen=True, eq=False)
 class SplitPlan:
-    """Masking plan of a sentence, with its terms sorted by their relation to one word.
+    """Masking plan of a sentence, with predictions classified by their relation to one word.
 
-    A *term* is a log-probability log p(token | visible tokens) that the score adds up. The plan
-    lists K terms and the masked copies of the sentence from which they are computed.
+    The plan lists masked copies of the sentence and K *terms*. A term is the log-probability of a
+    masked token, predicted from one of the copies.
 
     Attributes
     ----------
@@ -62,9 +62,9 @@ class SplitPlan:
     is_word_term
         Whether each term predicts a token of the word, shape (K,).
     masked_terms
-        Indices of the terms whose masked copy hides all tokens of the word.
+        Indices of the terms that are predicted from copies with the whole word masked.
     visible_terms
-        Indices of all other terms. At least one token of the word is visible to them.
+        Indices of the terms that are predicted from copies with a visible token of the word.
     """
 
     plan: MaskingPlan
@@ -75,21 +75,21 @@ class SplitPlan:
 
 
 @lru_cache(maxsize=128)
-def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -> SplitPlan:
-    """Sort the terms of a masking plan by their relation to one word.
+def split_plan(word_lengths: tuple[int, ...], position: int, options: MaskedOptions) -> SplitPlan:
+    """Classify the predictions of a masking plan by their relation to one word of the sentence.
 
     Parameters
     ----------
-    layout
+    word_lengths
         Number of scored tokens of each word of the sentence.
     position
         Index of the word, counted from 0.
     options
-        Options of the model. They include the metric, which determines the masking plan.
+        Options of the model, including the metric, which determines the masking plan.
     """
-    plan = masking_plan(layout, options)
-    start = sum(layout[:position])  # The word's first token among the scored tokens.
-    word_tokens = np.arange(start, start + layout[position])
+    plan = masking_plan(word_lengths, options)
+    start = sum(word_lengths[:position])  # index of the word's first token
+    word_tokens = np.arange(start, start + word_lengths[position])
     is_word_term = np.isin(plan.tokens, word_tokens)
     is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
     masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)
@@ -97,20 +97,20 @@ def split_plan(layout: tuple[int, ...], position: int, options: MaskedOptions) -
 
 
 class MaskedWord:
-    """Sentence with a masked word of `n` tokens, and the predictions that its candidates share.
+    """Sentence with a masked word, which is replaced by candidates of `n` tokens.
 
     The score of a sentence is a weighted sum of *terms*, that is, log-probabilities of tokens that
     are predicted from masked copies of the sentence. Copies that mask the whole word are equal for
-    all candidates with `n` tokens. Their terms, the *shared terms*, are computed only once.
+    all candidates. The terms that they predict, the *shared terms*, are computed only once.
 
     Parameters
     ----------
     model
         Model that scores the candidates.
-    frame
-        Tokens of the sentence to the left and to the right of the word.
-    layout
-        Number of scored tokens of each word of the present sentence.
+    surrounding
+        Tokens of the sentence before and after the word.
+    word_lengths
+        Number of scored tokens of each word of the original sentence.
     position
         Index of the word, counted from 0.
     n
@@ -125,22 +125,27 @@ class MaskedWord:
     positions
         Positions of the T scored tokens, shape (T,).
     other_sum
-        Weighted sum of the shared terms of other words that are computed so far, nats.
+        Weighted sum of the computed shared terms that predict tokens of other words, nats.
     token_sums
-        Weighted sum of the shared terms of the word that are computed so far, nats, shape (n, V).
-        Element (j, v) is the sum if token j of the word is token v of the vocabulary.
+        Weighted sum of the computed shared terms that predict tokens of the candidate, nats, shape
+        (n, V). Element (j, v) is the sum if token j of the candidate is token v of the vocabulary.
     is_computed
-        Whether the shared terms of each masked copy are computed, shape (R,).
+        Whether the shared terms of each masked copy have been computed, shape (R,).
     """
 
     def __init__(
-        self, model: MaskedModel, frame: Frame, layout: tuple[int, ...], position: int, n: int
+        self,
+        model: MaskedModel,
+        surrounding: SurroundingTokens,
+        word_lengths: tuple[int, ...],
+        position: int,
+        n: int,
     ) -> None:
-        self.model, self.frame, self.n = model, frame, n
-        layout = (*layout[:position], n, *layout[position + 1 :])
-        self.split = split_plan(layout, position, model.options)
-        self.ids = frame.fill(np.full((1, n), model.mask_id))[0]
-        self.positions = frame.scored_positions(n)
+        self.model, self.surrounding, self.n = model, surrounding, n
+        word_lengths = (*word_lengths[:position], n, *word_lengths[position + 1 :])
+        self.split = split_plan(word_lengths, position, model.options)
+        self.ids = surrounding.fill(np.full((1, n), model.mask_id))[0]
+        self.positions = surrounding.scored_positions(n)
         self.other_sum = 0.0
         shape = n, model.network.n_logits
         self.token_sums = torch.zeros(shape, dtype=torch.float64, device=model.network.device)
@@ -148,23 +153,23 @@ class MaskedWord:
 
     @property
     def n_inputs(self) -> int:
-        """Number of masked copies that the exact score of a candidate needs, at least 1.
+        """Number of masked copies to compute for the exact score of a candidate, at least 1.
 
-        The shared terms are not counted: they are computed once for all candidates.
+        Copies that mask the whole candidate are not counted, since they are computed only once.
         """
         rows = self.split.plan.rows[self.split.visible_terms]
-        # The row numbers ascend: count the changes to get the number of distinct rows.
+        # The rows are in ascending order: count the changes to get the number of distinct rows.
         return int(np.count_nonzero(np.diff(rows))) + 1
 
     def shared_inputs(self) -> tuple[IntArray, FloatArray]:
-        """Find the masked copies that hide the whole word, and their importance for the score.
+        """Find the masked copies that mask the whole word, and their importance for the score.
 
         Returns
         -------
-        array
-            Row numbers of these copies in the plan, ascending, shape (r,).
-        array
-            Sum of the weights of the terms of each copy, shape (r,).
+        rows : array
+            Rows of these copies in the masking plan, in ascending order, shape (r,).
+        weights : array
+            Summed weight of the terms that are predicted from each copy, shape (r,).
         """
         plan, terms = self.split.plan, self.split.masked_terms
         rows = np.unique(plan.rows[terms])
@@ -172,13 +177,13 @@ class MaskedWord:
         return rows, weights[rows].astype(np.float64)
 
     def compute(self, rows: IntArray) -> None:
-        """Compute shared terms and add them to `other_sum` and `token_sums`.
+        """Run the network on masked copies, and update `other_sum` and `token_sums`.
 
         Parameters
         ----------
         rows
-            Row numbers of masked copies that hide the whole word. Copies that are already computed
-            are skipped.
+            Rows of copies in the masking plan that mask the whole word. Copies that have already
+            been computed are skipped.
         """
         plan, word_tokens = self.split.plan, self.split.word_tokens
         is_new = np.zeros(len(self.is_computed), dtype=np.bool_)
@@ -195,7 +200,7 @@ class MaskedWord:
         positions = self.positions[tokens]
         for batch, logits in network.iter_logits(inputs, term_rows, positions, model.batch_tokens):
             batch_weights = torch.from_numpy(weights[batch]).to(network.device)
-            # Terms of other words are the same for all candidates: add them to one number.
+            # Predictions of other words are the same for all candidates: add them to one number.
             other_terms = np.flatnonzero(~self.split.is_word_term[terms[batch]])
             if len(other_terms):
                 indices = torch.from_numpy(other_terms).to(network.device)
@@ -203,7 +208,7 @@ class MaskedWord:
                 targets = torch.from_numpy(target_ids).to(network.device)
                 log_probs = model.normaliser.log_probs(logits[indices], targets).to(torch.float64)
                 self.other_sum += float((batch_weights[indices] * log_probs).sum())
-            # Terms of the word depend on the candidate: add them for the whole vocabulary.
+            # Predictions of the word depend on the candidate: add them for the whole vocabulary.
             for j, token in enumerate(word_tokens):
                 token_terms = np.flatnonzero(tokens[batch] == token)
                 if len(token_terms):
@@ -213,9 +218,9 @@ class MaskedWord:
                     )
 
     def word_sums(self, tokens: IntArray) -> FloatArray:
-        """Return, for each of k candidates, the weighted sum of the computed terms of its tokens.
+        """Return the weighted sum of the computed log-probabilities of each candidate's tokens.
 
-        Only shared terms are included, that is, predictions with the whole word masked.
+        Only predictions with the whole candidate masked are included.
 
         Parameters
         ----------
@@ -231,16 +236,16 @@ class MaskedWord:
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def word_scale(self) -> float | None:
-        """Return the factor that extrapolates `word_sums` to all terms of the word.
+        """Return the factor that extrapolates `word_sums` to all predictions of the candidate.
 
-        The factor is a ratio of weights: all terms of the word, divided by the terms that are
-        computed. A term counts only 0.7 times its weight if a token of the word is visible, since
-        its log-probability is then closer to 0.
+        The factor is (w_m + 0.7 w_v) / w_c, a ratio of summed weights: w_m of the predictions with
+        the whole candidate masked, w_v of the predictions with a visible token of the candidate,
+        which are closer to 0, and w_c of the predictions computed so far.
 
         Returns
         -------
         float or None
-            The factor; None if no term of the word is computed.
+            The factor; None if no prediction of the candidate has been computed.
         """
         plan, is_word_term = self.split.plan, self.split.is_word_term
         word_terms = self.split.masked_terms[is_word_term[self.split.masked_terms]]
@@ -254,7 +259,7 @@ class MaskedWord:
         return total_weight / computed_weight
 
     def whole_word_log_probs(self, tokens: IntArray) -> FloatArray:
-        """Return the log-probability of each of k candidates with only the whole word masked.
+        """Return the log-probability of each candidate, predicted from all other words.
 
         It is sum_t log p(t | all other words), where t runs over the n tokens of the candidate.
 
@@ -276,11 +281,11 @@ class MaskedWord:
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
-        """Return keys that identify terms of other words in sentences of different lengths.
+        """Return keys that identify predictions of other words for candidates of all lengths.
 
-        Terms are numbered differently if the masked word has another number of tokens. Their keys
-        stay the same. Therefore the value of a term in the present sentence can serve as estimate
-        for candidates with another number of tokens.
+        The indices of the terms in the masking plan depend on the number of tokens of the
+        candidate; the keys do not. With the keys, a log-probability in the original sentence can
+        serve as an estimate for candidates with another number of tokens.
 
         Parameters
         ----------
@@ -290,8 +295,8 @@ class MaskedWord:
         Returns
         -------
         list of tuple
-            Key of each term: the mask over the tokens of all other words, packed into bytes, and
-            the index of the predicted token among these tokens.
+            Key of each term: the masks of the tokens of all other words, packed into bytes, and the
+            index of the predicted token among these tokens.
         """
         plan, word_tokens = self.split.plan, self.split.word_tokens
         other_tokens = np.delete(np.arange(plan.masks.shape[1]), word_tokens)
@@ -306,9 +311,10 @@ class MaskedWord:
         return [(mask_by_row[row], index) for row, index in pairs]
 
     def missing_terms(self) -> IntArray:
-        """Return the indices of the shared terms of other words that are not computed.
+        """Return the indices of predictions of other words that have not been computed.
 
-        The upper bounds count them as 0. The estimates need other values in their place.
+        Only predictions with the whole candidate masked are included. Upper bounds use 0 in place
+        of their log-probabilities; estimates use the log-probabilities in the original sentence.
         """
         terms = self.split.masked_terms
         is_other = ~self.split.is_word_term[terms]
@@ -318,8 +324,8 @@ class MaskedWord:
     def score(self, tokens: IntArray) -> FloatArray:
         """Return the exact scores of the sentence with each of k candidates.
 
-        All shared terms are computed first. The remaining terms are computed for each candidate
-        from masked copies of its sentence.
+        Predictions with the whole candidate masked are computed first, for all candidates at once.
+        The other predictions are computed for each candidate from masked copies of its sentence.
 
         Parameters
         ----------
@@ -337,7 +343,7 @@ class MaskedWord:
         if len(terms):
             masks, rows = _used_masks(plan, terms)
             positions = self.positions[plan.tokens[terms]]
-            sentences = self.frame.fill(tokens)
+            sentences = self.surrounding.fill(tokens)
             n_rows = len(masks)
             step = max(1, _BATCHES_AT_ONCE * model.batch_tokens // (n_rows * len(self.ids)))
             for start in range(0, len(sentences), step):
@@ -356,13 +362,13 @@ class MaskedWord:
 
 
 def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
-    """Select the masks of a plan that some terms need, so that no others are computed.
+    """Select the masks of a plan from which the given terms are predicted.
 
     Returns
     -------
-    array
-        Whether each selected mask hides each of the T scored tokens, shape (r, T).
-    array
+    masks : array
+        Whether each selected mask includes each of the T scored tokens, shape (r, T).
+    term_rows : array
         Row of each term in the selected masks, shape of `terms`.
     """
     used_rows, term_rows = np.unique(plan.rows[terms], return_inverse=True)
@@ -372,36 +378,35 @@ def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray
 def compute_shared_inputs(
     masked_words: dict[int, MaskedWord], n_candidates: dict[int, int], length: int
 ) -> None:
-    """Compute shared terms for the upper bounds of all candidates, within a budget.
+    """Compute predictions for the upper bounds of all candidates, within a budget.
 
-    The masked copies that hide the whole word are computed in decreasing order of gain / cost. The
-    gain of a copy is the weight of its terms times the number of candidates that share them. Its
-    cost is its number of tokens. The budget is `MAX_BOUND_INPUTS` times the length of the present
-    sentence. For each number of tokens of the word at least one copy is computed, even beyond the
-    budget.
+    Only copies of the sentence that mask the whole candidate are computed, in decreasing order of
+    benefit / cost. The benefit of a copy is the weight of its predictions times the number of
+    candidates that share them. Its cost is its number of tokens. The total cost is at most
+    `MAX_BOUND_INPUTS` times the length of the original sentence. For each number of tokens of the
+    candidates, at least one copy is computed, even beyond this budget.
 
     Parameters
     ----------
     masked_words
-        Sentence with the word masked, by number of tokens of the word.
+        Sentence with the word masked, by number of tokens of the candidates.
     n_candidates
-        Number of candidates, by number of tokens.
+        Number of candidates, by their number of tokens.
     length
-        Number of tokens of the present sentence.
+        Number of tokens of the original sentence.
     """
-    inputs: list[tuple[float, int, int]] = []
+    copies: list[tuple[float, int, int]] = []
     for n, word in masked_words.items():
         rows, weights = word.shared_inputs()
         ratios = weights * n_candidates[n] / len(word.ids)
         if len(ratios):
             # The best copy for each number of tokens is always computed.
             ratios[np.argmax(ratios)] = np.inf
-        pairs = zip(ratios.tolist(), rows.tolist(), strict=True)
-        inputs += [(ratio, n, row) for ratio, row in pairs]
-    inputs.sort(key=lambda ratio_n_row: -ratio_n_row[0])
+        copies += [(float(ratio), n, int(row)) for ratio, row in zip(ratios, rows, strict=True)]
+    copies.sort(key=lambda copy: copy[0], reverse=True)
     rows_by_length: dict[int, list[int]] = {n: [] for n in masked_words}
     n_tokens = 0
-    for ratio, n, row in inputs:
+    for ratio, n, row in copies:
         n_tokens += len(masked_words[n].ids)
         if n_tokens <= MAX_BOUND_INPUTS * length or ratio == np.inf:
             rows_by_length[n].append(row)
@@ -412,25 +417,26 @@ def compute_shared_inputs(
 def score_masked_candidates(
     model: MaskedModel, sentence: Sentence, position: int, words: WordList
 ) -> ReplacementScores:
-    """Score candidates for one position of a sentence under a masked model.
+    """Score a sentence under a masked model with one word replaced by each of V candidates.
 
     The score of a sentence is a weighted sum of log-probabilities of its tokens, predicted from
-    copies in which some tokens are masked. Predictions from copies that hide the whole word serve
-    all candidates with the same number of tokens. The most useful of these copies are computed, and
-    the upper bound of a candidate is the weighted sum of their predictions.
+    copies in which some tokens are masked. Predictions from copies that mask the whole candidate
+    serve all candidates with the same number of tokens. The most useful of these copies are
+    computed, and the upper bound of a candidate's score is the weighted sum of their predictions.
 
-    The estimate replaces the missing predictions. For tokens of other words it uses their
-    log-probabilities in the present sentence. For tokens of the candidate it multiplies the
-    computed sum by the ratio of the total weight to the computed weight.
+    The estimate of the score also includes substitutes for the other predictions. For tokens of
+    other words, these are their log-probabilities in the original sentence. For tokens of the
+    candidate, the computed sum is multiplied by the ratio of the total weight to the computed
+    weight.
 
     Parameters
     ----------
     model
         Model that scores the candidates.
     sentence
-        The present sentence.
+        Original sentence.
     position
-        Index of the word that the candidates replace, counted from 0.
+        Index of the word to replace, counted from 0.
     words
         The V candidates.
 
@@ -441,28 +447,28 @@ def score_masked_candidates(
         exact scores.
     """
     encoded, log_probs = model.encode_and_score(str(sentence))
-    frame = Frame.from_encoded(encoded, position)
-    assert frame is not None, "every word of a masked model's sentence has scored tokens"
+    surrounding = SurroundingTokens.from_encoded(encoded, position)
+    assert surrounding is not None, "every word of a masked model's sentence has scored tokens"
     candidates = model.tokenizer.candidates(sentence, position, words)
     masked_words: dict[int, MaskedWord] = {}
     n_candidates: dict[int, int] = {}
     for n, (members, _) in candidates.by_length.items():
-        masked_words[n] = MaskedWord(model, frame, encoded.layout, position, n)
+        masked_words[n] = MaskedWord(model, surrounding, encoded.word_lengths, position, n)
         n_candidates[n] = len(members)
         example = str(sentence.replace(position, words.words[members[0]]))
         check_length(example, len(masked_words[n].ids), model.checkpoint.max_tokens, model.spec)
     compute_shared_inputs(masked_words, n_candidates, len(encoded.ids))
 
-    # The log-probabilities of other words in the present sentence serve as estimates.
-    n_present = encoded.layout[position]
-    present = masked_words.get(n_present)
-    if present is None:
-        present = MaskedWord(model, frame, encoded.layout, position, n_present)
-    split = present.split
+    # The log-probabilities of other words in the original sentence serve as estimates.
+    n_original = encoded.word_lengths[position]
+    original = masked_words.get(n_original)
+    if original is None:
+        original = MaskedWord(model, surrounding, encoded.word_lengths, position, n_original)
+    split = original.split
     visible_terms = split.visible_terms[~split.is_word_term[split.visible_terms]]
     visible_sum = float(split.plan.weights[visible_terms] @ log_probs[visible_terms])
     masked_terms = split.masked_terms[~split.is_word_term[split.masked_terms]]
-    term_keys = present.contexts(masked_terms)
+    term_keys = original.contexts(masked_terms)
     log_prob_by_key = dict(zip(term_keys, log_probs[masked_terms].tolist(), strict=True))
 
     upper_bounds = np.zeros(len(words), dtype=np.float64)
@@ -478,9 +484,10 @@ def score_masked_candidates(
             word_estimates = _VISIBLE_WORD_FACTOR * word.whole_word_log_probs(tokens)
         else:
             word_estimates = word_sums * scale
-        missing = word.missing_terms()
-        guesses = [log_prob_by_key.get(key, 0.0) for key in word.contexts(missing)]
-        missing_sum = float(word.split.plan.weights[missing] @ np.array(guesses, dtype=np.float64))
+        missing_terms = word.missing_terms()
+        substitutes = [log_prob_by_key.get(key, 0.0) for key in word.contexts(missing_terms)]
+        missing_weights = word.split.plan.weights[missing_terms]
+        missing_sum = float(missing_weights @ np.array(substitutes, dtype=np.float64))
         estimates[members] = word.other_sum + missing_sum + word_estimates + visible_sum
 
     def score_tokens(tokens: IntArray) -> FloatArray:
@@ -491,7 +498,7 @@ def score_masked_candidates(
         upper_bounds,
         estimates,
         is_exact=False,
-        score=model.candidate_scorer(sentence, position, words, frame, score_tokens),
+        score=model.candidate_scorer(sentence, position, words, surrounding, score_tokens),
         cost=ScoringCost(
             n_inputs=n_inputs,
             multiply_adds=float(len(encoded.ids) * token_cost + prediction_cost),

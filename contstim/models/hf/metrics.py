@@ -2,8 +2,8 @@
 
 Every metric is a weighted sum of *terms* log p(token | visible tokens). A `MaskingPlan` lists the
 masked copies of a sentence, the terms that are computed from each copy, and their weights. It
-depends only on the *layout* of the sentence, that is, the number of scored tokens of each word.
-Therefore all sentences with the same layout share one cached plan.
+depends only on the numbers of tokens of the words, so sentences with the same numbers share one
+cached plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contstim.models.hf.options import MaskedOptions
 
 #: Number of scored tokens of each word of a sentence.
-_Layout = tuple[int, ...]
+_WordLengths = tuple[int, ...]
 
 #: Maximum number of masked copies of a sentence for the exact mean over all word orders. Sentences
 #: that need more copies are scored by sampling word orders.
@@ -36,14 +36,15 @@ _MAX_EXACT_TOKENS = 5
 
 @dataclass(frozen=True, eq=False)
 class MaskingPlan:
-    """Masked copies of a sentence, and the predictions that are added up to its score.
+    """Instructions for scoring a sentence of T tokens with a masked language model.
 
-    The score is a weighted sum of n *terms*. A term is the log-probability of one masked token,
-    predicted from one of R masked copies of the sentence. The sentence has T scored tokens.
+    The network predicts masked tokens from R copies of the sentence, each with a different set of
+    masked tokens. The score is a weighted sum of n *terms*, the log-probabilities of the predicted
+    tokens.
 
     Some plans average over sampled orders of the words. Each order is paired with its reverse, and
     the standard error is computed from the scores of the pairs. The last four attributes describe
-    these pairs. They are empty or 0 for plans without sampling.
+    the pairs; they are empty or 0 for plans without sampling.
 
     Attributes
     ----------
@@ -72,12 +73,12 @@ class MaskingPlan:
     n_pairs: int = 0
 
     def sum_by_token(self, values: FloatArray) -> FloatArray:
-        """Add up the weighted terms that predict the same token.
+        """Sum the weighted log-probabilities of the predictions of each token.
 
         Parameters
         ----------
         values
-            Log-probability of each of the n terms, nats, shape (n,).
+            Log-probability of each of the n predictions of the plan, nats, shape (n,).
 
         Returns
         -------
@@ -90,13 +91,13 @@ class MaskingPlan:
     def stderr(self, values: FloatArray) -> float:
         """Return the standard error of a score that is averaged over sampled word orders.
 
-        It is the standard deviation of the scores of the pairs, divided by the square root of the
-        number of pairs. Each pair consists of an order and its reverse.
+        With the scores s_1, ..., s_K of K pairs, each of an order and its reverse, it is the
+        standard deviation of s divided by the square root of K.
 
         Parameters
         ----------
         values
-            Log-probability of each of the n terms, nats, shape (n,).
+            Log-probability of each of the n predictions of the plan, nats, shape (n,).
 
         Returns
         -------
@@ -111,7 +112,7 @@ class MaskingPlan:
 
 
 def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
-    """Return R copies of a sentence, each with the tokens of one mask replaced with a mask token.
+    """Create R copies of a sentence, each with another set of masked tokens.
 
     Parameters
     ----------
@@ -134,107 +135,116 @@ def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: i
     return rows
 
 
-#: Type of the functions that build a masking plan. Their arguments are the number of scored tokens
-#: of each word, the word index of each scored token, shape (T,), and the options of the model.
-Metric = Callable[[_Layout, IntArray, "MaskedOptions"], MaskingPlan]
+#: Type of functions that build a masking plan. Their arguments are the number of scored tokens of
+#: each word, the index of the word of each scored token, shape (T,), and the options of the model.
+Metric = Callable[[_WordLengths, IntArray, "MaskedOptions"], MaskingPlan]
 
 
 def one_mask_per_token(masks: BoolArray) -> MaskingPlan:
-    """Return the plan of a metric that predicts each token from its own masked copy.
+    """Return a masking plan that predicts each token once, from a separate copy of the sentence.
 
     Parameters
     ----------
     masks
-        Whether the copy for token t masks token u, shape (T, T). The terms have weight 1.
+        Element (t, u) states whether the copy that predicts token t masks token u, shape (T, T).
     """
     tokens = np.arange(len(masks))
     return MaskingPlan(masks, tokens, tokens, np.ones(len(masks)))
 
 
-def pll(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Mask each token alone (Salazar et al. 2020, Eq. 2)."""
+def pll(word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
+    """Return a plan that masks each token alone (Salazar et al. 2020, Eq. 2)."""
     return one_mask_per_token(np.eye(len(word_indices), dtype=np.bool_))
 
 
-def pll_word_l2r(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Mask each token and the later tokens of its word (Kauf & Ivanova 2023, Eq. 2)."""
+def pll_word_l2r(
+    word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
+    """Return a plan that masks a token and the rest of its word (Kauf & Ivanova 2023, Eq. 2)."""
     return one_mask_per_token(np.triu(word_indices[:, None] == word_indices[None, :]))
 
 
-def pll_whole_word(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Mask all tokens of a word (Kauf & Ivanova 2023, Eq. 3)."""
-    masks = word_indices[None, :] == np.arange(len(layout))[:, None]
+def pll_whole_word(
+    word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
+    """Return a plan that masks all tokens of a word (Kauf & Ivanova 2023, Eq. 3)."""
+    masks = word_indices[None, :] == np.arange(len(word_lengths))[:, None]
     tokens = np.arange(len(word_indices))
     return MaskingPlan(masks, word_indices, tokens, np.ones(len(tokens)))
 
 
 def pll_sentence_l2r(
-    layout: _Layout, word_indices: IntArray, options: MaskedOptions
+    word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
 ) -> MaskingPlan:
-    """Mask each token and all later scored tokens (Kauf & Ivanova 2023, appendix G)."""
+    """Return a plan that masks a token and all later tokens (Kauf & Ivanova 2023, appendix G)."""
     n_tokens = len(word_indices)
     return one_mask_per_token(np.triu(np.ones((n_tokens, n_tokens), dtype=np.bool_)))
 
 
-def permutation(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Average the log-probability of a sentence over word orders (Golan et al. 2023, section 4.3).
+def permutation(
+    word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
+    """Return a plan that averages over the orders of the words (Golan et al. 2023, section 4.3).
 
-    For each order, the words are revealed one after the other, and each word is predicted from the
-    words revealed before it. By the chain rule the sum is a log-probability of the sentence. For W
-    words, the mean over all W! orders is
+    In a given order, the words are revealed one after the other, and each is predicted from the
+    words revealed before it. The sum of the log-probabilities is a log-probability of the sentence,
+    by the chain rule. For W words, the mean over all W! orders is
 
         sum_i sum_R |R|! (W - 1 - |R|)! / W! log P(w_i | R revealed),
 
-    where R runs over the subsets of the words other than i. The log-probability of a word of
-    several tokens is the mean over the orders of its tokens, by the same formula. The mean is exact
-    if the sentence has at most ``options.exact`` words and needs at most `MAX_EXACT_ROWS` masked
-    copies. Otherwise it is estimated from ``options.orders`` sampled orders.
+    where R runs over the subsets of the words other than word i. The log-probability of a word of
+    several tokens is the mean over the orders of its tokens, by the same formula.
+
+    The mean is exact if the sentence has at most ``options.exact`` words and needs at most
+    `MAX_EXACT_ROWS` masked copies. Otherwise ``options.orders`` orders are sampled.
     """
-    n_words = len(layout)
+    n_words = len(word_lengths)
     if n_words <= options.exact:
-        # A word of k tokens has 2**k - 2 partly masked states, for each mask of the other words.
-        n_partial = sum(2**k - 2 for k in layout) * 2 ** (n_words - 1)
+        # Each set of masked words needs one copy. A masked word of k tokens can also be masked in
+        # part, in 2**k - 2 ways, for each set of the other words.
+        n_partial = sum(2**k - 2 for k in word_lengths) * 2 ** (n_words - 1)
         if 2**n_words - 1 + n_partial <= MAX_EXACT_ROWS:
-            return _exact_orders(layout, word_indices)
-    return _sampled_orders(layout, word_indices, options)
+            return _exact_orders(word_lengths, word_indices)
+    return _sampled_orders(word_lengths, word_indices, options)
 
 
 def shapley_weights(n: int) -> FloatArray:
-    """Return the Shapley weights r! (n - 1 - r)! / n! for r = 0 .. n - 1, shape (n,).
+    """Return the weights of the Shapley value, r! (n - 1 - r)! / n! for r = 0, ..., n - 1.
 
-    In a random order of n elements, the r-th weight is the probability that a fixed set of r
-    elements, and no others, precedes a given further element (Shapley 1953).
+    Weight r is the probability that, in a random order of n elements, exactly a given set of r
+    elements comes before a given other element (Shapley 1953).
     """
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
-def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
-    """Build the plan for the exact mean over all word orders and token orders.
+def _exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> MaskingPlan:
+    """Build the masking plan for the exact mean over all orders of words and of their tokens.
 
-    The same masked copy occurs in many orders. It is listed once, and its terms have the sum of the
-    weights, see `shapley_weights`.
+    Many orders contain the same masked copy of the sentence, which is listed once. The weight of a
+    prediction is the probability that a random order contains it, see `shapley_weights`.
     """
-    n_words = len(layout)
+    n_words = len(word_lengths)
 
-    # One row for every non-empty set of masked words predicts all tokens of these words. The binary
-    # digits of the numbers 1 .. 2**W - 1 enumerate these sets.
+    # One copy for every non-empty set of masked words predicts all tokens of these words. The
+    # binary digits of the numbers 1, ..., 2**W - 1 enumerate the sets.
     is_masked = (np.arange(1, 2**n_words)[:, None] >> np.arange(n_words)) & 1 == 1
     n_revealed = n_words - is_masked.sum(axis=1)
     word_weights = shapley_weights(n_words)[n_revealed]
-    word_lengths = np.asarray(layout)[word_indices]
-    masks = [is_masked[:, word_indices]]
-    rows, tokens = np.nonzero(masks[0])
-    row_parts, token_parts = [rows], [tokens]
-    weight_parts = [word_weights[rows] / word_lengths[tokens]]
+    is_token_masked = is_masked[:, word_indices]
+    rows, tokens = np.nonzero(is_token_masked)
+    # Each of the k tokens of a word is predicted first in 1 / k of the orders of its tokens.
+    first_token_weights = 1 / np.asarray(word_lengths)[word_indices]
+    masks, row_parts, token_parts = [is_token_masked], [rows], [tokens]
+    weight_parts = [word_weights[rows] * first_token_weights[tokens]]
 
-    # Further rows reveal some tokens of one masked word and predict its other tokens.
+    # Further copies reveal some tokens of one masked word and predict its other tokens.
     n_rows = len(is_masked)
     for word in range(n_words):
         word_tokens = np.flatnonzero(word_indices == word)
         token_weights = shapley_weights(len(word_tokens))
         base_rows = np.flatnonzero(is_masked[:, word])
         for revealed in _proper_subsets(word_tokens.tolist()):
-            word_masks = masks[0][base_rows].copy()
+            word_masks = is_token_masked[base_rows]
             word_masks[:, revealed] = False
             targets = np.setdiff1d(word_tokens, revealed)
             # Multiply the weight over word orders by the weight over orders of the word's tokens.
@@ -253,18 +263,20 @@ def _exact_orders(layout: _Layout, word_indices: IntArray) -> MaskingPlan:
     )
 
 
-def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOptions) -> MaskingPlan:
-    """Build the plan for the mean over sampled word orders, each paired with its reverse.
+def _sampled_orders(
+    word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
+) -> MaskingPlan:
+    """Build the masking plan for the mean over sampled orders of the words.
 
-    The orders of words depend only on the seed and the number of words. Therefore sentences with
-    the same number of words are scored with the same orders. An order and its reverse form an
-    antithetic pair, which lowers the variance of the mean.
+    Each order is paired with its reverse (antithetic sampling), which decreases the variance of the
+    mean. The orders depend only on the seed and the number of words, so sentences with equally many
+    words are scored with the same orders.
     """
-    n_words, n_pairs = len(layout), options.orders // 2
+    n_words, n_pairs = len(word_lengths), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
     word_tokens = [np.flatnonzero(word_indices == word).tolist() for word in range(n_words)]
-    # Rows are numbered in the order in which their sets of masked tokens occur first. Terms are
-    # numbered in the same way; a term is a pair of a row and a predicted token.
+    # Number the masked copies (rows) and the terms by first occurrence. A term is a pair of a row
+    # and a predicted token.
     row_by_mask: dict[frozenset[int], int] = {}
     terms: dict[tuple[int, int], int] = {}
     pair_indices: list[int] = []
@@ -272,23 +284,17 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
     pair_weights: list[float] = []
     for pair in range(n_pairs):
         word_order = rng.permutation(n_words)
-        token_orders = [rng.permutation(k) if k > _MAX_EXACT_TOKENS else None for k in layout]
-        # Step 1 reads an order forwards, step -1 backwards.
-        for step in (1, -1):
-            masked = frozenset(range(len(word_indices)))
-            for word in word_order[::step]:
-                token_order = token_orders[word]
-                if token_order is not None:
-                    token_order = token_order[::step]
-                for revealed, targets, weight in _word_terms(word_tokens[word], token_order):
-                    mask = masked.difference(revealed)
-                    for target in targets:
-                        row = row_by_mask.setdefault(mask, len(row_by_mask))
-                        pair_indices.append(pair)
-                        term_indices.append(terms.setdefault((row, target), len(terms)))
-                        # The score of a pair is the mean of its two orders.
-                        pair_weights.append(weight / 2)
-                masked = masked.difference(word_tokens[word])
+        # The mean over the token orders of a word is exact for all but long words.
+        token_orders = [rng.permutation(k) if k > _MAX_EXACT_TOKENS else None for k in word_lengths]
+        reversed_token_orders = [None if order is None else order[::-1] for order in token_orders]
+        orders = (word_order, token_orders), (word_order[::-1], reversed_token_orders)
+        for words, orders_within_words in orders:
+            for mask, target, weight in _order_terms(word_tokens, words, orders_within_words):
+                row = row_by_mask.setdefault(mask, len(row_by_mask))
+                pair_indices.append(pair)
+                term_indices.append(terms.setdefault((row, target), len(terms)))
+                # The score of a pair is the mean over its two orders.
+                pair_weights.append(weight / 2)
 
     masks = np.zeros((len(row_by_mask), len(word_indices)), dtype=np.bool_)
     for mask, row in row_by_mask.items():
@@ -310,10 +316,43 @@ def _sampled_orders(layout: _Layout, word_indices: IntArray, options: MaskedOpti
     )
 
 
+def _order_terms(
+    word_tokens: Sequence[list[int]],
+    word_order: IntArray,
+    token_orders: Sequence[IntArray | None],
+) -> Iterator[tuple[frozenset[int], int, float]]:
+    """Yield the predictions of the tokens of a sentence whose words are revealed in one order.
+
+    Parameters
+    ----------
+    word_tokens
+        Indices of the tokens of each of W words.
+    word_order
+        Indices of the words in the order in which they are revealed, shape (W,).
+    token_orders
+        Order of the tokens of each word; None for the mean over all orders.
+
+    Yields
+    ------
+    masked : frozenset of int
+        Indices of the masked tokens.
+    target : int
+        Index of the predicted token.
+    weight : float
+        Weight of the prediction.
+    """
+    masked = frozenset(token for tokens in word_tokens for token in tokens)
+    for word in word_order:
+        for visible, targets, weight in _word_terms(word_tokens[word], token_orders[word]):
+            for target in targets:
+                yield masked.difference(visible), target, weight
+        masked = masked.difference(word_tokens[word])
+
+
 def _word_terms(
     tokens: list[int], order: IntArray | None
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
-    """Yield the steps that predict the tokens of one masked word.
+    """Yield the steps in which the tokens of one masked word are predicted.
 
     Parameters
     ----------
@@ -325,8 +364,12 @@ def _word_terms(
 
     Yields
     ------
-    tuple
-        Tokens of the word that are visible, tokens that are predicted, weight of each prediction.
+    visible : sequence of int
+        Tokens of the word that are not masked.
+    targets : collection of int
+        Tokens that are predicted.
+    weight : float
+        Weight of each prediction.
     """
     if order is None:
         weights = shapley_weights(len(tokens))
@@ -358,15 +401,15 @@ METRICS = Registry[Metric](
 
 
 @lru_cache(maxsize=128)
-def masking_plan(layout: _Layout, options: MaskedOptions) -> MaskingPlan:
-    """Return the masking plan of a metric for all sentences with a given layout.
+def masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingPlan:
+    """Return the masking plan of a metric for sentences with given word lengths in tokens.
 
     Parameters
     ----------
-    layout
+    word_lengths
         Number of scored tokens of each word, for example (1, 2, 1).
     options
         Options of the model; ``options.metric`` is the name of the metric.
     """
-    word_indices = np.repeat(np.arange(len(layout)), layout)
-    return METRICS[options.metric](layout, word_indices, options)
+    word_indices = np.repeat(np.arange(len(word_lengths)), word_lengths)
+    return METRICS[options.metric](word_lengths, word_indices, options)

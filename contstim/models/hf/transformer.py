@@ -26,8 +26,8 @@ _BATCHES_PER_GROUP = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
-    """Tokens of a sentence without one word, into which candidates for this word are inserted.
+class SurroundingTokens:
+    """Tokens of a sentence before and after one word, between which other words are inserted.
 
     Attributes
     ----------
@@ -43,8 +43,10 @@ class Frame:
     scored_right: IntArray
 
     @classmethod
-    def from_encoded(cls, encoded: EncodedSentence, position: int, n_end: int = 0) -> Frame | None:
-        """Remove one word from a sentence.
+    def from_encoded(
+        cls, encoded: EncodedSentence, position: int, n_end: int = 0
+    ) -> SurroundingTokens | None:
+        """Remove the tokens of one word from a sentence.
 
         Parameters
         ----------
@@ -53,12 +55,11 @@ class Frame:
         position
             Index of the word, counted from 0.
         n_end
-            Number of scored tokens at the end that mark the end of the sentence. They do not belong
-            to any word.
+            Number of end-of-sentence tokens, which belong to no word.
 
         Returns
         -------
-        Frame or None
+        SurroundingTokens or None
             The tokens on both sides of the word; None if the word has no scored token.
         """
         scored = encoded.scored_positions
@@ -95,16 +96,16 @@ class Frame:
 
 
 class TransformerModel(SentenceModel):
-    """Base class of sentence models that score with a transformer.
+    """Base class of sentence models that compute scores with a transformer.
 
     Parameters
     ----------
     spec
-        String that identifies the model, with its options.
+        Model specification, for example ``hf:gpt2?reduction=mean``.
     defaults
-        Default value of each option of the family. They complete the spec.
+        Default values of the options of causal or masked models, by option.
     checkpoint
-        The network and its tokenizer.
+        Network and tokenizer.
     special
         Whether to add the special tokens of the tokenizer to each sentence.
 
@@ -113,9 +114,9 @@ class TransformerModel(SentenceModel):
     batch_tokens
         Maximum number of tokens in a forward pass.
     prefix
-        Token ids before the tokens of every sentence.
+        Ids of the tokens before every sentence, which are not scored.
     end
-        Token ids after the tokens of every sentence, which are scored.
+        Ids of the tokens after every sentence, which are scored.
     """
 
     def __init__(
@@ -177,10 +178,10 @@ class TransformerModel(SentenceModel):
 
     @abstractmethod
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
-        """Return the log-probabilities that are added up to the score of each sentence.
+        """Return the log-probabilities from which the score of each sentence is computed.
 
-        Causal models have one for each scored token. Masked models have one for each prediction of
-        their metric, which may predict a token several times.
+        A causal model predicts each scored token once. A masked model may predict a token several
+        times, from copies of the sentence with different masked tokens.
 
         Parameters
         ----------
@@ -190,11 +191,11 @@ class TransformerModel(SentenceModel):
         Returns
         -------
         list of array
-            S arrays, nats.
+            Log-probabilities of the predictions for each sentence, nats.
         """
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Combine the log-probabilities of `term_log_probs` into one value per scored token."""
+        """Combine the log-probabilities of `term_log_probs` into one for each scored token."""
         return encoded.with_log_probs(log_probs)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
@@ -218,12 +219,12 @@ class TransformerModel(SentenceModel):
                     "use a checkpoint that is not damaged"
                 )
         if len(encoded) == 1:
-            # A search often scores a sentence and then its replacements: keep the result for them.
+            # Searches score a sentence and then replacements of its words, so cache the sentence.
             self._last_scored = (sentences[0], encoded[0], log_probs[0])
         return [self.to_token_scores(*pair) for pair in zip(encoded, log_probs, strict=True)]
 
     def encode_and_score(self, sentence: str) -> tuple[EncodedSentence, FloatArray]:
-        """Return the tokens of a sentence and its `term_log_probs`.
+        """Return the tokens of a sentence and the log-probabilities of `term_log_probs`.
 
         The result for the last sentence is cached.
         """
@@ -235,9 +236,9 @@ class TransformerModel(SentenceModel):
     def iter_groups(
         self, encoded: Sequence[EncodedSentence], n_rows: Sequence[int]
     ) -> Iterator[list[int]]:
-        """Divide sentences into groups of equal length, which need no padding.
+        """Divide sentences into groups with the same number of tokens, which need no padding.
 
-        A group fills a few batches. A progress bar is shown if there are several groups.
+        A group fills a few batches. If there are several groups, a progress bar is shown.
 
         Parameters
         ----------
@@ -253,16 +254,17 @@ class TransformerModel(SentenceModel):
             Indices of the sentences of a group.
         """
         max_tokens = _BATCHES_PER_GROUP * self.batch_tokens
+        lengths = [len(sentence.ids) for sentence in encoded]
         groups: list[list[int]] = []
         n_tokens: list[float] = []
-        for i in sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids)):
-            length = len(encoded[i].ids)
-            has_same_length = groups and length == len(encoded[groups[-1][0]].ids)
-            if not has_same_length or n_tokens[-1] >= max_tokens:
+        group_length = 0
+        for i in sorted(range(len(encoded)), key=lengths.__getitem__):
+            if not groups or lengths[i] != group_length or n_tokens[-1] >= max_tokens:
                 groups.append([])
                 n_tokens.append(0)
+                group_length = lengths[i]
             groups[-1].append(i)
-            n_tokens[-1] += length * n_rows[i]
+            n_tokens[-1] += lengths[i] * n_rows[i]
         if len(groups) < 2:
             yield from groups
             return
@@ -272,12 +274,12 @@ class TransformerModel(SentenceModel):
     def score_candidates(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score V candidates for one position of a sentence in a space-delimited language."""
+        """Score V candidate words for one position of a sentence with spaces between words."""
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score V candidates for one position of a sentence."""
+        """Score a sentence with one word replaced by each of V candidates."""
         sentence.check_position(position)
         if not self.language.is_space_delimited:
             # A candidate may change the tokens of its neighbours.
@@ -289,26 +291,25 @@ class TransformerModel(SentenceModel):
         sentence: Sentence,
         position: int,
         words: WordList,
-        frame: Frame | None = None,
+        surrounding: SurroundingTokens | None = None,
         score_tokens: Callable[[IntArray], FloatArray] | None = None,
     ) -> Callable[[IntArray], FloatArray]:
-        """Return a function that computes the exact scores of selected candidates.
+        """Return a function that computes the exact scores of selected candidate words.
 
         Parameters
         ----------
         sentence
-            The present sentence.
+            Sentence in which one word is replaced by a candidate.
         position
-            Index of the word that the candidates replace, counted from 0.
+            Index of the word, counted from 0.
         words
             The V candidates.
-        frame
+        surrounding
             Tokens of the sentence before and after the word.
         score_tokens
-            Faster way to score k candidates with the same number n of tokens: a function from their
-            token ids, shape (k, n), to the scores of the sentences, shape (k,). It is used for
-            candidates that do not change the tokens in `frame`. All others are scored as whole
-            sentences.
+            Fast function that maps the token ids of k candidates with n tokens each, shape (k, n),
+            to the scores of the sentences, shape (k,). It is used for candidates that do not change
+            the tokens in `surrounding`. Other candidates are scored as whole sentences.
 
         Returns
         -------
@@ -316,25 +317,32 @@ class TransformerModel(SentenceModel):
             Function from indices of k candidates, shape (k,), to scores in nats, shape (k,).
         """
         candidates = self.tokenizer.candidates(sentence, position, words).tokens
-        left, right = ([], []) if frame is None else (frame.left.tolist(), frame.right.tolist())
+        left: list[int] = []
+        right: list[int] = []
+        if surrounding is not None:
+            left, right = surrounding.left.tolist(), surrounding.right.tolist()
 
         def score(indices: IntArray) -> FloatArray:
             indices = np.asarray(indices, dtype=np.int64)
             texts = [str(sentence.replace(position, words.words[i])) for i in indices]
-            # Group candidates by their number of tokens, 0 for whole sentences.
-            groups: dict[int, list[int]] = {}
+            # Group the candidates that `score_tokens` can score by their number of tokens.
+            members_by_length: dict[int, list[int]] = {}
+            scored_as_texts: list[int] = []
             for k, ids in enumerate(self.tokenizer.tokenize(texts)):
                 candidate = candidates[indices[k]]
-                # Some tokenizers split a word differently next to other words: compare the tokens.
-                fits = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
-                groups.setdefault(len(candidate) if fits else 0, []).append(k)
-            scores = np.empty(len(indices), dtype=np.float64)
-            for n, members in groups.items():
-                if n == 0 or score_tokens is None:
-                    scores[members] = self.score([texts[k] for k in members])
+                # Some tokenizers split a word differently next to other words.
+                has_expected_tokens = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
+                if score_tokens is not None and has_expected_tokens:
+                    members_by_length.setdefault(len(candidate), []).append(k)
                 else:
-                    tokens = [candidates[i] for i in indices[members]]
-                    scores[members] = score_tokens(np.array(tokens, dtype=np.int64))
+                    scored_as_texts.append(k)
+            scores = np.empty(len(indices), dtype=np.float64)
+            if scored_as_texts:
+                scores[scored_as_texts] = self.score([texts[k] for k in scored_as_texts])
+            for members in members_by_length.values():
+                assert score_tokens is not None
+                tokens = [candidates[i] for i in indices[members]]
+                scores[members] = score_tokens(np.array(tokens, dtype=np.int64))
             return scores
 
         return score

@@ -141,10 +141,10 @@ def test_words_are_separated_by_spaces(tiny: Tiny) -> None:
     assert isinstance(model, MaskedModel)
     (encoded,) = model.encode(["the cats don't bark!"])
     assert encoded.units == ("the", "cat", "##s", "don", "'", "t", "bark", "!")
-    assert encoded.layout == (1, 2, 3, 2)
+    assert encoded.word_lengths == (1, 2, 3, 2)
     (encoded,) = load_model(f"hf:{tiny('roberta')}").encode(["the cats don't bark!"])
     assert encoded.units[3:] == ("Ġdo", "n", "'t", "Ġbark", "!")
-    assert encoded.layout == (1, 2, 3, 2)
+    assert encoded.word_lengths == (1, 2, 3, 2)
 
 
 def test_whole_word_masking_of_a_contraction(tiny: Tiny) -> None:
