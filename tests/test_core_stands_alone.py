@@ -63,7 +63,8 @@ def test_the_core_imports_without_one_package(missing: str, tmp_path: Path) -> N
 def test_the_core_works_without_all_four(tmp_path: Path) -> None:
     listed = _run_without(tmp_path, SURROUNDINGS, COMMANDS).stdout
     assert "  synthesize  " in listed
-    for command in ("experiment", "review", "watch", "preregister", "benchmark", "publish"):
+    surrounding = ("experiment", "review", "watch", "preregister", "benchmark", "reproduce")
+    for command in (*surrounding, "publish"):
         assert f"  {command}  " not in listed
     for path in ("pairs.csv", "triplets.csv", "trials.csv", "results/report.html"):
         assert (tmp_path / path).stat().st_size > 0

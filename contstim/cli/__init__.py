@@ -90,6 +90,7 @@ _BUNDLED = {
     "watch": ("experiment.commands.watch", "analyse a running study and its stopping rule"),
     "run": ("cli.run", "run a study plan, from models to trials"),
     "benchmark": ("benchmarks.commands.benchmark", "evaluate models on published human data"),
+    "reproduce": ("benchmarks.commands.reproduce", "reproduce a published study"),
     "evaluate": ("cli.evaluate", "find out which model predicts people's choices"),
     "publish": ("benchmarks.commands.publish", "export a finished study for others"),
 }
