@@ -21,7 +21,7 @@ LIMIT = 20
 #: Limits of single commands.
 LIMITS = {"synthesize": 25}
 #: Options that name a file in one command and a folder in another.
-FILE_OR_FOLDER = {"--out"}
+FILE_OR_FOLDER = {"--out", "--data"}
 #: Ends the noun that a description begins with.
 END_OF_NOUN = re.compile(
     r"[\[(;,:]| (?:of|for|that|in|to|by|with|per|from|under|at|on|over|where)\b"
