@@ -1,4 +1,8 @@
-"""Synthesis of controversial sentences: the strategies by name, and `synthesize`."""
+"""Synthesis of sentences about which language models disagree.
+
+`synthesize` modifies or writes one sentence so that it becomes improbable under some models and
+remains probable under others. `STRATEGIES` registers the search algorithms by name.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
-#: Strategies by name.
+#: Search algorithms by name. Installed packages can add further ones.
 STRATEGIES = Registry[type[Strategy]](
     "strategy",
     "contstim.strategies",
@@ -34,25 +38,26 @@ STRATEGIES = Registry[type[Strategy]](
 
 
 def strategy_options(name: str) -> dict[str, Field[Any]]:
-    """Return the options of a strategy as dataclass fields, by name."""
+    """Return the options of the strategy `name` as a dictionary from option to dataclass field."""
     strategy_class: Any = STRATEGIES[name]
     return {field.name: field for field in fields(strategy_class)}
 
 
 def parse_strategy(text: str, **options: Any) -> Strategy:
-    """Make a strategy from its name and options, for example ``edit?candidates=8``.
+    """Create a search strategy from a string such as ``edit?candidates=8``.
 
     Parameters
     ----------
     text
-        Name of the strategy, with options as a URL query: ``NAME?option=value&option=value``.
+        Name of the strategy, with its options as a URL query:
+        ``NAME?option=value&option=value``.
     options
-        Further options.
+        Options that are given as keyword arguments instead.
 
     Raises
     ------
     UnknownNameError
-        If the strategy or an option does not exist; the message suggests similar names.
+        If no strategy has this name, or no strategy has this option.
     InputError
         If an option belongs to another strategy, occurs twice, or has an invalid value.
 
@@ -64,31 +69,32 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
     name, _, query = text.partition("?")
     strategy_class, known_options = STRATEGIES[name], strategy_options(name)
     values: dict[str, Any] = {}
-    for part in query.split("&") if query else ():
-        option, _, value = part.partition("=")
+    for assignment in query.split("&") if query else ():
+        option, _, value = assignment.partition("=")
         if option in values or option in options:
             raise InputError(f"the strategy {text!r} has {option} twice; give it once")
         is_text = option in known_options and field_bounds(strategy_class, option)[0] is str
         values[option] = value if is_text else _parse_number(value)
     values |= options
-    for option, value in values.items():
-        if option not in known_options:
-            options_by_strategy = {other: strategy_options(other) for other in STRATEGIES}
-            all_options = [name for names in options_by_strategy.values() for name in names]
-            require_known("option of a strategy", option, all_options)
-            owners = [
-                repr(other) for other, names in options_by_strategy.items() if option in names
-            ]
-            raise InputError(
-                f"{option}={value!r} is an option of the strategy {' or '.join(owners)}, not of "
-                f"{name!r}; leave it out"
-            )
+
+    unknown_options = [option for option in values if option not in known_options]
+    if unknown_options:
+        # Name the strategies that have this option, or suggest an option with a similar name.
+        option = unknown_options[0]
+        options_by_strategy = {other: strategy_options(other) for other in STRATEGIES}
+        all_options = [name for names in options_by_strategy.values() for name in names]
+        require_known("option of a strategy", option, all_options)
+        owners = [repr(other) for other, names in options_by_strategy.items() if option in names]
+        raise InputError(
+            f"{option}={values[option]!r} is an option of the strategy {' or '.join(owners)}, not "
+            f"of {name!r}; leave it out"
+        )
     return strategy_class(**values)
 
 
 def _parse_number(text: str) -> int | float | str:
-    """Convert the value of a strategy option to a number; return other texts unchanged."""
-    # Python also reads 1_000 and the digits of other scripts as numbers.
+    """Convert a text such as ``8`` or ``0.5`` to a number; return any other text unchanged."""
+    # `int` and `float` also accept 1_000 and non-ASCII digits, which are more likely mistakes.
     if not text.isascii() or "_" in text:
         return text
     for parse in (int, float):
@@ -100,7 +106,9 @@ def _parse_number(text: str) -> int | float | str:
 
 
 def format_strategy(strategy: Strategy) -> str:
-    """Format a strategy as text for `parse_strategy`, or for display if it has no name.
+    """Format a strategy as a string that `parse_strategy` can read, with its changed options.
+
+    A strategy that is not registered under a name is formatted by `repr`.
 
     Examples
     --------
@@ -119,12 +127,12 @@ def format_strategy(strategy: Strategy) -> str:
 
 
 def require_edit_support(strategy: Strategy, edits: Edits) -> None:
-    """Check that a strategy supports limits on edits, if there are any.
+    """Check that a strategy can limit its changes to the natural sentence, if limits are set.
 
     Raises
     ------
     InputError
-        If the strategy writes whole sentences.
+        If `edits` sets a limit and the strategy writes whole sentences.
     """
     if edits != Edits() and not strategy.supports_edits:
         raise InputError(
@@ -146,19 +154,23 @@ def synthesize(
     shared_vocabulary: SharedVocabulary | None = None,
     **options: Any,
 ) -> Synthesis:
-    """Search for a sentence with a low loss that satisfies the constraints of a problem.
+    """Search for a sentence that some models find improbable and other models find probable.
 
-    With `reject` and `accept`, the search minimises log p_reject(s) subject to log p_accept(s) >=
-    log p_accept(n) (Golan et al. 2023, Eq. 2).
+    Starting from a natural sentence n, the search with a rejecting and an accepting model looks
+    for the synthetic sentence s that solves
+
+        minimise log p_reject(s)  subject to  log p_accept(s) >= log p_accept(n)
+
+    (Golan et al. 2023, Eq. 2). A `problem` can combine more models and further constraints.
 
     Parameters
     ----------
     sentence
         Natural sentence n, with at least two words.
     problem
-        Problem to solve.
+        Problem to solve: the models, the constraints and the limits on edits.
     reject, accept
-        Two models, or their specs, instead of a problem: short for
+        Models or model specification strings, as a shorter form of
         ``problem=Problem((reject,), (accept,))``.
     vocabulary
         Words that may be used. Default: the bundled vocabulary.
@@ -169,17 +181,18 @@ def synthesize(
     seed, attempt
         Seeds of the random number generator. Another attempt searches in another random order.
     shared_vocabulary
-        Vocabulary that was prepared for the models of the problem, to save time for several
-        sentences.
+        Words that all models of the problem know. If the same object is passed for several
+        sentences, these words are determined only once.
     options
-        Options of a strategy that is given by name, for example ``candidates=8``.
+        Options of the strategy, for example ``candidates=8``, if `strategy` is a name.
 
     Returns
     -------
     Synthesis
-        Result with the best sentence that was found. All models scored this sentence again to
-        verify that it satisfies the constraints. If no better sentence was found, it is the natural
-        sentence. If a request budget ended the search, it is the best sentence until then.
+        Result with the best sentence found, which all models scored once more to verify the
+        constraints. If the search found no better sentence, the result contains the natural
+        sentence. If a limit on requests to a model server ended the search early, the result
+        contains the best sentence up to then.
 
     Raises
     ------
@@ -188,9 +201,9 @@ def synthesize(
     UnknownNameError
         If the strategy or an option does not exist.
     InputError
-        If the strategy does not support the problem or an option; if not exactly one of `problem`
-        and the two models is given; if the two models are the same; if the sentence has only one
-        word; if `seed` or `attempt` is negative; if the models know no word for a position.
+        If neither or both of `problem` and the two models are given; if the two models are equal;
+        if the strategy does not support the problem or an option; if the sentence has only one
+        word; if `seed` or `attempt` is negative; or if the models know no word for a position.
 
     Examples
     --------
@@ -200,8 +213,9 @@ def synthesize(
     ('The recourse left at two.', -6.6)
     """
     if problem is None and reject is not None and accept is not None:
-        first, second = (load_model(m) if isinstance(m, str) else m for m in (reject, accept))
-        problem = Problem((first,), (second,))
+        rejecting = load_model(reject) if isinstance(reject, str) else reject
+        accepting = load_model(accept) if isinstance(accept, str) else accept
+        problem = Problem((rejecting,), (accepting,))
     elif problem is None or reject is not None or accept is not None:
         raise InputError("give either problem=, or both reject= and accept=")
     require_integer("seed", seed, 0)
@@ -221,12 +235,12 @@ def synthesize(
     require_two_words(sentence, language)
     natural = Sentence.parse(sentence, language)
     search = Search(problem, shared_vocabulary, natural, seed, attempt, strategy.starts_at_natural)
-    stopped = ""
+    stop_reason = ""
     with show_elapsed_time("writing a sentence"):
         try:
             finished = strategy.run(search)
         except BudgetError as error:
-            finished, stopped = False, str(error)
+            finished, stop_reason = False, str(error)
     return Synthesis(
         natural=str(natural),
         sentence=str(search.sentence),
@@ -241,7 +255,7 @@ def synthesize(
         seed=seed,
         attempt=attempt,
         finished=finished,
-        stopped=stopped,
+        stopped=stop_reason,
         accepting=problem.contrast.accept,
         filter_only=search.filter_only,
     )

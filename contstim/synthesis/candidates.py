@@ -1,9 +1,11 @@
 """Candidate words for one position of a sentence, and their scores under each model.
 
-A word search asks for exact scores of candidates and proposes some of them. A proposal is accepted
-if, on scores computed again for the whole sentence, it satisfies the constraints and has a lower
-loss. Scores of a batch can differ from these in the last digits. Searches therefore tolerate
-violations of up to `SCORE_TOLERANCE` before this final verification.
+Each model provides an estimate and an upper bound of the score of every candidate. The exact score,
+computed by the model for the whole sentence, costs more and is requested only for promising
+candidates. A search proposes its best candidates. A proposal is verified: the whole sentence is
+scored again, and it is accepted if it satisfies the constraints and has a lower loss. Because
+scores computed in a batch can differ from these in the last digits, searches tolerate violations of
+up to `SCORE_TOLERANCE` before the verification.
 """
 
 from __future__ import annotations
@@ -19,22 +21,24 @@ from contstim.models.base import ReplacementScores
 from contstim.synthesis.problem import ModelContrast
 from contstim.text import Sentence, WordList
 
-#: Violation of a bound, in nats, that searches tolerate until a sentence is scored again.
+#: Violation of a constraint, in nats, that searches tolerate until a sentence is scored again.
 SCORE_TOLERANCE = 1e-4
 
+# Sizes of the first and of the largest batch in `split_into_batches`.
 _MIN_BATCH_SIZE, _MAX_BATCH_SIZE = 16, 256
 
 
 @dataclass
 class ScoreCounter:
-    """Number and cost of the exact scores that one search has computed.
+    """Number and cost of the scores that the search for one sentence has computed.
 
     Attributes
     ----------
     n_scores
-        Number of exact scores of candidates, by model.
+        Number of candidates that each model has scored exactly, by name of the model.
     cost
-        Cost of these scores and of the verification of proposals, in model inputs.
+        Total number of model inputs (sequences passed through a network) for these scores and for
+        the verification of proposals.
     """
 
     n_scores: dict[str, int] = field(default_factory=dict)
@@ -43,41 +47,45 @@ class ScoreCounter:
 
 @dataclass(eq=False)
 class Candidates:
-    """The V candidate words for one position of a sentence.
+    """V candidate words that may replace the word at one position of a sentence.
+
+    A score is the log-probability of the whole sentence with the candidate, in nats. Dictionaries
+    have the names of models as keys.
 
     Attributes
     ----------
     contrast
-        Problem, which defines the loss.
+        Definition of the loss, with the rejecting and the accepting models.
     min_scores
-        Minimum score in nats, by constrained model.
+        Minimum score under each model that constrains the search.
     natural_scores
-        Scores of the natural sentence in nats, by model.
+        Score of the natural sentence under each model.
     current_scores
-        Scores of `sentence` in nats, by model.
+        Score of `sentence` under each model.
     replacements
-        Estimates and bounds of the candidates' scores, by model.
+        Estimates and upper bounds of the scores of the candidates under each model.
     exact_scores
-        Exact scores (V,) in nats, by model; NaN where not computed yet.
+        Exact scores of the candidates under each model, shape (V,); NaN until computed.
     is_allowed
-        Mask (V,) of the candidates that are allowed at this position, given the other words.
+        Mask of the candidates that do not repeat another word of the sentence, shape (V,).
     rng
         Random number generator.
     verify
-        Function that verifies the candidate of a given index and returns whether it was accepted.
+        Function that verifies the candidate with a given index. It scores the whole sentence again
+        and returns whether the candidate was accepted as the new word.
     counter
         Counter of the exact scores of this search.
     current_index
-        Index of the present word at this position; None if it is not a candidate.
+        Index of the word that is now at this position; None if it is not a candidate.
     round_number
-        Number of times that all positions were searched without an improvement.
+        Number of rounds over all positions so far that found no improvement.
     sentence
         Sentence in which the candidates replace one word.
     words
         Candidate words.
     incumbent_scores
-        Scores of the best sentence so far, by model. They differ from `current_scores` if the
-        number of changes is limited and `sentence` takes one change back. None: `current_scores`.
+        Score of the best sentence so far under each model. Default: `current_scores`. Both differ
+        if the number of changes is limited and one change was undone in `sentence`.
     """
 
     contrast: ModelContrast
@@ -98,7 +106,7 @@ class Candidates:
 
     @cached_property
     def target_loss(self) -> float:
-        """Loss of the best sentence so far, which a proposal must improve."""
+        """Loss of the best sentence so far. Only candidates with a lower loss are accepted."""
         scores = self.current_scores if self.incumbent_scores is None else self.incumbent_scores
         return self.contrast.sentence_loss(scores, self.natural_scores)
 
@@ -108,7 +116,10 @@ class Candidates:
         return all(self.replacements[name].is_exact for name in self.contrast.reject)
 
     def score_costs(self, name: str) -> FloatArray:
-        """Return the cost of an exact score of each candidate, (V,), in inputs of a model."""
+        """Return the cost of computing the exact score of each candidate under one model.
+
+        The cost is the number of model inputs, shape (V,). It is 0 if all scores are known.
+        """
         replacements = self.replacements[name]
         n_inputs = 0.0 if replacements.is_exact else replacements.cost.n_inputs
         return np.broadcast_to(
@@ -116,10 +127,10 @@ class Candidates:
         )
 
     def promising(self) -> IntArray:
-        """Return the indices of the candidates that may improve the sentence.
+        """Return the indices of the candidates that may improve the sentence, shape (k,).
 
-        Candidates are excluded if the upper bound of a score is below the minimum score, or if the
-        losses are known and are not lower than the loss of the best sentence so far.
+        A candidate is excluded if the upper bound of its score is below the minimum score under any
+        model, or if its loss is known and not lower than the loss of the best sentence so far.
         """
         mask = self.is_allowed.copy()
         for name, minimum in self.min_scores.items():
@@ -130,13 +141,14 @@ class Candidates:
         return np.flatnonzero(mask)
 
     def scores(self, name: str, indices: IntArray) -> FloatArray:
-        """Return the exact scores of candidates under one model, shape (k,).
+        """Return the exact scores of the candidates `indices` (k,) under one model, shape (k,).
 
-        Missing scores are computed and stored in `exact_scores`.
+        Scores that are not known yet are computed and stored in `exact_scores`.
         """
         exact = self.exact_scores[name]
         if self.replacements[name].is_exact:
             return exact[indices]
+        # Score each unknown candidate once, in the order of its first occurrence.
         unknown = indices[np.isnan(exact[indices])]
         missing = np.array(list(dict.fromkeys(unknown.tolist())), dtype=np.int64)
         if len(missing):
@@ -146,37 +158,36 @@ class Candidates:
         return exact[indices]
 
     def filter_feasible(self, indices: IntArray) -> IntArray:
-        """Return the candidates that satisfy all constraints, among the given indices.
+        """Return the candidates among `indices` (k,) that satisfy all constraints.
 
-        Missing scores are computed. Candidates that violate the constraint on one model are not
-        scored under the more expensive models.
+        Unknown scores are computed, first under the model with the lowest cost per score.
+        Candidates that violate the constraint on one model are not scored under the next.
         """
-        # The least expensive models come first.
         for name in sorted(self.min_scores, key=lambda name: self.score_costs(name).min()):
             scores = self.scores(name, indices)
             indices = indices[scores >= self.min_scores[name] - SCORE_TOLERANCE]
         return indices
 
     def losses(self, indices: IntArray) -> FloatArray:
-        """Return the losses of candidates, shape (k,). Missing scores are computed."""
+        """Return the losses of the candidates `indices` (k,), after computing unknown scores."""
         scores = {name: self.scores(name, indices) for name in self.contrast.reject}
         return self.contrast.loss(scores, self.natural_scores)
 
     def propose(self, index: int) -> bool:
-        """Propose a candidate as the new word, and return whether it was accepted.
+        """Propose the candidate `index` as the new word, and return whether it was accepted.
 
-        The whole sentence is scored again. An accepted candidate replaces the word, and the search
-        at this position ends.
+        All models score the whole sentence again. If it satisfies the constraints and has a lower
+        loss than the best sentence so far, the candidate replaces the word.
         """
         self.counter.cost += sum(float(self.score_costs(name)[index]) for name in self.replacements)
         return self.verify(index)
 
 
 def split_into_batches(indices: IntArray) -> Iterator[IntArray]:
-    """Split indices into batches of increasing size.
+    """Split an array of indices into consecutive batches, each twice as large as the previous one.
 
     The first batches are small, so that few scores are computed if one of the first candidates is
-    accepted.
+    already accepted.
     """
     start, size = 0, _MIN_BATCH_SIZE
     while start < len(indices):
@@ -185,7 +196,10 @@ def split_into_batches(indices: IntArray) -> Iterator[IntArray]:
 
 
 def propose_in_order(candidates: Candidates, indices: IntArray, losses: FloatArray) -> None:
-    """Propose candidates in the order of their losses (k,) until one is accepted."""
+    """Propose candidates, lowest loss first, until one is accepted or no other can be better.
+
+    `losses` are the losses of the candidates `indices`, both of shape (k,).
+    """
     for i in np.argsort(losses, kind="stable"):
         if losses[i] >= candidates.target_loss + SCORE_TOLERANCE:
             break

@@ -1,7 +1,7 @@
 """Conformance check of search strategies on toy problems.
 
-The problems use a few invented words, so that the best sentences are known or can be found by
-exhaustive search.
+The sentences consist of a few invented words, so that all single replacements can be compared and
+the best sentence of one problem is known.
 """
 
 from __future__ import annotations
@@ -41,8 +41,17 @@ def find_improvements(
 ) -> tuple[list[str], int]:
     """Find all replacements of a single word that improve a result, by exhaustive search.
 
-    If the result already has the maximum number of changes, another change may be undone together
-    with the replacement.
+    If the result already has the maximum number of changed words, one of its changes may be undone
+    together with the replacement.
+
+    Parameters
+    ----------
+    result
+        Result of a search.
+    problem
+        Problem that was solved.
+    shared_vocabulary
+        Words that all models of the problem know.
 
     Returns
     -------
@@ -52,9 +61,12 @@ def find_improvements(
         Number of sentences that were scored.
     """
     edits, language = problem.edits, shared_vocabulary.vocabulary.language
-    natural, sentence = (Sentence.parse(s, language) for s in (result.natural, result.sentence))
+    natural = Sentence.parse(result.natural, language)
+    sentence = Sentence.parse(result.sentence, language)
     natural_scores = dict(zip(result.models, result.natural_scores, strict=True))
     restricted = shared_vocabulary.restricted_words(natural, edits)
+    # Replace words in the result itself or, at the maximum number of changes, in the result with
+    # one change undone.
     changed = Edits.differences(natural, sentence)
     bases = [sentence]
     if len(changed) == edits.max_changes:
@@ -70,16 +82,19 @@ def find_improvements(
         if not texts:
             continue
         scores = {name: model.score(texts) for name, model in problem.models_by_name.items()}
-        is_better = problem.contrast.loss(scores, natural_scores) < result.loss - _TOLERANCE
+        losses = problem.contrast.loss(scores, natural_scores)
+        is_improvement = losses < result.loss - _TOLERANCE
         for name, minimum in problem.min_scores(natural_scores).items():
-            is_better &= scores[name] >= minimum
-        improvements += itertools.compress(texts, is_better)
+            is_improvement &= scores[name] >= minimum
+        improvements += itertools.compress(texts, is_improvement)
         n_sentences += len(texts)
     return improvements, n_sentences
 
 
 def check_strategy(strategy: Strategy) -> list[str]:
-    """Check a search strategy on toy problems of one, two and three models.
+    """Check that a search strategy gives valid and reproducible results on toy problems.
+
+    The problems have one, two or three models and sentences of invented words.
 
     Parameters
     ----------
@@ -89,7 +104,7 @@ def check_strategy(strategy: Strategy) -> list[str]:
     Returns
     -------
     list of str
-        One line for each property that was checked.
+        Properties that were checked, one sentence each.
 
     Raises
     ------
@@ -137,7 +152,8 @@ def check_strategy(strategy: Strategy) -> list[str]:
         "each problem was improved from at least one sentence",
     ]
     if strategy.is_exhaustive:
-        # If words are independent, each of them is replaced by the least probable word.
+        # If the words of a sentence are independent under the model, the optimal sentence repeats
+        # the least probable word.
         for kind in ("all", "bound", "none"):
             model = _ToyModel(_WORDS.words, 30, exact=kind, end=False)
             model.log_probs[:] = model.log_probs[0]
@@ -152,18 +168,18 @@ def check_strategy(strategy: Strategy) -> list[str]:
 
 
 def _make_problems() -> dict[str, Problem]:
-    """Create the toy problems, by description.
+    """Create toy problems, and return them in a dictionary with a description of each as the key.
 
-    The kinds of models are ``all`` (exact scores of all words at once), ``bound`` (upper bounds of
-    the scores) and ``none`` (no information before a word is scored).
+    The problems combine models that provide exact scores of all words at once (``exact="all"``),
+    upper bounds of the scores (``exact="bound"``) or neither (``exact="none"``).
     """
     problems: dict[str, Problem] = {}
     pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
-    for seed, kinds in enumerate(pairs):
-        reject, accept = (
-            _ToyModel(_WORDS.words, 2 * seed + k, exact=kind) for k, kind in enumerate(kinds)
-        )
-        problems[f"a pair of models ({kinds[0]}, {kinds[1]})"] = Problem((reject,), (accept,))
+    for number, (reject_kind, accept_kind) in enumerate(pairs):
+        reject = _ToyModel(_WORDS.words, 2 * number, exact=reject_kind)
+        accept = _ToyModel(_WORDS.words, 2 * number + 1, exact=accept_kind)
+        description = f"a pair of models ({reject_kind}, {accept_kind})"
+        problems[description] = Problem((reject,), (accept,))
     first, second, third = (_ToyModel(_WORDS.words, seed, exact="bound") for seed in (20, 21, 22))
     rejecting = (first, second)
     problems["two rejecting models"] = Problem(rejecting, (third,), 1.0, scales=(1.0, 1.0))
@@ -194,7 +210,7 @@ def _failed(strategy: Strategy, name: str, result: Synthesis, failure: str) -> V
 def _check_result(
     strategy: Strategy, name: str, problem: Problem, shared: SharedVocabulary, result: Synthesis
 ) -> None:
-    """Check that one result has the properties that `check_strategy` lists.
+    """Check one result of a strategy on the toy problem called `name`.
 
     Raises
     ------

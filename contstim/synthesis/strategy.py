@@ -1,4 +1,4 @@
-"""The interface of search strategies."""
+"""Base class of the algorithms that search for a synthetic sentence."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ if TYPE_CHECKING:
 
 
 class Strategy:
-    """Base class of search strategies.
+    """Base class of the algorithms that search for a synthetic sentence.
 
-    A subclass is a frozen dataclass with the options of the strategy as its fields. It implements
-    either `search_word` or `run`.
+    A subclass is a frozen dataclass. Its fields are the options of the strategy. It implements
+    either `search_word`, which improves the word at one position, or `run`, which controls the
+    whole search.
 
     Attributes
     ----------
     starts_at_natural
-        Whether the search starts from the natural sentence, which must then satisfy the
+        Whether the search modifies the natural sentence. The natural sentence must then satisfy all
         constraints.
     supports_edits
         Whether the strategy can limit its changes to the natural sentence (`Edits`).
     is_pooled
-        Whether the strategy samples one pool of sentences for all natural sentences.
+        Whether the strategy samples one pool of sentences and assigns them to the natural sentences
+        afterwards, instead of searching separately for each natural sentence.
 
     Examples
     --------
@@ -52,43 +54,45 @@ class Strategy:
     is_pooled: ClassVar[bool] = False
 
     def run(self, search: Search) -> bool:
-        """Search for a sentence, by default by coordinate search with `search_word`.
+        """Search for a synthetic sentence, and update `search` with each improvement.
 
-        Equal strategies must search alike. A strategy that learns during a search therefore stores
-        the learned state in an object that this method creates, not in itself.
+        By default, `search_word` is called for the positions of the sentence in random order
+        (coordinate search). A strategy must not store state between searches, because equal
+        strategies must give equal results. State that is learned during a search belongs to an
+        object that this method creates.
 
         Returns
         -------
         bool
-            False if limits of the strategy excluded candidates that might have improved the
-            sentence.
+            Whether the search was complete. False if the strategy skipped candidates, for example
+            because of their cost.
         """
         search.optimize(self.search_word)
         return True
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Specs of the models that the strategy needs in addition to the models of the problem."""
+        """Specification strings of models that the strategy loads, such as a writer."""
         return ()
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether no single replacement improves a result, whatever the models."""
+        """Whether a result is a local optimum: replacing any single word would not improve it."""
         return False
 
     def search_word(self, candidates: Candidates) -> bool:
-        """Search for a better word at one position, and propose it.
+        """Search for a better word at one position, and propose it with `Candidates.propose`.
 
         Returns
         -------
         bool
-            Whether the search ended early and should continue in a later round
-            (`Candidates.round_number`).
+            Whether the search ended early. The position is then searched again, with a higher
+            `Candidates.round_number`, when no other position yields an improvement.
         """
         raise NotImplementedError  # Strategies that override `run` need no word search.
 
 
 @lru_cache(maxsize=2)
 def load_cached_model(spec: str) -> SentenceModel:
-    """Load a model of a strategy; the last two models remain loaded for the next sentence."""
+    """Load the model with the specification string `spec`, and cache the last two models."""
     return load_model(spec)
