@@ -136,7 +136,7 @@ def test_jspsych_errors(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
     with pytest.raises(
         InputError,
-        match=r"which columns hold participant\? Correct what is wrong in: read_choices\(table, ",
+        match=r"which columns contain participant\? Correct what is wrong in: read_choices",
     ):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()
@@ -260,7 +260,7 @@ def test_every_importer_keeps_the_contract(name, tmp_path):
     assert all(isinstance(who, str) for who in choices["participant"])
     assert list(human.excluded.columns) == ["rule", "participant", "n_rows", "detail"]
     # Every row is a choice, reported as left out, or passed over with a note.
-    numbers = re.findall(r"(\d+) rows? holds? no", " ".join(human.notes))
+    numbers = re.findall(r"(\d+) rows? ha(?:s|ve) no", " ".join(human.notes))
     passed_over = sum(map(int, numbers))
     assert len(choices) + human.excluded["n_rows"].sum() + passed_over == len(rows)
     # The same from a file, and again from what was read.

@@ -226,7 +226,7 @@ def test_gorilla(tmp_path: Path) -> None:
     assert f"{len(table)} rows of Gorilla without an answer were left out." in human.notes
     assert any("side from 'Spreadsheet: SideA'" in note for note in human.notes)
     shown = pd.read_csv(path).rename(columns={"Spreadsheet: SideA": "Spreadsheet: position"})
-    with pytest.raises(InputError, match="'Spreadsheet: position' holds left and right, and is"):
+    with pytest.raises(InputError, match="'Spreadsheet: position' contains left and right, and is"):
         read_choices(shown, low="left", high="right")
 
 

@@ -73,8 +73,8 @@ def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_choices(path)
     assert str(error.value).startswith(
-        "which columns hold participant and sentence_1 and sentence_2 and rating? Correct what is "
-        f"wrong in: contstim evaluate {path} --column participant=THEIRS,sentence_1=THEIRS,"
+        "which columns contain participant and sentence_1 and sentence_2 and rating? Correct what "
+        f"is wrong in: contstim evaluate {path} --column participant=THEIRS,sentence_1=THEIRS,"
         "sentence_2=THEIRS,rating=THEIRS; it has 'Alter', "
     )
     with pytest.raises(InputError) as error:
@@ -106,7 +106,7 @@ def test_an_unused_column_of_left_and_right_is_asked_about() -> None:
     ends = {"low": 1, "high": 6}
     with pytest.raises(InputError) as error:
         read_choices(t, columns=columns, **ends)
-    assert str(error.value).startswith("the column 'position' holds left and right, and is not")
+    assert str(error.value).startswith("the column 'position' contains left and right, and is not")
     assert str(error.value).count("side='position'") == str(error.value).count("side='none'") == 1
     assert ratings(read_choices(t, columns=columns, side="none", **ends)) == truth()
     shown = t.assign(code=t["code"].where(t["position"] == "Left", 7 - t["code"]))

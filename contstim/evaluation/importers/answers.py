@@ -18,7 +18,8 @@ _MAX_SHOWN_ANSWERS = 4
 def has_codes(ratings: pd.Series) -> bool:
     """Return whether a column contains response codes instead of ratings from -2.5 to 2.5.
 
-    Text is a code. Numbers are codes if all are integers and do not fit a known rating scale.
+    Text is always a code. Numbers are codes if all of them are integers and they do not belong to a
+    known rating scale. For example, the answers 1 to 7 are codes.
     """
     numbers = pd.to_numeric(ratings.dropna(), errors="coerce")
     if numbers.isna().any():
@@ -27,10 +28,20 @@ def has_codes(ratings: pd.Series) -> bool:
 
 
 def propose_ends(answers: pd.Series) -> dict[str, object]:
-    """Guess the two ends of a response scale, which an error message proposes to the user.
+    """Guess the two ends of a response scale, to propose them in an error message.
 
-    The guess is the minimum and maximum of numeric answers, or the two answers if there are exactly
-    two. The keys of the dictionary are `low` and `high`. It is empty if no guess is possible.
+    If all answers are numbers, the guess is their minimum and maximum. If there are exactly two
+    different answers, the guess is these answers in alphabetical order.
+
+    Parameters
+    ----------
+    answers
+        Recorded answers; missing answers are ignored.
+
+    Returns
+    -------
+    dict
+        The ends as `low` and `high`; empty if no guess is possible.
     """
     numbers = pd.to_numeric(answers, errors="coerce").dropna()
     if len(numbers) and len(numbers) == answers.notna().sum():
@@ -55,7 +66,7 @@ def count_buttons(
     program
         Name of the program that wrote the table, or None if it is unknown.
     n_choices
-        Number of buttons in the rows that lack it in the column `n_choices`; None if unknown.
+        Number of buttons in rows without a value in the column `n_choices`; None if unknown.
     call
         Call that read the table. Error messages repeat it with the missing argument.
 
@@ -97,45 +108,56 @@ def convert_answers(
     n_buttons: pd.Series | None,
     call: ReadCall,
 ) -> tuple[pd.Series, str]:
-    """Convert answers to ratings.
+    """Convert recorded answers to ratings from -2.5 (sentence 1) to 2.5 (sentence 2).
 
-    Answers are, in this order: the text of the chosen sentence; its side; a code, if the two ends
-    of the scale are known; or the number of a button.
+    The first interpretation that fits is used:
+
+    1. Every answer is the text of one of the two sentences.
+    2. Every answer is ``left`` or ``right``.
+    3. Answers are codes on the scale between `ends`.
+    4. Answers are numbers of buttons, counted from 0.
+    5. Answers are codes on a scale with the ends `scale_low` and `scale_high` of the same row.
 
     Parameters
     ----------
     data
-        Table with a column `response`, and optionally `scale_low` and `scale_high`.
+        Table with one trial per row, a column `response`, and optionally the columns `scale_low`
+        and `scale_high`.
     sentences
         Columns `sentence_1` and `sentence_2` of the same rows.
     is_left
-        Whether sentence 1 was on the left; None if answers refer to sentences 1 and 2.
+        Whether sentence 1 was on the left of the screen. Answers then refer to the left and the
+        right sentence. None if answers refer to sentences 1 and 2.
     ends
-        Answers of the highest confidence in sentence 1 (or the left one) and in the other one.
+        Answers of the highest confidence in the first (or left) and in the other sentence; None for
+        an unknown end.
     n_buttons
         Number of buttons in each trial; None if answers are not button numbers.
     call
-        Call that read the table, for messages.
+        Call that read the table. Error messages repeat it with the missing argument.
 
     Returns
     -------
-    tuple of Series and str
-        Ratings, and a sentence that describes the conversion.
+    ratings : Series
+        Rating of each row.
+    description : str
+        Sentence that states how answers were interpreted.
 
     Raises
     ------
     InputError
-        If the meaning of the answers is unknown or an answer is invalid. The message contains the
-        call that states the meaning.
+        If no interpretation fits, or an answer is invalid. The message contains the call that
+        states the meaning of the answers.
     """
     answers = data["response"]
     text = answers.astype("str").str.strip()
-    is_first, is_second = (text == sentences[n].astype("str").str.strip() for n in sentences)
+    is_first = text == sentences["sentence_1"].astype("str").str.strip()
+    is_second = text == sentences["sentence_2"].astype("str").str.strip()
     if (is_first | is_second).all():
         return is_second.map({True: 2.5, False: -2.5}), "An answer is the sentence chosen."
     low, high = ends
-    has_no_ends = low is None and high is None
-    if has_no_ends and n_buttons is None and text.str.lower().isin(["left", "right"]).all():
+    has_ends = low is not None or high is not None
+    if not has_ends and n_buttons is None and text.str.lower().isin(["left", "right"]).all():
         if is_left is None:
             raise InputError(
                 "the answers are left and right; name the column that says where sentence 1 was: "
@@ -154,20 +176,16 @@ def convert_answers(
             message = f"response {{value:g}} is not one of {n:g} buttons ({{rows}})"
             refuse_rows(rows & ~codes.between(0, n - 1), message, codes)
             ratings[rows] = rescale(codes[rows], 0, n - 1)
-    elif {"scale_low", "scale_high"} & {*data.columns} and has_no_ends:
+    elif {"scale_low", "scale_high"} & set(data.columns) and not has_ends:
+        low, description = "low", "The ends of each scale, low and high, are given"
         require_columns(data, ("scale_low", "scale_high"), "the table with the ends of the scale")
         for name in ("scale_low", "scale_high"):
-            refuse_rows(
-                data[name].isna(), f"{name} is missing ({{rows}}); give both ends of each scale"
-            )
-        parts = [
-            _convert_codes(rows["response"], rows["scale_low"].iloc[0], rows["scale_high"].iloc[0])[
-                0
-            ]
-            for _, rows in data.groupby(["scale_low", "scale_high"])
-        ]
-        ratings, low = pd.concat(parts).loc[data.index], "low"
-        description = "The ends of each scale, low and high, are given"
+            message = f"{name} is missing ({{rows}}); give both ends of each scale"
+            refuse_rows(data[name].isna(), message)
+        ratings = pd.Series(0.0, index=answers.index)
+        for _, rows in data.groupby(["scale_low", "scale_high"]):
+            scale_low, scale_high = rows["scale_low"].iloc[0], rows["scale_high"].iloc[0]
+            ratings[rows.index], _ = _convert_codes(rows["response"], scale_low, scale_high)
     else:
         distinct = list(dict.fromkeys(text))
         examples = ", ".join(map(repr, distinct[:_MAX_SHOWN_ANSWERS]))
@@ -178,12 +196,12 @@ def convert_answers(
             "sentence 2 (or of the left and the right one)? Correct what is wrong in: "
             f"{call.complete(None, **proposal)}"
         )
-    end = f"{low:g}" if isinstance(low, float) else low
+    first_end = f"{low:g}" if isinstance(low, float) else low
     if is_left is None:
-        return ratings, f"{description}; {end} is certain of sentence 1."
-    return ratings.where(
-        is_left, -ratings
-    ), f"{description}; {end} is certain of the left sentence."
+        return ratings, f"{description}; {first_end} is certain of sentence 1."
+    # A preference for the left sentence is one for sentence 2 if sentence 1 was on the right.
+    ratings = ratings.where(is_left, -ratings)
+    return ratings, f"{description}; {first_end} is certain of the left sentence."
 
 
 def _convert_codes(
@@ -191,8 +209,22 @@ def _convert_codes(
 ) -> tuple[pd.Series, str]:
     """Convert answers to ratings, given the answers at the two ends of the scale.
 
-    If both ends are numbers, answers in between are mapped linearly. Otherwise an answer must be
-    one of two texts. The second returned value describes the conversion in words.
+    If both ends are numbers, the answers between them are mapped linearly. Otherwise each answer
+    must be one of the two ends.
+
+    Parameters
+    ----------
+    answers
+        Recorded answers.
+    low, high
+        Answers that correspond to the ratings -2.5 and 2.5.
+
+    Returns
+    -------
+    ratings : Series
+        Ratings from -2.5 to 2.5.
+    description : str
+        Beginning of a sentence that describes the answers.
     """
     try:
         low_number, high_number = float(low), float(high)
@@ -207,8 +239,9 @@ def _convert_codes(
     ratings = answers.astype("str").str.strip().str.lower().map(codes)
     is_unknown = ratings.isna()
     if is_unknown.any():
+        unknown_answer = answers[is_unknown].tolist()[0]
         raise InputError(
-            f"the answer {answers[is_unknown].tolist()[0]!r} is neither {low!r} nor {high!r} "
+            f"the answer {unknown_answer!r} is neither {low!r} nor {high!r} "
             f"({format_rows(is_unknown)}); leave such rows out, or name other codes"
         )
     return ratings, f"The answers are {low!r} and {high!r}"

@@ -15,7 +15,7 @@ from contstim.text.normalise import normalise_labels
 
 
 def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData:
-    """Join the columns of a table of participants to the choices.
+    """Add the columns of a table of participants, such as their native language, to the choices.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData
         Choices.
     participants
         Table with a column `participant` and one row per participant; or, as written by
-        `contstim experiment`, one row per participant and question with the columns `question` and
-        `response`.
+        `contstim experiment`, one row per participant and question, with the columns
+        `participant`, `question` and `response`.
 
     Raises
     ------
@@ -73,15 +73,16 @@ def combine_choices(parts: Mapping[str, HumanData], separate: bool = False) -> H
     """Combine the choices of several files.
 
     By default, the files are parts of one data set, and each participant must be in one file only.
-    Separate data sets get a column `file`; their groups are distinct, and so are participants with
-    equal names. In both cases, equal labels in the column `item` denote the same item.
+    With `separate`, the files are different data sets. The choices then get a column `file`, groups
+    of different files are distinct, and so are participants with equal names. In both cases, equal
+    labels in the column `item` denote the same item.
 
     Parameters
     ----------
     parts
         Choices by name of the file.
     separate
-        Whether the files are separate data sets, to be compared with `file` as a condition.
+        Whether the files are different data sets. They can be compared with `file` as a condition.
 
     Raises
     ------

@@ -67,14 +67,17 @@ def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, 
         lines = [line for _, line in read_lines(source)] if is_text else []
         if is_pcibex(lines):
             return parse_pcibex(lines, str(source)), "PCIbex"
+        # Only jsPsych writes JSON, text files, or a folder with one file per participant.
         is_json = bool(lines) and lines[0].lstrip()[:1] in ("[", "{")
         if path.is_dir() or is_json or path.suffix in (".json", ".jsonl", ".txt"):
             table = read_trial_files(path)
         else:
             table = read_table(source, cells="inferred")
-    columns = {str(column) for column in table.columns}
-    programs = [name for name, required in _PROGRAM_COLUMNS.items() if required <= columns]
-    return table, programs[0] if programs else None
+    column_names = {str(column) for column in table.columns}
+    for program, required_columns in _PROGRAM_COLUMNS.items():
+        if required_columns <= column_names:
+            return table, program
+    return table, None
 
 
 def read_export(
@@ -88,29 +91,30 @@ def read_export(
     columns: Mapping[str, str] | None = None,
     program: str | None = None,
 ) -> RawChoices:
-    """Read the export of a program, or a table with named columns.
+    """Read human choices from the export of an experiment program, or from another table.
 
-    The sentences are in columns `sentence_1` and `sentence_2`, or in `left` and `right` as
-    presented. An answer is the text of the chosen sentence, its side, a code, or a number on a
-    scale. Notes of the result state the columns and the scale that were used. Other columns are
-    kept.
+    Each row with two sentences and an answer is one choice. The sentences are in the columns
+    `sentence_1` and `sentence_2`, or in `left` and `right` by their side of the screen. The answer
+    is the chosen sentence, its side, a response code, or a number on a scale. Other columns are
+    kept. The notes of the result state which columns and which scale were used.
 
     Parameters
     ----------
     source
         Path of a file, or a table.
     low, high
-        Answers of the highest confidence in sentence 1 and in sentence 2; if sides are known, in
-        the left and in the right sentence.
+        Answers that express the highest confidence in sentence 1 and in sentence 2. If the side of
+        sentence 1 is known, they refer to the left and to the right sentence instead.
     side
-        Name of the column with the side of sentence 1: left or right, or 1 or 2 (number of the
-        sentence on the left). ``none`` if there is no such column.
+        Name of the column with the side of sentence 1, with cells ``left`` and ``right``, or 1 and
+        2 (number of the sentence on the left). ``none`` if there is no such column.
     n_choices
-        Number of buttons, if jsPsych numbers them and there is no column `n_choices`.
+        Number of response buttons, if jsPsych recorded button numbers and the table has no column
+        `n_choices`.
     trials
         Table of the questions of a Qualtrics export, see `reshape_questions`.
     columns
-        Names of the standard columns and of the columns in the table.
+        Mapping from standard column names to the names in the table.
     program
         Program that wrote the table, if its columns do not show it.
 
@@ -120,47 +124,48 @@ def read_export(
         If a column is missing or the meaning of an answer is unknown. The message contains the call
         that reads the table.
     """
-    columns = {**({} if side in (None, "none") else {"side": str(side)}), **(columns or {})}
+    columns = dict(columns or {})
+    if side not in (None, "none"):
+        columns = {"side": str(side)} | columns
     data, recognised_program = read_export_table(source)
     program = program or recognised_program
     description = f"{program} export" if program else "table"
     call = ReadCall(source, columns, low=low, high=high, n_choices=n_choices)
-    excluded, decisions = concat_exclusions(), list[str]()
     if trials is not None and program != "Qualtrics":
         raise InputError(f"--trials has no effect: {source} is no Qualtrics export; leave it out")
+    excluded = concat_exclusions()
+    decisions: list[str] = []
     if program == "Qualtrics":
         data, excluded, decisions = reshape_questions(data, trials)
     data = data.reset_index(drop=True)
 
-    # Give columns their standard names.
+    # Give columns their standard names. Other columns are kept unless their names would clash.
     names = _map_columns(data, columns, program, call)
     data, session_notes = separate_sessions(data, names["participant"])
-    unused = [str(c) for c in data if c not in names.values()]
-    unused = [c for c in unused if c not in (RESERVED if program else names)]
-    data = data[[*names.values(), *unused]].set_axis([*names, *unused], axis=1)
+    clashing_names = RESERVED if program else set(names)
+    other_columns = [str(column) for column in data if column not in names.values()]
+    other_columns = [column for column in other_columns if column not in clashing_names]
+    data = data[[*names.values(), *other_columns]].set_axis([*names, *other_columns], axis=1)
+
+    # A column called rating may contain response codes, which are converted to ratings below.
     has_ends = low is not None or high is not None
     if "rating" in data and (has_ends or has_codes(data["rating"])):
-        data = data.rename(columns={} if "response" in data else {"rating": "response"})
-        data = data.drop(columns="rating", errors="ignore")
-    answer = "rating" if "rating" in data else "response"
+        if "response" not in data:
+            data["response"] = data["rating"]
+        data = data.drop(columns="rating")
+    answer_column = "rating" if "rating" in data else "response"
 
     # Keep rows with two sentences and an answer.
     if program == "Gorilla":
-        is_event = data[answer].astype("str").str.strip().str.casefold().isin(_GORILLA_EVENTS)
+        answers = data[answer_column].astype("str").str.strip().str.casefold()
+        is_event = answers.isin(_GORILLA_EVENTS)
         if is_event.any():
-            decisions.append(
-                f"{int(is_event.sum())} rows of Gorilla without an answer were left out."
-            )
+            n_events = int(is_event.sum())
+            decisions.append(f"{n_events} rows of Gorilla without an answer were left out.")
             data = data[~is_event]
     is_left = _parse_sides(data["side"], names["side"]) if "side" in names else None
-    if {"sentence_1", "sentence_2"} <= set(data.columns):
-        sentences = data[["sentence_1", "sentence_2"]]
-    else:
-        left, right = data["left"], data["right"]
-        on_left = pd.Series(True, index=data.index) if is_left is None else ~is_left.eq(False)
-        first, second = left.where(on_left, right), right.where(on_left, left)
-        sentences = pd.DataFrame({"sentence_1": first, "sentence_2": second})
-    is_trial = sentences.notna().all(axis=1) & data[answer].notna()
+    sentences = _select_sentences(data, is_left)
+    is_trial = sentences.notna().all(axis=1) & data[answer_column].notna()
     if not is_trial.any():
         raise InputError(f"no row of the {description} contains two sentences and an answer")
     data, sentences = data[is_trial].copy(), sentences[is_trial]
@@ -171,7 +176,7 @@ def read_export(
         message = f"{names['side']} {{value!r}} is not a side ({{rows}}); it must be {valid}"
         refuse_rows(is_left.isna(), message, data["side"])
     elif side is None:
-        _refuse_unused_sides(data[unused], call)
+        _refuse_unused_sides(data[other_columns], call)
         if "left" in data and "sentence_1" not in data:
             is_left = pd.Series(True, index=data.index)
 
@@ -179,38 +184,56 @@ def read_export(
     notes = [f"Read as a {description}: {sources}.", *decisions, *session_notes]
     for rule, n in excluded["rule"].value_counts().items():
         notes.append(f"Sessions left out: {n} ({rule}); excluded.csv names them.")
+
+    # Convert answers to ratings.
     n_buttons = None
-    if answer == "response" and not has_ends:
+    if answer_column == "response" and not has_ends:
         n_buttons = count_buttons(data, program, n_choices, call)
     if n_choices is not None and n_buttons is None:
         raise InputError(
             f"--buttons {n_choices} has no effect: the answers in {source} are no button numbers; "
             "leave it out"
         )
-    if answer == "response":
-        data["rating"], note = convert_answers(
-            data, sentences, is_left, (low, high), n_buttons, call
-        )
+    if answer_column == "response":
+        ends = low, high
+        data["rating"], note = convert_answers(data, sentences, is_left, ends, n_buttons, call)
         notes.append(note)
     if n_skipped := int((~is_trial).sum()):
         notes.append(
-            f"{n_skipped} {'row holds' if n_skipped == 1 else 'rows hold'} no two sentences and an "
+            f"{n_skipped} {'row has' if n_skipped == 1 else 'rows have'} no two sentences and an "
             "answer, for example instructions, and were left out."
         )
+
+    # Replace columns that describe the screen with columns that describe sentences 1 and 2.
     if "expected" in data and is_left is not None:
-        sides = data["expected"].astype("str").str.strip().str.lower()
-        number = (sides == "left").eq(is_left).map({True: 1, False: 2})
-        data["expected"] = data["expected"].where(~sides.isin(("left", "right")), number)
+        expected_side = data["expected"].astype("str").str.strip().str.lower()
+        is_side = expected_side.isin(("left", "right"))
+        expected_number = (expected_side == "left").eq(is_left).map({True: 1, False: 2})
+        data["expected"] = data["expected"].where(~is_side, expected_number)
     converted = ("left", "right", "side", "response", "scale_low", "scale_high")
-    data = data.drop(columns=[c for c in converted if c in data])
+    data = data.drop(columns=list(converted), errors="ignore")
     if is_left is not None:
         data["side_1"] = is_left.map({True: "left", False: "right"})
     data["sentence_1"], data["sentence_2"] = sentences["sentence_1"], sentences["sentence_2"]
     # In a table of an unknown program, a repeated pair may belong to another participant.
     cleaning = CleaningRules(repeated_trial="error" if program is None else "keep_first")
-    # Named ends may belong to a slider.
+    # If the ends of the scale are named, any rating between them is possible, as on a slider.
     scale = "slider" if has_ends or "scale_low" in names else None
     return RawChoices(data, cleaning, scale, notes=notes, excluded=excluded)
+
+
+def _select_sentences(data: pd.DataFrame, is_left: pd.Series | None) -> pd.DataFrame:
+    """Return the two sentences of each row in the columns `sentence_1` and `sentence_2`.
+
+    An export without these columns has the columns `left` and `right` instead. `is_left` then
+    states for each row whether sentence 1 is the left one; None if it always is.
+    """
+    if {"sentence_1", "sentence_2"} <= set(data.columns):
+        return data[["sentence_1", "sentence_2"]]
+    left, right = data["left"], data["right"]
+    is_right = pd.Series(False, index=data.index) if is_left is None else is_left.eq(False)
+    first, second = left.where(~is_right, right), right.where(~is_right, left)
+    return pd.DataFrame({"sentence_1": first, "sentence_2": second})
 
 
 def _map_columns(
@@ -223,9 +246,11 @@ def _map_columns(
     data
         Table as exported.
     columns
-        Names of columns that the user has named, by standard name. They have priority.
+        Mapping from standard column names to names in the table, as given by the user. It has
+        priority.
     program
-        Program that wrote the table. Other names of columns are recognised only if it is known.
+        Program that wrote the table; None if unknown. Columns with other than the standard names
+        are used only if the program is known, and otherwise only proposed in the error message.
     call
         Call that read the table. Error messages repeat it with the proposed columns.
 
@@ -243,10 +268,10 @@ def _map_columns(
         require_known("column", standard, NAMES)
     require_columns(data, columns.values(), "the file")
     other_columns = [str(c) for c in reversed(data.columns) if str(c) not in columns.values()]
-    by_normalised_name = {normalise_name(column): column for column in other_columns}
+    columns_by_name = {normalise_name(column): column for column in other_columns}
     used, proposed = dict(columns), dict(columns)
     for standard, names in NAMES.items():
-        candidates = [by_normalised_name[name] for name in names if name in by_normalised_name]
+        candidates = [columns_by_name[name] for name in names if name in columns_by_name]
         if standard in columns or not candidates:
             continue
         if program and standard == "side" and len(candidates) > 1:
@@ -261,11 +286,13 @@ def _map_columns(
         proposed[standard] = candidates[0]
 
     # Required: participant, two sentences, and a rating or response.
-    missing = [] if "participant" in used else ["participant"]
-    if not ({"sentence_1", "sentence_2"} <= {*used} or {"left", "right"} <= {*used}):
-        has_sides = bool({"left", "right"} & {*proposed})
-        missing += ["left", "right"] if has_sides else ["sentence_1", "sentence_2"]
-    if not {"rating", "response"} & {*used}:
+    missing = []
+    if "participant" not in used:
+        missing.append("participant")
+    if not ({"sentence_1", "sentence_2"} <= set(used) or {"left", "right"} <= set(used)):
+        has_side = "left" in proposed or "right" in proposed
+        missing += ["left", "right"] if has_side else ["sentence_1", "sentence_2"]
+    if not ("rating" in used or "response" in used):
         missing.append("response" if "response" in proposed else "rating")
     if missing:
         mapping = {standard: proposed.get(standard, "THEIRS") for standard in missing}
@@ -273,7 +300,7 @@ def _map_columns(
         needs_ends = answers is not None and "low" not in call.options
         ends = propose_ends(data[answers]) if needs_ends else {}
         raise InputError(
-            f"which columns hold {' and '.join(missing)}? Correct what is wrong in: "
+            f"which columns contain {' and '.join(missing)}? Correct what is wrong in: "
             f"{call.complete(mapping, **ends)}; "
             f"{suggest_names('', [str(c) for c in data.columns], 'it has')}"
         )
@@ -295,16 +322,16 @@ def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
 
 
 def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
-    """Raise InputError if a column contains only left and right but is not used.
+    """Raise InputError if an unused column of the export contains only left and right.
 
-    The column may state where sentence 1 was, and ignoring it would reverse half of the ratings.
-    The user has to decide.
+    The column may state the side of the screen on which sentence 1 was shown. Ignoring it would
+    reverse half of the ratings, so the user has to decide.
     """
     for column in unused:
         cells = unused[column].dropna().astype("str").str.strip().str.lower()
         if set(cells.unique()) == {"left", "right"}:
             raise InputError(
-                f"the column {column!r} holds left and right, and is not used; if it says where "
+                f"the column {column!r} contains left and right, and is not used; if it says where "
                 f"sentence 1 was: {call.complete(side=column)}; if not: "
                 f"{call.complete(side='none')}"
             )

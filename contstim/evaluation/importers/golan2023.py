@@ -30,12 +30,17 @@ _REQUIRED = (
 
 
 def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
-    """Read a behavioural data file with choices and log-probabilities.
+    """Read a file with the choices of participants and the log-probabilities of models.
 
-    Responses ``resp1`` (highest confidence in the left sentence) to ``resp6`` become ratings from
-    -2.5 to 2.5. The expected sentence of a catch trial is the natural one. Only a participant's
-    first answer to a pair is used. Log-probabilities are in the columns ``sentence1_MODEL_prob``
-    and ``sentence2_MODEL_prob``.
+    The responses ``resp1`` (highest confidence in the left sentence) to ``resp6`` are converted to
+    ratings from -2.5 to 2.5. In catch trials, the natural sentence is the expected answer. Only the
+    first answer of a participant to a pair is used. The columns ``sentence1_MODEL_prob`` and
+    ``sentence2_MODEL_prob`` contain the log-probabilities of the two sentences under each model.
+
+    Parameters
+    ----------
+    source
+        Path of the file, or its contents as a table.
 
     Raises
     ------
@@ -48,16 +53,13 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     codes = raw["Zone Name"].astype("str").str.extract(r"^resp([1-6])$")[0]
     refuse_rows(codes.isna(), "unknown response {value!r} ({rows})", raw["Zone Name"])
 
-    # Types of the sentences determine the condition.
-    types = []
-    for column in ("sentence1_type", "sentence2_type"):
-        types.append(raw[column].astype("str").str[0])
-        refuse_rows(
-            ~types[-1].isin(list("NSCR")), "unknown sentence type {value!r} ({rows})", raw[column]
-        )
-    pair_type = pd.Series(
-        ["".join(sorted(pair)) for pair in zip(*types, strict=True)], index=raw.index
-    )
+    # The types of the two sentences, for example N (natural) and S, determine the condition.
+    type_1, type_2 = (raw[f"sentence{k}_type"].astype("str").str[0] for k in (1, 2))
+    for sentence_type, column in ((type_1, "sentence1_type"), (type_2, "sentence2_type")):
+        is_unknown = ~sentence_type.isin(["N", "S", "C", "R"])
+        refuse_rows(is_unknown, "unknown sentence type {value!r} ({rows})", raw[column])
+    # Sort the letters of each pair: NS and SN are the same condition.
+    pair_type = (type_1 + type_2).where(type_1 <= type_2, type_2 + type_1)
     is_unknown = ~pair_type.isin(list(PUBLISHED_CONDITIONS))
     refuse_rows(is_unknown, "no trial pairs kinds {value!r} ({rows})", pair_type)
     is_catch = pair_type == "CC"
@@ -67,7 +69,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
 
     matches = (re.fullmatch("sentence1_(.*)_prob", str(column)) for column in raw.columns)
     models = [m[1] for m in matches if m and f"sentence2_{m[1]}_prob" in raw.columns]
-    model_1, model_2, notes = _infer_targets(raw, pair_type, types[0], models)
+    model_1, model_2, notes = _infer_targets(raw, pair_type, type_1, models)
     group = pd.Series("1", index=raw.index)
     if "counterbalance-o1ql" in raw.columns:
         group = raw["counterbalance-o1ql"].astype("str").str.extract(r"(\d+)")[0].fillna("1")
@@ -83,8 +85,8 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
             "model_2": model_2,
             "rating": rescale(codes.astype(float), 1, 6),
             "rt_ms": raw["Reaction Time"],
-            "kind_1": types[0],
-            "kind_2": types[1],
+            "kind_1": type_1,
+            "kind_2": type_2,
             "expected": expected,
         }
     )
@@ -109,14 +111,30 @@ def _infer_targets(
 ) -> tuple[pd.Series, pd.Series, tuple[str, ...]]:
     """Find the two models that each trial was designed to distinguish.
 
-    The function returns the model that is to prefer sentence 1, the model that is to prefer
-    sentence 2, and notes about trials without targets.
+    - Two synthetic sentences: the columns ``sentence1_model`` and ``sentence2_model`` name the
+      models that should prefer sentence 1 and sentence 2.
+    - Two natural sentences: the columns name these models in reverse order.
+    - A natural and a synthetic sentence: the columns name the two models in any order. One of them
+      *accepts* the synthetic sentence, that is, finds it at least as probable as the natural one. A
+      trial has no targets if both models accept it, or neither.
 
-    For two synthetic sentences, the columns ``sentence1_model`` and ``sentence2_model`` name these
-    models in this order, and for two natural sentences in reverse order. For a natural and a
-    synthetic sentence, exactly one of the two models should *accept* the synthetic sentence, that
-    is, find it at least as probable as the natural sentence. If both models accept it, or neither,
-    the trial has no targets.
+    Parameters
+    ----------
+    raw
+        Rows of the file.
+    pair_type
+        Types of the two sentences of each row, for example ``NS``.
+    type_1
+        Type of sentence 1: ``N`` for natural, ``S`` for synthetic.
+    models
+        Names of the models with log-probabilities.
+
+    Returns
+    -------
+    model_1, model_2 : Series
+        Models that should prefer sentence 1 and sentence 2; missing in trials without targets.
+    notes : tuple of str
+        Note on the trials without targets, if there are any.
     """
     first = raw["sentence1_model"].astype("str")
     second = raw["sentence2_model"].astype("str")
