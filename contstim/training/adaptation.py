@@ -136,21 +136,21 @@ def mask_tokens(
 
 @dataclass(frozen=True)
 class Perplexities:
-    """Pseudo-perplexities of a model on two texts after a number of training steps.
+    """Pseudo-perplexities of a masked model on two texts after a number of training steps.
 
-    The texts are held-out sentences of the domain and sentences of another corpus.
-
+    The texts are held-out sentences of the domain that the model is adapted to, and sentences of
+    another corpus. Pseudo-perplexity is exp of the mean negative log-probability of a masked token.
     Values per word are comparable between models with different tokenizers (Salazar et al. 2020,
     section 2.3).
 
     Attributes
     ----------
     step
-        Number of steps taken.
+        Number of training steps taken.
     domain, other
-        Pseudo-perplexity per token of the domain and of another corpus.
+        Pseudo-perplexity per token on the domain and on the other corpus.
     domain_word, other_word
-        Pseudo-perplexity per word of the domain and of another corpus.
+        Pseudo-perplexity per word on the domain and on the other corpus.
     """
 
     step: int
@@ -162,18 +162,19 @@ class Perplexities:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """Result of a domain adaptation.
+    """Result of adapting a masked model to a domain by further pre-training.
 
     Attributes
     ----------
     before, after
-        Pseudo-perplexities of the original and of the adapted model.
+        Pseudo-perplexities of the original model and of the adapted model.
     log
         Pseudo-perplexities of all evaluations, beginning with the original model.
     n_train, n_left_out
-        Numbers of sentences that were used for training and that the model cannot process.
+        Number of training sentences, and of sentences that were left out because the model cannot
+        process them.
     n_domain, n_other
-        Numbers of held-out sentences of the domain and of sentences of the other corpus.
+        Number of held-out sentences of the domain, and of sentences of the other corpus.
     """
 
     before: Perplexities
@@ -197,16 +198,17 @@ def adapt(
 ) -> Adaptation:
     """Continue the pre-training of a masked model on text of a domain.
 
-    The new folder is a checkpoint of transformers, which is loaded as ``hf:OUT``. It contains the
-    evaluated weights with the lowest pseudo-perplexity on held-out text of the domain, possibly the
-    original ones, and a record, ``adaptation.json``. It is written atomically. The same
-    arguments yield the same weights on the same machine with the same number of threads.
+    The weights are evaluated at regular intervals. The weights with the lowest pseudo-perplexity on
+    held-out text of the domain, possibly the original ones, are written to a new folder, together
+    with the record ``adaptation.json``. The folder is a checkpoint of transformers, which is loaded
+    as ``hf:OUT``. The same arguments yield the same weights on the same machine with the same
+    number of threads.
 
     Parameters
     ----------
     base
-        Spec of a masked transformer (``hf:FOLDER``, ``contstim:bert``) or its folder. Training uses
-        the device of the spec.
+        Model specification string of a masked transformer (``hf:FOLDER``, ``contstim:bert``), or
+        its folder. The device of the specification is used for training.
     text
         Sentences of the domain. Sentences that the model cannot process, because they are too long
         or contain unknown words, are left out and counted.
@@ -263,9 +265,23 @@ def adapt(
 
 
 def _load_trainable(base: str) -> MaskedModel:
-    """Load a masked model for training, with its own copy of the weights.
+    """Load a masked model for training, with a separate copy of the weights.
 
-    Its metric is the pseudo-log-likelihood (``pll``), from which pseudo-perplexity is computed.
+    Parameters
+    ----------
+    base
+        Model specification string, such as ``contstim:bert``, or folder of a checkpoint.
+
+    Returns
+    -------
+    MaskedModel
+        Model that scores sentences by pseudo-log-likelihood (metric ``pll``), from which
+        pseudo-perplexity is computed. The other options are those of `base`.
+
+    Raises
+    ------
+    InputError
+        If `base` is not a masked transformer.
     """
     loaded = load_model(f"hf:{base}" if Path(base).expanduser().is_dir() else base)
     if not isinstance(loaded, MaskedModel):
@@ -295,10 +311,29 @@ def _train(
     rng: np.random.Generator,
     progress: bool,
 ) -> list[Perplexities]:
-    """Train with early stopping and load the weights with the lowest pseudo-perplexity.
+    """Train a masked model with early stopping, and restore its best weights.
 
-    `encoded` are the training sentences; `domain` and `other` are the sentences of the evaluations.
-    The results of the evaluations are returned in chronological order.
+    The best weights have the lowest pseudo-perplexity on `domain` among all evaluations.
+
+    Parameters
+    ----------
+    model
+        Model to train in place.
+    encoded
+        Tokenised training sentences.
+    domain, other
+        Held-out sentences of the domain and sentences of another corpus, for the evaluations.
+    options
+        Training options.
+    rng
+        Random number generator of the order of the sentences and of the masks.
+    progress
+        Whether to report progress on standard error.
+
+    Returns
+    -------
+    list of Perplexities
+        Results of the evaluations in chronological order.
     """
     network = model.network
     weights = list(network.model.parameters())
@@ -345,8 +380,13 @@ def _pseudo_perplexity(
 ) -> tuple[float, float]:
     """Return the pseudo-perplexity of sentences per token and per word.
 
-    It is exp of the mean negative log-probability of a masked token. Raises InputError if it is not
-    finite after `step` steps, since training has diverged.
+    The value per token is exp(-L / T), where L is the pseudo-log-likelihood of all sentences and T
+    their number of tokens (Salazar et al. 2020, section 2.3). Per word, T is the number of words.
+
+    Raises
+    ------
+    InputError
+        If the value is not finite after `step` training steps, which means that training diverged.
     """
     try:
         scores = model.score_with_counts(list(sentences))

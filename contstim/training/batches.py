@@ -10,12 +10,12 @@ from contstim.arrays import IntArray
 
 
 def length_batches(
-    order: IntArray, lengths: IntArray, most: Callable[[int], int]
+    order: IntArray, lengths: IntArray, max_sentences: Callable[[int], int]
 ) -> list[IntArray]:
     """Divide sentences into batches of sentences with the same number of tokens.
 
-    Batches of equal length need no padding. The shortest sentences come first, and sentences of
-    equal length in the order of `order`.
+    Batches of equal length need no padding. Batches of short sentences come first. Sentences of
+    equal length keep their relative order in `order`.
 
     Parameters
     ----------
@@ -23,19 +23,22 @@ def length_batches(
         Indices of the sentences to divide.
     lengths : (S,) array
         Number of tokens of each of S sentences.
-    most
-        Function that returns the maximum number of sentences in a batch, given their number of
-        tokens. A batch contains at least one sentence.
+    max_sentences
+        Function that computes the maximum number of sentences in a batch from their number of
+        tokens. A batch contains at least one sentence, even if the maximum is 0.
 
     Returns
     -------
     list of arrays
         Indices of the sentences in each batch.
     """
+    if not len(order):
+        return []
     order = order[np.argsort(lengths[order], kind="stable")]
+    group_starts = np.flatnonzero(np.diff(lengths[order])) + 1
     batches: list[IntArray] = []
-    for same in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
-        if len(same):
-            size = max(1, most(int(lengths[same[0]])))
-            batches += [same[i : i + size] for i in range(0, len(same), size)]
+    for group in np.split(order, group_starts):
+        batch_size = max(1, max_sentences(int(lengths[group[0]])))
+        for start in range(0, len(group), batch_size):
+            batches.append(group[start : start + batch_size])
     return batches

@@ -130,7 +130,16 @@ class TextOptions:
     min_count: PositiveInteger | None = None
 
     def get_language(self, text: str) -> Language:
-        """Return the language, after a note if the text seems to need another one."""
+        """Return the language in which the training text is divided into words.
+
+        A note is printed if the language separates all words by spaces, but the text seems to be in
+        a language that does not, such as Chinese.
+
+        Parameters
+        ----------
+        text
+            Path of the training text.
+        """
         language, path = get_language(self.language), Path(text)
         if language.is_space_delimited and path.is_file():
             detected = detect_language(line for _, line in read_lines(path))

@@ -102,9 +102,19 @@ class TrainingText:
             yield "".join([word_keys[i] for i in self.ids[start:end].tolist()])
 
     def map_ids(self, ids_by_word: Mapping[str, int], unknown_id: int) -> TokenArray:
-        """Convert all N tokens to the ids of another vocabulary, shape (N,).
+        """Convert all N tokens of the text to the ids of another vocabulary.
 
-        Words that are missing from `ids_by_word` become `unknown_id`.
+        Parameters
+        ----------
+        ids_by_word
+            Ids of the words in the other vocabulary.
+        unknown_id
+            Id of words that the other vocabulary lacks.
+
+        Returns
+        -------
+        (N,) array of int
+            New token ids.
         """
         new_ids = [ids_by_word.get(word, unknown_id) for word in self.words]
         return np.array(new_ids, dtype=np.int32)[self.ids]
@@ -177,9 +187,16 @@ class TokenCorpus:
     def from_text(
         cls, text: TrainingText, vocabulary: TokenVocabulary, weights: Sequence[float]
     ) -> TokenCorpus:
-        """Convert a text to token ids.
+        """Convert a text to the token ids of a vocabulary.
 
-        The sentences of file k are repeated ``weights[k]`` times per epoch.
+        Parameters
+        ----------
+        text
+            Text from one or more files.
+        vocabulary
+            Vocabulary of the network; words that it lacks become its unknown token.
+        weights
+            Number of times that the sentences of each file are used per epoch.
         """
         ids = text.map_ids(vocabulary.ids(), vocabulary.unknown)
         offsets = np.concatenate([[0], np.cumsum(text.lengths)])
@@ -203,9 +220,10 @@ class TokenCorpus:
         return TokenCorpus(ids, offsets, self.repeats[indices])
 
     def split(self, heldout_share: float, seed: int) -> tuple[TokenCorpus, TokenCorpus]:
-        """Split the sentences at random into a training part and a held-out part.
+        """Split the sentences at random into a training corpus and a held-out corpus.
 
-        The held-out part contains about the fraction `heldout_share`, and at least one sentence.
+        The held-out corpus contains about the fraction `heldout_share` of the sentences, and at
+        least one.
         """
         order = np.random.default_rng([seed, 1]).permutation(len(self))
         n_heldout = max(1, round(heldout_share * len(self)))
@@ -265,7 +283,8 @@ class TokenCorpus:
             Tokens, followed by the end symbol.
         """
         length = int(self.lengths[indices[0]])
-        tokens = self.ids[self.offsets[indices] + np.arange(length)[:, None]].astype(np.int64)
+        token_indices = self.offsets[indices] + np.arange(length)[:, None]
+        tokens = self.ids[token_indices].astype(np.int64)
         start = np.full((1, len(indices)), vocabulary.start)
         end = np.full((1, len(indices)), vocabulary.end)
         return np.concatenate([start, tokens]), np.concatenate([tokens, end])

@@ -46,12 +46,13 @@ def distill(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Train a student on a teacher's sentence scores, to load as ``student:OUT``.
+    """Train a fast network, the student, to reproduce another model's sentence scores.
 
     The student is an encoder with a linear head on the output of the first token. It is fitted to
-    the teacher's scores by least squares (Salazar et al. 2020, section 2.2), after subtraction of a
-    linear trend in the number of tokens (`RegressionTarget`). The teacher's scores are saved after
-    every thousand sentences, so an interrupted call continues there when it is repeated; only the
+    the scores of the other model, the teacher, by least squares (Salazar et al. 2020, section 2.2),
+    after subtraction of a linear trend in the number of tokens (`RegressionTarget`). It is written
+    to a folder and loaded as ``student:OUT``. The teacher's scores are saved after every thousand
+    sentences. If an interrupted call is repeated, it continues with the saved scores; only the
     training of the student starts again.
 
     Parameters
@@ -191,9 +192,16 @@ def distill(
 
 
 class _UsableSentences(NamedTuple):
-    """S sentences that can be scored, with their token ids.
+    """S sentences that both teacher and student can score, tokenised for the student.
 
-    `n_tokens` has shape (S,) and does not include special tokens.
+    Attributes
+    ----------
+    texts
+        The sentences.
+    ids
+        Token ids of each sentence, including special tokens.
+    n_tokens
+        Number of tokens of each sentence without special tokens, shape (S,).
     """
 
     texts: list[str]
@@ -204,7 +212,17 @@ class _UsableSentences(NamedTuple):
 def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _UsableSentences:
     """Select the sentences that both the teacher and the student can score.
 
-    All their words are in both vocabularies, and they are not too long for the student.
+    All words of a selected sentence are in both vocabularies, and the sentence is not too long for
+    the student.
+
+    Parameters
+    ----------
+    teacher
+        Model with the scores to learn.
+    encoder
+        Encoder from which the student is trained.
+    texts
+        Sentences to select from.
     """
     tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
     # The teacher's language determines its words; the student's words are separated by spaces.

@@ -48,17 +48,17 @@ _MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True, eq=False)
 class Restart:
-    """A classifier trained from one random initialisation.
+    """An acceptability classifier that was trained from one random initialisation.
 
     Attributes
     ----------
     weights
         Trained weights by name, as returned by `TrainableEncoder.trained_weights`.
     margins
-        Margins by development set. The margin of a sentence is the logit of "acceptable" minus the
-        logit of "unacceptable"; there is one for each of S sentences, shape (S,).
+        Margin of each of S sentences, shape (S,), by name of the development set. The margin is the
+        logit of the label "acceptable" minus the logit of "unacceptable".
     row
-        Seed, correlations and losses as JSON values: one row of the training record.
+        Seed, Matthews correlations and losses as JSON values: one row of the training record.
     """
 
     weights: dict[str, torch.Tensor]
@@ -73,15 +73,17 @@ class Restart:
 
 @dataclass(frozen=True)
 class RestartStore:
-    """A folder with the completed restarts of a fine-tuning, which may be interrupted.
+    """Folder in which a fine-tuning saves completed restarts, so that it can be interrupted.
+
+    A restart is a classifier trained from one random initialisation.
 
     Attributes
     ----------
     folder
-        Folder of the files, one for each restart.
+        Folder with one file per restart.
     digest
         Digest of all arguments of the fine-tuning except the seeds. It is part of the file names,
-        so that restarts of another fine-tuning are not used.
+        so that restarts of a fine-tuning with other arguments are not used.
     """
 
     folder: Path
@@ -96,18 +98,24 @@ class RestartStore:
             tensors, row, _ = read_tensors(self._path(seed))
         except ModelFileError:
             return None
-        weights = {name[2:]: tensor for name, tensor in tensors.items() if name.startswith("w.")}
-        margins = {name[2:]: t.numpy() for name, t in tensors.items() if name.startswith("m.")}
+        weights: dict[str, torch.Tensor] = {}
+        margins: dict[str, FloatArray] = {}
+        for key, tensor in tensors.items():
+            kind, _, name = key.partition(".")
+            if kind == "w":
+                weights[name] = tensor
+            elif kind == "m":
+                margins[name] = tensor.numpy()
         return Restart(weights, margins, row)
 
     def save(self, restart: Restart) -> None:
-        """Write a restart atomically."""
+        """Write the weights and margins of a restart to a file, atomically."""
         tensors = {f"w.{name}": tensor.cpu() for name, tensor in restart.weights.items()}
         tensors |= {f"m.{name}": torch.from_numpy(m) for name, m in restart.margins.items()}
         write_atomically(self._path(restart.row["seed"]), tensor_bytes(tensors, restart.row))
 
     def clear(self, seeds: range) -> None:
-        """Delete the restarts of `seeds`, and the folder if it is empty then."""
+        """Delete the files of restarts with these seeds, and then the folder if it is empty."""
         for seed in seeds:
             self._path(seed).unlink(missing_ok=True)
         with suppress(OSError):
@@ -117,18 +125,18 @@ class RestartStore:
 def prepare_sentences(
     encoder: Encoder, sentences: list[str], layers: int | None, name: str
 ) -> CachedSentences:
-    """Tokenise sentences and cache the outputs of the frozen layers.
+    """Tokenise training sentences and cache the outputs of the layers that are not trained.
 
     Unknown words become the ``unk`` token if the tokenizer has one.
 
     Parameters
     ----------
     encoder
-        The encoder.
+        Encoder before training.
     sentences
-        The sentences.
+        Sentences to tokenise.
     layers
-        Number of upper layers to train; None for the whole network.
+        Number of upper layers to train; None to train the whole network, so that nothing is cached.
     name
         Name of the model, for messages.
 
@@ -154,7 +162,9 @@ def train_classifier(
     order_seed: int,
     label: str,
 ) -> tuple[TrainableEncoder, list[float]]:
-    """Train one classifier by minimising the cross-entropy of the labels.
+    """Train an encoder with a linear head to classify sentences as acceptable or unacceptable.
+
+    The loss is the cross-entropy of the labels.
 
     Parameters
     ----------
@@ -173,18 +183,20 @@ def train_classifier(
 
     Returns
     -------
-    member : TrainableEncoder
-        The classifier.
+    classifier : TrainableEncoder
+        Trained encoder with its head, which has one output per label.
     losses : list of float
         Mean loss of each epoch.
     """
-    member = add_head(encoder, 2, options.layers, seed)
+    n_labels = 2
+    classifier = add_head(encoder, n_labels, options.layers, seed)
 
     def cross_entropy(outputs: torch.Tensor, indices: IntArray) -> torch.Tensor:
         targets = torch.from_numpy(labels[indices]).to(outputs.device)
         return torch.nn.functional.cross_entropy(outputs, targets)
 
-    return member, fit(member, sentences, cross_entropy, options, order_seed, label)
+    losses = fit(classifier, sentences, cross_entropy, options, order_seed, label)
+    return classifier, losses
 
 
 def finetune(
@@ -198,23 +210,27 @@ def finetune(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Fine-tune an encoder to classify sentences, to load as ``classifier:OUT``.
+    """Fine-tune an encoder to classify sentences as acceptable or unacceptable.
 
-    Restarts differ in the initial weights of the head and in the order of the sentences. A restart
-    is degenerate if it predicts the same label for all sentences of the out-of-domain development
-    set, so that its Matthews correlation is 0. Degenerate restarts are reported and replaced, with
-    up to three attempts per restart (Warstadt and Bowman 2019; Vázquez Martínez 2021, section 2.2).
-    The best restart has the highest correlation on the out-of-domain development set. The
-    classifier can also predict the label that most restarts predict (majority vote). If the number
-    of restarts is even, the worst one is excluded from the vote, to avoid ties. Completed restarts
-    are saved in ``OUT.restarts`` until the end, so an interrupted call continues when it is
-    repeated.
+    The classifier is written to a folder and loaded as ``classifier:OUT``. It is trained several
+    times (restarts), with different initial weights of the head and orders of the sentences.
+
+    - A restart is degenerate if it predicts the same label for all sentences of the out-of-domain
+      development set, so that its Matthews correlation is 0. Degenerate restarts are reported and
+      replaced, with up to three attempts per restart (Warstadt and Bowman 2019; Vázquez Martínez
+      2021, section 2.2).
+    - The best restart has the highest correlation on the out-of-domain development set.
+    - Optionally, the restarts vote for the label (majority vote). If their number is even, the
+      worst one has no vote, to avoid ties.
+
+    Completed restarts are saved in ``OUT.restarts`` until the end. If an interrupted call is
+    repeated, it continues with the saved restarts.
 
     Parameters
     ----------
     base
-        Encoder to start from: a folder, a name on the Hugging Face Hub, or the spec of a masked
-        model.
+        Encoder to start from: a folder, a name on the Hugging Face Hub, or the specification string
+        of a masked model.
     data
         Folder with ``in_domain_train.tsv``, ``in_domain_dev.tsv`` and ``out_of_domain_dev.tsv``.
     out
@@ -252,8 +268,8 @@ def finetune(
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
     started = time.monotonic()
-    training_set, *development_sets = PARTS
-    out_of_domain = development_sets[-1]
+    training_set, in_domain, out_of_domain = PARTS
+    development_sets = (in_domain, out_of_domain)
     parts = read_cola_folder(data)
     encoder = load_encoder(base, device)
     sentences = {
@@ -271,7 +287,7 @@ def finetune(
         restart = store.load(restart_seed)
         if restart is None:
             restart_started = time.monotonic()
-            member, losses = train_classifier(
+            classifier, losses = train_classifier(
                 encoder,
                 sentences[training_set],
                 parts[training_set].labels,
@@ -281,7 +297,7 @@ def finetune(
                 f"restart {len(completed) + 1} of {restarts}",
             )
             margins = {
-                name: score_logits(sentences[name].outputs(member), "margin")
+                name: score_logits(sentences[name].outputs(classifier), "margin")
                 for name in development_sets
             }
             mcc = {name: matthews_correlation(parts[name].labels, m) for name, m in margins.items()}
@@ -292,7 +308,7 @@ def finetune(
                 "losses": losses,
                 "seconds": round(time.monotonic() - restart_started, 1),
             }
-            restart = Restart(member.trained_weights(), margins, row)
+            restart = Restart(classifier.trained_weights(), margins, row)
             store.save(restart)
         row = restart.row
         if row["degenerate"]:
@@ -300,7 +316,7 @@ def finetune(
         else:
             completed.append(restart)
         outcome = "degenerate, to be replaced" if row["degenerate"] else "not degenerate"
-        correlations = f"{row[PARTS[1]]:.3f} in domain, {row[PARTS[2]]:.3f} out of domain"
+        correlations = f"{row[in_domain]:.3f} in domain, {row[out_of_domain]:.3f} out of domain"
         print(
             f"seed {row['seed']}: Matthews' correlation {correlations}; {outcome}", file=sys.stderr
         )

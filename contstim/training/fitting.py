@@ -75,23 +75,25 @@ class _IdentityLayer(nn.Module):
 
 @dataclass(eq=False)
 class TrainableEncoder(EncoderWithHead):
-    """An encoder with a linear head in training.
+    """An encoder with a linear head that is being trained.
 
     Attributes
     ----------
     cached_layer
-        Replacement of the frozen layers; None if no layer is frozen.
+        Layer that replaces the frozen (untrained) lower layers; None if all layers are trained.
     """
 
     cached_layer: _CachedLayer | None = None
 
     def trained_weights(self) -> dict[str, torch.Tensor]:
         """Return copies of the weights of the head and of the trained layers by name."""
-        weights = {f"head.{name}": p for name, p in self.head.named_parameters()}
-        weights |= {
-            f"network.{name}": p for name, p in self.network.named_parameters() if p.requires_grad
-        }
-        return {name: parameter.detach().clone() for name, parameter in weights.items()}
+        weights = {}
+        for name, parameter in self.head.named_parameters():
+            weights[f"head.{name}"] = parameter.detach().clone()
+        for name, parameter in self.network.named_parameters():
+            if parameter.requires_grad:
+                weights[f"network.{name}"] = parameter.detach().clone()
+        return weights
 
 
 class CachedSentences(TokenizedSentences):
@@ -113,9 +115,21 @@ class CachedSentences(TokenizedSentences):
         self.hidden = hidden
 
     def run(self, member: EncoderWithHead, indices: IntArray) -> torch.Tensor:
-        """Compute the K outputs of the head for n sentences of equal length, shape (n, K).
+        """Compute the outputs of an encoder's head for some sentences of equal length.
 
-        The cached outputs of the frozen layers, if any, are passed to the encoder first.
+        If layers are frozen, their cached outputs take the place of the lower layers.
+
+        Parameters
+        ----------
+        member
+            Encoder with a head of K outputs.
+        indices
+            Indices of n sentences with the same number of tokens.
+
+        Returns
+        -------
+        (n, K) tensor
+            Outputs of the head.
         """
         if self.hidden is not None:
             assert isinstance(member, TrainableEncoder)
@@ -128,8 +142,8 @@ class CachedSentences(TokenizedSentences):
         """Divide all sentences into batches of equal length, in random order."""
         order = rng.permutation(len(self.ids))
         batches = length_batches(order, self.lengths, lambda _: max_sentences)
-        # Before the shuffle, sort the batches by the first occurrence of their sentence length in
-        # the random order.
+        # Sort the batches by the first occurrence of their sentence length in `order`, so that
+        # their order before the shuffle is random too.
         distinct_lengths = dict.fromkeys(self.lengths[order].tolist())
         ranks = {length: rank for rank, length in enumerate(distinct_lengths)}
         batches.sort(key=lambda batch: ranks[int(self.lengths[batch[0]])])
@@ -201,9 +215,9 @@ def add_head(
 def cache_frozen_layers(
     encoder: Encoder, ids: Sequence[IntArray], n_trained: int | None
 ) -> CachedSentences:
-    """Compute the outputs of the frozen layers once, so that training need not repeat it.
+    """Compute the outputs of the layers that are not trained, once for all epochs.
 
-    They are stored in half precision (float16).
+    The outputs are stored in half precision (float16).
 
     Parameters
     ----------
@@ -212,7 +226,7 @@ def cache_frozen_layers(
     ids
         Token ids of each sentence, including special tokens.
     n_trained
-        Number of upper layers to train; None for the whole network.
+        Number of upper layers to train. None: train the whole network, so that nothing is cached.
     """
     sentences = CachedSentences(ids)
     n_frozen = _count_frozen(encoder.network, n_trained)
@@ -247,16 +261,16 @@ def fit(
     seed: int,
     label: str,
 ) -> list[float]:
-    """Train an encoder with a linear head in place.
+    """Train an encoder with a linear head, in place, by AdamW without dropout.
 
     Parameters
     ----------
     member
-        The encoder with its head. Weights that require a gradient are trained.
+        Encoder with its head. Weights that require a gradient are trained.
     sentences
-        The training sentences.
+        Training sentences.
     loss
-        Mean loss of a batch.
+        Function that computes the mean loss of a batch.
     options
         Training options.
     seed

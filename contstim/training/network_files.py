@@ -38,7 +38,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]
 def save_network(
     path: Path, network: RecurrentNetwork, training: dict[str, Any], storage: str
 ) -> None:
-    """Write a network to a file.
+    """Write a recurrent network to a safetensors file, optionally with matrices of less precision.
+
+    With ``int8``, each row of a matrix is divided by a scale factor, which is stored too, so that
+    its largest magnitude becomes 127, and rounded.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import torch
 
 
 def linear_schedule(step: int, n_steps: int, warmup: float) -> float:
-    """Return the learning rate of a step as a fraction of the maximum.
+    """Return the learning rate of a training step as a fraction of the maximum rate.
 
     The rate increases linearly during the warm-up and then decreases linearly to 0.
 

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 
 class TrainingProgress:
-    """Progress bar and messages of a training, as a context manager.
+    """Progress bar and messages on standard error during training, as a context manager.
 
     Parameters
     ----------

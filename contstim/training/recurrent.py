@@ -81,9 +81,11 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
 
 
 class Trainer:
-    """A network in training, with its optimizer and its position in the text.
+    """Training of a recurrent network, step by step.
 
-    The output biases are initialised with the logarithm of the tokens' relative frequencies.
+    The trainer holds the optimizer and the position in the text, both of which can be saved and
+    restored. It initialises the output biases of the network with the logarithm of the tokens'
+    relative frequencies.
 
     Parameters
     ----------
@@ -142,9 +144,11 @@ class Trainer:
         if self.uses_full_softmax or n_outputs <= options.head + options.samples:
             empty = torch.zeros(0, device=device)
             return NegativeSamples(n_outputs, empty.long(), empty)
+        # Sample from the tail by inverting its cumulative distribution function.
         rng = np.random.default_rng([options.seed, 4, self.step])
         draws = np.searchsorted(self._tail_cumulative, rng.random(options.samples))
-        tail, n_draws = np.unique(draws.clip(max=len(self._tail_probs) - 1), return_counts=True)
+        draws = draws.clip(max=len(self._tail_probs) - 1)
+        tail, n_draws = np.unique(draws, return_counts=True)
         log_weight = np.log(n_draws / (options.samples * self._tail_probs[tail]))
         return NegativeSamples(
             options.head,
@@ -221,12 +225,13 @@ def train_recurrent(
     progress: bool = True,
     language: Language = ENGLISH,
 ) -> dict[str, Any]:
-    """Train an RNN or LSTM and write it to a file, which is loaded as ``lstm:OUT``.
+    """Train an RNN or LSTM language model and write it to a file.
 
-    An interrupted training continues if the function is called again with the same arguments; only
-    the numbers of epochs, `patience` and `interval` may differ. The weights equal those of an
-    uninterrupted training on a CPU. The training state is saved in ``OUT.state`` until training
-    ends. `out` contains the best weights up to the last evaluation.
+    The file is loaded as ``rnn:OUT`` or ``lstm:OUT``. During training it contains the best weights
+    up to the last evaluation, and ``OUT.state`` contains the training state. An interrupted
+    training continues if the function is called again with the same arguments; only the numbers of
+    epochs, `patience` and `interval` may differ. On a CPU, the resulting weights equal those of an
+    uninterrupted training.
 
     Parameters
     ----------
@@ -381,10 +386,26 @@ def _training_digest(
 
 @dataclass(eq=False)
 class _TrainingRun:
-    """Training with evaluations, early stopping and saved states.
+    """Training of a recurrent network with evaluations, early stopping and saved states.
 
-    `monitor` contains the held-out sentences of the evaluations. The training record is stored with
-    the best network in the file `out`, and the state for resuming in `state_path`.
+    Attributes
+    ----------
+    trainer
+        Network, optimizer and training sentences.
+    monitor
+        Held-out sentences of the evaluations.
+    record
+        Training record, which is stored with the network.
+    out
+        File of the network with the lowest perplexity so far.
+    state_path
+        File of the training state, from which an interrupted training continues.
+    storage
+        Data type of the stored matrices.
+    best
+        Weights with the lowest perplexity so far.
+    losses
+        Losses of the steps since the last evaluation.
     """
 
     trainer: Trainer
@@ -394,7 +415,7 @@ class _TrainingRun:
     state_path: Path
     storage: str
     best: BestCheckpoint = field(default_factory=BestCheckpoint)
-    losses: list[float] = field(default_factory=list)  # since the last evaluation
+    losses: list[float] = field(default_factory=list)
     _clock: float = field(default_factory=time.monotonic)
 
     def train(self, progress: bool) -> None:
@@ -444,7 +465,7 @@ class _TrainingRun:
         return self.best.update(value, network.weights)
 
     def count_seconds(self) -> float:
-        """Update the training time in the record and return it."""
+        """Add the time since the last call to the training time, and return the sum in seconds."""
         now = time.monotonic()
         self.record["seconds"] += now - self._clock
         self._clock = now

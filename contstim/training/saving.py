@@ -44,10 +44,10 @@ def save_members(
     record: Mapping[str, Any],
     card: str,
 ) -> None:
-    """Write the folder of a student or classifier.
+    """Write the folder of a student or of an acceptability classifier.
 
-    A classifier consists of several members: networks that were trained from different random
-    initialisations and share the weights of the encoder that were not trained. A student has one.
+    The folder contains one or more *members*: networks that were trained from different random
+    initialisations and share the untrained weights of the encoder. A student has one member.
 
     Parameters
     ----------

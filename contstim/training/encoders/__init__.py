@@ -56,10 +56,11 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def student_kind(spec: ModelSpec) -> ScoreKind:
-    """Return the kind of a student's score, with the upper bound of the teacher.
+    """Return name, unit and upper bound of a student's score.
 
-    If the record cannot be read, for example because it is on another machine, the bound is
-    infinite.
+    A student estimates the score of another model, its teacher, and has the same upper bound. The
+    bound is infinite if the training record cannot be read, for example because it is on another
+    machine.
     """
     try:
         teacher = read_record(spec.path, "student")["teacher"]
@@ -77,7 +78,7 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
 
 
 def classifier_kind(spec: ModelSpec) -> ScoreKind:
-    """Return the kind of a classifier's score, which is not a log-probability."""
+    """Return name, unit and upper bound of a classifier's score, which is not a log-probability."""
     is_margin = spec.get("output", "confidence") == "margin"
     return ScoreKind(
         "margin" if is_margin else "signed confidence",

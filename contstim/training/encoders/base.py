@@ -76,9 +76,29 @@ def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokeniz
 def _load_members(
     folder: Path, names: Sequence[str], device: str
 ) -> tuple[Encoder, tuple[EncoderWithHead, ...], str]:
-    """Load the encoder and the members of a folder, with their SHA-256 digest.
+    """Load a student or classifier from its folder.
 
-    To save memory, the last member uses the network of the encoder itself.
+    A *member* is a trained network in the file ``NAME.safetensors``; it consists of a head and of
+    those encoder weights that were trained. To save memory, the last member uses the network of the
+    encoder itself, and the others use copies.
+
+    Parameters
+    ----------
+    folder
+        Folder of the model.
+    names
+        Names of the members to load.
+    device
+        PyTorch name of the device.
+
+    Returns
+    -------
+    encoder : Encoder
+        The encoder with its tokenizer.
+    members : tuple of EncoderWithHead
+        The members in the order of `names`.
+    digest : str
+        SHA-256 digest of all weights and of the tokenizer.
     """
     encoder = load_encoder(str(folder / ENCODER), device)
     members = []
@@ -112,18 +132,18 @@ def _load_members(
 
 
 class FirstTokenModel(SentenceModel):
-    """A model that computes a sentence score from the output of the first token.
+    """Base class of models that compute a sentence score from the output of the first token.
 
     The score is not a sum over words: `score_tokens` and `score_words` raise `InputError`.
 
     Parameters
     ----------
     spec
-        Model spec with the folder of the model as location.
+        Parsed model specification; its location is the folder of the model.
     members
-        Names of the networks to load.
+        Names of the networks in the folder to load.
     defaults
-        Options of the spec and their defaults.
+        Options of the specification and their defaults.
 
     Raises
     ------
@@ -181,7 +201,10 @@ class FirstTokenModel(SentenceModel):
         return _BATCH_TOLERANCE
 
     def _event(self, metric: str, reduction: str) -> dict[str, str]:
-        """Return the fields of an `Event`, with the leading special tokens as start."""
+        """Return the fields of the `Event` that defines the score of this model.
+
+        The start symbol is the sequence of special tokens before the sentence, such as ``[CLS]``.
+        """
         start_tokens = self.encoder.tokenizer.convert_ids_to_tokens(
             list(self.tokenizer.leading_special_ids)
         )
@@ -232,23 +255,33 @@ class FirstTokenModel(SentenceModel):
             If the tokenizer cannot represent a word, unless the spec says ``unknown=unk``.
         """
         encoded = self.encode(sentences)
-        rows = TokenizedSentences([tokens.ids for tokens in encoded])
+        tokenized = TokenizedSentences([tokens.ids for tokens in encoded])
+        outputs = [tokenized.outputs(member) for member in self.members]
         n_tokens = np.array([len(tokens.scored_positions) for tokens in encoded], dtype=np.int64)
-        outputs = [rows.outputs(member) for member in self.members]
-        return SentenceScores(
-            self.combine(outputs, n_tokens),
-            n_tokens,
-            np.array([tokens.n_words for tokens in encoded], dtype=np.int64),
-            np.zeros(len(encoded), dtype=np.float64),
-        )
+        n_words = np.array([tokens.n_words for tokens in encoded], dtype=np.int64)
+        standard_errors = np.zeros(len(encoded), dtype=np.float64)
+        return SentenceScores(self.combine(outputs, n_tokens), n_tokens, n_words, standard_errors)
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Return estimates from `estimate_replacements` and exact scores on demand."""
-        table = super().score_replacements(sentence, position, words)
+        """Estimate the scores of a sentence with one word replaced by each candidate.
+
+        The estimates are linear approximations, see `estimate_replacements`. Exact scores of
+        selected candidates are computed on demand by the method `score` of the result.
+
+        Parameters
+        ----------
+        sentence
+            Sentence to change.
+        position
+            Index of the word to replace.
+        words
+            Candidate words.
+        """
+        exact = super().score_replacements(sentence, position, words)
         estimates = estimate_replacements(self, sentence, position, words)
-        return ReplacementScores(table.upper_bounds, estimates, is_exact=False, score=table.score)
+        return ReplacementScores(exact.upper_bounds, estimates, is_exact=False, score=exact.score)
 
 
 def estimate_replacements(
@@ -300,7 +333,27 @@ def estimate_replacements(
 def _linearised_outputs(
     member: EncoderWithHead, ids: IntArray, positions: IntArray, candidates: list[tuple[int, ...]]
 ) -> FloatArray:
-    """Return first-order estimates of the outputs for V candidates, shape (V, K)."""
+    """Estimate a network's outputs if the tokens of one word are replaced by other tokens.
+
+    The outputs are linearised in the embeddings, see `estimate_replacements`.
+
+    Parameters
+    ----------
+    member
+        Network with a head of K outputs.
+    ids
+        Token ids of the sentence.
+    positions
+        Positions of the tokens of the word.
+    candidates
+        Token ids of each of V candidate words.
+
+    Returns
+    -------
+    (V, K) array
+        First-order estimates of the outputs.
+    """
+    # Compute the outputs and their gradients with respect to the embeddings of the sentence.
     embedding = member.network.get_input_embeddings()
     device = member.head.weight.device
     captured: list[torch.Tensor] = []
@@ -320,9 +373,10 @@ def _linearised_outputs(
     finally:
         handle.remove()
 
+    # Index of the first token of each candidate in the concatenated tokens of all candidates.
     counts = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
-    firsts = np.cumsum(counts) - counts
-    owners = np.repeat(np.arange(len(candidates)), counts)
+    first_indices = np.cumsum(counts) - counts
+    candidate_by_token = np.repeat(np.arange(len(candidates)), counts)
     is_same_count = counts == len(positions)
     steps = np.arange(len(positions))
     estimates = np.empty((len(candidates), len(gradients)), dtype=np.float64)
@@ -335,9 +389,11 @@ def _linearised_outputs(
             constant = float(present_outputs[k]) - present
             # Contribution of each token of each candidate at each position of the word.
             contributions = (embedding.weight @ slopes.T)[tokens].double().cpu().numpy()
+            # In general, the mean embedding of a candidate takes every position of the word.
             sums = np.zeros((len(candidates), len(positions)))
-            np.add.at(sums, owners, contributions)
+            np.add.at(sums, candidate_by_token, contributions)
             estimates[:, k] = constant + sums.sum(axis=1) / counts
-            aligned = contributions[firsts[is_same_count][:, None] + steps, steps]
+            # Candidates with as many tokens as the word are aligned with it token by token.
+            aligned = contributions[first_indices[is_same_count][:, None] + steps, steps]
             estimates[is_same_count, k] = constant + aligned.sum(axis=1)
     return estimates

@@ -25,7 +25,7 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class ClassifierEvent(Event):
-    """The label that a classifier predicts.
+    """Definition of the score of an acceptability classifier, for comparison with other scores.
 
     Attributes
     ----------
@@ -96,13 +96,13 @@ class ClassifierModel(FirstTokenModel):
     Parameters
     ----------
     spec
-        Model spec with the folder of the classifier as location.
+        Parsed model specification; its location is the folder of the classifier.
 
     Raises
     ------
     SpecError
-        If an option is unknown, or ``members=majority`` is set and the folder contains fewer than
-        three voting networks.
+        If an option is unknown, or the option ``members=majority`` is set although the folder
+        contains fewer than three voting networks.
     ModelFileError
         If the folder is missing, damaged or does not contain a classifier.
     """
@@ -130,7 +130,7 @@ class ClassifierModel(FirstTokenModel):
 
     @property
     def event(self) -> ClassifierEvent:
-        """The predicted label."""
+        """Definition of the score: the confidence in the predicted label."""
         n_members = len(self.members)
         return ClassifierEvent(
             **self._event("classification", self.output),

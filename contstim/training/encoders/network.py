@@ -59,8 +59,8 @@ def load_encoder(base: str, device: str = "cpu") -> Encoder:
     Parameters
     ----------
     base
-        Folder of a checkpoint, name on the Hugging Face Hub, or spec of a masked model
-        (``hf:NAME``, ``contstim:bert``).
+        Folder of a checkpoint, name on the Hugging Face Hub, or model specification string of a
+        masked model (``hf:NAME``, ``contstim:bert``).
     device
         PyTorch name of the device.
 
@@ -103,7 +103,15 @@ def load_encoder(base: str, device: str = "cpu") -> Encoder:
 
 
 def _resolve_base(base: str) -> ModelSpec:
-    """Return the ``hf:`` spec of a folder, a name on the Hub, or a model spec."""
+    """Return the ``hf:`` specification of a folder, a name on the Hugging Face Hub, or a model.
+
+    Options of the model string other than ``revision`` are dropped, since they concern scoring.
+
+    Raises
+    ------
+    ModelFileError
+        If the model string names a model without an encoder, such as an n-gram model.
+    """
     family, colon, _ = base.partition(":")
     if not colon or family not in available_families() or Path(base).is_dir():
         return ModelSpec("hf", base)
@@ -123,9 +131,11 @@ def _resolve_base(base: str) -> ModelSpec:
 
 
 def _restrict_to_first_token(network: Any, device: torch.device) -> None:
-    """Drop all but the first token after the last attention, if this is harmless.
+    """Make a network compute only the first token after its last attention layer, to save time.
 
-    The layers after the attention process each token separately in networks like BERT.
+    In networks like BERT, the layers after the attention process each token separately, so the
+    output of the first token stays the same. This is tested with a small input. Networks that give
+    another output, or fail, are left as they are.
     """
     names = [name for name, _ in network.named_modules() if name.endswith("attention.output")]
     if not names:
@@ -149,7 +159,7 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
 
 @dataclass(eq=False)
 class EncoderWithHead:
-    """An encoder with a linear head, one member of a student or classifier.
+    """An encoder with a linear head on the output of the first token.
 
     Attributes
     ----------

@@ -50,7 +50,16 @@ class RegressionTarget:
 
     @classmethod
     def fit(cls, scores: FloatArray, n_tokens: IntArray, grows: bool) -> RegressionTarget:
-        """Estimate the linear trend from the scores and numbers of tokens of S sentences.
+        """Estimate the linear trend of scores in the number of tokens by least squares.
+
+        Parameters
+        ----------
+        scores
+            Teacher's scores of S sentences, shape (S,).
+        n_tokens
+            Number of tokens per sentence, shape (S,).
+        grows
+            Whether the score is a sum over tokens.
 
         Raises
         ------
@@ -89,14 +98,14 @@ class RegressionTarget:
 
 @dataclass(frozen=True)
 class StudentEvent(Event):
-    """The teacher's score that a student estimates.
+    """Definition of a student's score, which estimates the score of its teacher.
 
     Attributes
     ----------
     imitates
-        Spec of the teacher.
+        Model specification string of the teacher.
     of
-        Digest of the teacher's event.
+        Digest of the `Event` that defines the teacher's score.
     heldout
         Correlation and error of the estimates on held-out sentences.
     """
@@ -114,7 +123,7 @@ class StudentModel(FirstTokenModel):
     Parameters
     ----------
     spec
-        Model spec with the folder of the student as location.
+        Parsed model specification; its location is the folder of the student.
 
     Raises
     ------
