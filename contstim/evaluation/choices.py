@@ -30,13 +30,27 @@ CHOICE_COLUMNS = CHOICES
 REQUIRED = ("participant", "sentence_1", "sentence_2", "rating")
 
 _SENTENCES = ["sentence_1", "sentence_2"]
-# The scale is probably reversed if fewer catch trials than this share are correct and guessing
-# would give so few with less than this probability.
+# A rating scale is refused as reversed if the proportion of correct catch trials is below the first
+# number, and the probability of so few correct trials by guessing is below the second.
 _MAX_REVERSED_SHARE, _MAX_REVERSED_PROBABILITY = 1 / 3, 0.001
-# Response times in seconds have a median below the first limit; a single time cannot exceed the
-# second one (twelve days).
-_MIN_MEDIAN_MS, _MAX_TIME_MS = 50, 1e9
+# Response times with a smaller median are probably in seconds.
+_MIN_MEDIAN_MS = 50
+# Maximum response time; 10^9 ms are twelve days.
+_MAX_TIME_MS = 1e9
 _ACTIONS = ("error", "exclude")
+# Columns that must be equal in all rows of a sentence pair, by their description in messages.
+_PAIR_COLUMNS = {
+    "conditions": ["condition"],
+    "model pairs": ["model_1", "model_2"],
+    "kinds": ["kind"],
+    "expected sentences": ["expected"],
+}
+# Advice if rows of a pair differ in these columns.
+_CONFLICT_HINTS = {
+    "conditions": "; if the condition is one of participants, give its column another name and "
+    "pass it as a condition",
+    "expected sentences": "; if 1 is the left one, name the column that says where sentence 1 was",
+}
 
 
 @settings
@@ -82,19 +96,19 @@ class RawChoices:
     Attributes
     ----------
     table
-        Choices with the columns of the choices table and any further columns. The index contains
-        the 0-based row numbers of the file.
+        One row per trial and participant with the columns in `CHOICE_COLUMNS` and any further
+        columns. The index contains the 0-based row numbers of the file.
     cleaning
         Treatment of rows that cannot be analysed.
     scale
-        Rating scale, see `check_choices`.
+        Name of the rating scale, see `check_choices`.
     scores
-        Model scores in the file, one row per sentence and one column per model; None if there are
-        none.
+        Model scores in the file of choices, one row per sentence and one column per model; None if
+        the file has no scores.
     notes
         Sentences about decisions made while reading.
     excluded
-        Exclusion table of the importer, see `ExclusionLog.table`.
+        Rows that the importer excluded, see `ExclusionLog.table`.
     """
 
     table: pd.DataFrame
@@ -108,21 +122,22 @@ class RawChoices:
 @displayable
 @dataclass(frozen=True, eq=False)
 class HumanData:
-    """Choices that are ready for `evaluate`.
+    """Human choices that are ready for `evaluate`, as returned by `read_choices`.
 
     Attributes
     ----------
     choices
-        Checked and aligned choices table.
+        Choices table, checked by `check_choices` and ordered by `align_choices`.
     scores
-        Model scores in the file, one row per sentence and one column per model; None if there are
-        none.
+        Model scores in the file of choices, one row per sentence and one column per model; None if
+        the file has no scores.
     excluded
-        Exclusions made while reading: `rule`, `participant`, `n_rows`, `detail`.
+        Rows excluded while reading, by rule and participant, with the columns `rule`,
+        `participant`, `n_rows` and `detail`.
     notes
         Sentences about decisions made while reading.
     is_swapped
-        Whether the two sentences of each row were swapped by `align_choices`, with the index of
+        Whether `align_choices` exchanged the two sentences of each row, with the index of
         `choices`; None if unknown.
 
     Examples
@@ -163,14 +178,21 @@ def prepare_choices(raw: RawChoices) -> HumanData:
 def clean_choices(
     table: pd.DataFrame, cleaning: CleaningRules
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Exclude the rows that cleaning rules name.
+    """Exclude rows that cannot be analysed, as far as the cleaning rules allow their exclusion.
+
+    Parameters
+    ----------
+    table
+        Choices table, not yet checked.
+    cleaning
+        Rules for rows with a missing sentence, two identical sentences, or a repeated pair.
 
     Returns
     -------
     remaining : DataFrame
         Rows that are not excluded.
     excluded : DataFrame
-        Exclusion table with one row per rule and participant, see `ExclusionLog.table`.
+        Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     """
     require_columns(table, REQUIRED, "the choices table")
     log = ExclusionLog(table.assign(participant=normalise_labels(table["participant"])))
@@ -223,10 +245,11 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     if table.empty:
         raise NoDataError("the choices table has no rows; nothing can be evaluated")
     out = table.copy()
+    # Messages compute row numbers from the index.
     if not (pd.api.types.is_integer_dtype(out.index) and out.index.is_unique):
         out = out.reset_index(drop=True)
 
-    # Participants, sentences and ratings.
+    # Check the required columns: participants, sentences and ratings.
     refuse_rows(out["participant"].isna(), "a row has no participant ({rows})")
     refuse_rows(
         lacks_sentence(out), "a sentence is missing ({rows}); fill it in or leave the row out"
@@ -238,7 +261,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     out["rating"] = check_ratings(out["rating"], scale)
     out["participant"] = normalise_labels(out["participant"])
 
-    # Optional columns.
+    # Check the optional columns, and add them if they are missing.
     if "rt_s" in out and "rt_ms" not in out:
         seconds = pd.to_numeric(out["rt_s"], errors="coerce")
         out["rt_ms"] = (seconds * 1000).where(seconds.notna(), out["rt_s"])
@@ -252,16 +275,19 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     out = out.reindex(columns=[*CHOICE_COLUMNS, *further_columns])
     for column, default in (("group", "1"), ("condition", "all trials")):
         out[column] = normalise_labels(out[column].astype(object).fillna(default))
-    first, second = (normalise_labels(out[column]) for column in ("model_1", "model_2"))
-    out["model_1"], out["model_2"] = first, second
-    refuse_rows(first.isna() != second.isna(), "a pair names one model but not the other ({rows})")
-    is_identical = first.notna() & (first == second)
-    refuse_rows(is_identical, "model_1 and model_2 of a pair are the same ({rows})")
+    model_1 = out["model_1"] = normalise_labels(out["model_1"])
+    model_2 = out["model_2"] = normalise_labels(out["model_2"])
+    has_one_model = model_1.isna() != model_2.isna()
+    refuse_rows(has_one_model, "a pair names one model but not the other ({rows})")
+    is_same_model = model_1.notna() & (model_1 == model_2)
+    refuse_rows(is_same_model, "model_1 and model_2 of a pair are the same ({rows})")
     out["rt_ms"] = _check_times(out["rt_ms"])
     if "expected" in out:
+        # The expected sentence is given by its number, or by its text.
         answers = out["expected"]
         texts = normalise_sentences(answers)
-        number_of_text = np.select([texts == out[name] for name in _SENTENCES], [1.0, 2.0], np.nan)
+        is_first, is_second = texts == out["sentence_1"], texts == out["sentence_2"]
+        number_of_text = np.select([is_first, is_second], [1.0, 2.0], np.nan)
         numbers: pd.Series = pd.to_numeric(answers, errors="coerce").astype(float)
         out["expected"] = numbers.where(numbers.notna(), number_of_text)
         refuse_rows(
@@ -315,8 +341,13 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     """Put the two sentences of each pair into a standard order, and adapt the ratings.
 
     A pair may have been shown in both orders. Afterwards, sentence 1 is the sentence that sorts
-    first by Unicode code points, so that a pair is the same in all rows. See `swap_sides` for the
-    changes in rows that are swapped.
+    first by Unicode code points, so that a pair is the same in all rows. `swap_sides` describes the
+    changes in rows with exchanged sentences.
+
+    Parameters
+    ----------
+    table
+        Choices table as returned by `check_choices`.
 
     Raises
     ------
@@ -334,40 +365,28 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     0    He won.    We won.    -2.5
     """
     out = swap_sides(table, _needs_swap(table))
-    for columns, name, hint in (
-        (
-            ["condition"],
-            "conditions",
-            "; if the condition is one of participants, give its column another name and pass it "
-            "as a condition",
-        ),
-        (["model_1", "model_2"], "model pairs", ""),
-        (["kind"], "kinds", ""),
-        (
-            ["expected"],
-            "expected sentences",
-            "; if 1 is the left one, name the column that says where sentence 1 was",
-        ),
-    ):
-        if not {*columns} <= {*out.columns}:
+    for description, columns in _PAIR_COLUMNS.items():
+        if not set(columns) <= set(out.columns):
             continue
-        rows = out if columns != ["expected"] else out[out["expected"].notna()]
+        # The expected sentence may be missing in some rows of a pair.
+        rows = out[out["expected"].notna()] if columns == ["expected"] else out
         distinct = rows[[*_SENTENCES, *columns]].drop_duplicates()
         has_conflict = distinct.duplicated(_SENTENCES)
         if has_conflict.any():
             first, second = distinct.loc[has_conflict, _SENTENCES].iloc[0]
             is_pair = (out["sentence_1"] == first) & (out["sentence_2"] == second)
             raise InputError(
-                f"the pair {first!r} / {second!r} has conflicting {name} "
-                f"({format_rows(is_pair)}); give each pair one{hint}"
+                f"the pair {first!r} / {second!r} has conflicting {description} "
+                f"({format_rows(is_pair)}); give each pair one"
+                f"{_CONFLICT_HINTS.get(description, '')}"
             )
     return out.reset_index(drop=True)
 
 
 def _needs_swap(table: pd.DataFrame) -> BoolArray:
-    """Return which rows have their two sentences in the wrong order.
+    """Return a mask of the rows in which sentence 2 sorts before sentence 1.
 
-    The first sentence of a pair is the one that sorts first by Unicode code points.
+    The order is by Unicode code points, as in `align_choices`.
     """
     first, second = (table[name].astype(object) for name in _SENTENCES)
     return np.asarray(first > second, dtype=np.bool_)
@@ -382,9 +401,12 @@ def require_aligned(table: pd.DataFrame) -> None:
 def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
     """Exchange sentence 1 and sentence 2 in some rows of a choices table.
 
-    In these rows, the contents of all columns that end in ``_1`` and ``_2`` are exchanged, the
-    numbers 1 and 2 in the column `expected` are exchanged, and so are left and right in `side_1`.
-    The sign of the rating changes.
+    In these rows,
+
+    - each column that ends in ``_1`` exchanges its content with the column that ends in ``_2``;
+    - the numbers 1 and 2 in the column `expected` are exchanged;
+    - left and right in the column `side_1` are exchanged, unless there is a column `side_2`;
+    - the sign of the rating changes.
 
     Parameters
     ----------
@@ -416,10 +438,11 @@ def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
 
 
 def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
-    """Raise InputError if the rating scale seems to be reversed.
+    """Raise InputError if catch trials show that the rating scale is reversed.
 
     Catch trials have an obvious answer. If far fewer of them are correct than expected from
-    guessing, the ends of the scale were probably exchanged when the data were read.
+    guessing (binomial test with probability 1/2), the ends of the scale were probably exchanged
+    when the data were read.
     """
     if "expected" not in choices:
         return
@@ -440,7 +463,7 @@ def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
 
 
 def lacks_sentence(table: pd.DataFrame) -> pd.Series:
-    """Return which rows lack the text of one or both sentences."""
+    """Return a mask of the rows in which the text of one or both sentences is missing or blank."""
     texts = table[_SENTENCES]
     is_blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
     is_missing: pd.Series = (texts.isna() | is_blank).any(axis=1)
@@ -448,10 +471,12 @@ def lacks_sentence(table: pd.DataFrame) -> pd.Series:
 
 
 def _is_repeated(table: pd.DataFrame) -> pd.Series:
-    """Return which rows repeat a sentence pair that the same participant judged before.
+    """Return a mask of the rows with a pair that the same participant judged in an earlier row.
 
     The order of the two sentences and differences in white space do not matter.
     """
-    texts = table[_SENTENCES].apply(normalise_sentences).astype(object).fillna("")
-    pairs = pd.DataFrame(np.sort(texts.to_numpy(), axis=1), index=table.index)
+    sentences = table[_SENTENCES].apply(normalise_sentences).astype(object).fillna("")
+    # Sort the two sentences of each row, so that both orders of a pair are equal.
+    sorted_sentences = np.sort(sentences.to_numpy(), axis=1)
+    pairs = pd.DataFrame(sorted_sentences, index=table.index)
     return pairs.assign(participant=table["participant"].astype("str")).duplicated()

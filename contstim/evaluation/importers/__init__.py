@@ -37,16 +37,15 @@ def _read_tidy(source: str | Path | pd.DataFrame, scale: str | None = None) -> R
 def _read_recognised(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
     """Recognise the format of a file or table by its columns, and read it.
 
-    The format is the export of a program, the choices table itself, or any other table, which
-    `options` then describe.
+    A table with the columns of the choices table and ratings from -2.5 to 2.5 is read as such. All
+    other tables are read by `read_export`, with `options`.
     """
     table, program = read_export_table(source)
-    if program is not None or any(value is not None for value in options.values()):
-        return read_export(source, **options)
-    has_columns = {*REQUIRED} <= {*map(str, table.columns)}
-    if not has_columns or has_codes(table["rating"]):
-        return read_export(source, **options)
-    return RawChoices(table, notes=("Read as a choices table (format tidy).",))
+    is_choices_table = {*REQUIRED} <= {*map(str, table.columns)} and not has_codes(table["rating"])
+    has_options = any(value is not None for value in options.values())
+    if program is None and not has_options and is_choices_table:
+        return RawChoices(table, notes=("Read as a choices table (format tidy).",))
+    return read_export(source, **options)
 
 
 #: Importers by name of the format. An importer converts a path or a table to `RawChoices`.

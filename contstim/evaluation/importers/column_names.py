@@ -54,7 +54,7 @@ def normalise_name(name: object) -> str:
     return re.sub(r"[\W_]", "", text.casefold())
 
 
-def match_role(name: object) -> str:
+def match_standard_name(name: object) -> str:
     """Return the standard column name that corresponds to a column of an export.
 
     For example, ``Participant ID`` corresponds to ``participant``. The result is an empty string if

@@ -18,15 +18,24 @@ _SUFFIXES = (".json", ".jsonl", ".csv", ".txt")
 def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """Leave out the file of an unfinished session if the complete file is present too.
 
-    For example, ``p1.partial.json`` is left out if ``p1.json`` is in the list. The function returns
-    the remaining files and one note per file that was left out.
+    For example, ``p1.partial.json`` is left out if ``p1.json`` is in the list.
+
+    Returns
+    -------
+    complete : list of Path
+        Files that are not left out.
+    notes : list of str
+        One sentence for each file that was left out.
     """
     names = {path.name for path in paths}
-    partial = [
-        p for p in paths if ".partial." in p.name and p.name.replace(".partial", "") in names
-    ]
-    notes = [f"{path.name} was left out: the complete file is there too." for path in partial]
-    return [path for path in paths if path not in partial], notes
+    complete: list[Path] = []
+    notes = []
+    for path in paths:
+        if ".partial." in path.name and path.name.replace(".partial", "") in names:
+            notes.append(f"{path.name} was left out: the complete file is there too.")
+        else:
+            complete.append(path)
+    return complete, notes
 
 
 def read_trial_files(path: Path) -> pd.DataFrame:
@@ -61,10 +70,16 @@ def read_trial_files(path: Path) -> pd.DataFrame:
 
 
 def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
-    """Yield each trial of a JSON file as a dictionary.
+    """Yield each trial of a JSON file as a dictionary of its columns.
 
-    The file contains one JSON value, or one JSON value per line. A value can be a trial, a list of
-    trials, a list of lists, or an object with a list called ``trials``.
+    Parameters
+    ----------
+    path
+        Path of the file, for messages.
+    lines
+        Lines of the file. The file is one JSON value, or contains one JSON value per line. A value
+        is a trial, a list of trials, a list of lists of trials, or an object with a list of trials
+        in its key ``trials``.
     """
     try:
         values = [decode_json("\n".join(lines))]

@@ -21,8 +21,8 @@ def is_pcibex(lines: Sequence[str]) -> bool:
 def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
     """Return the answers in a PCIbex results file, with response times in a column `rt`.
 
-    Comments name the columns. PCIbex does not use quotes: it writes commas, line ends and per cent
-    signs within cells as codes.
+    The file is a comma-separated table without quotes. Comments before the rows name the columns.
+    Commas, line ends and per cent signs within cells are percent-encoded.
 
     Parameters
     ----------
@@ -41,12 +41,10 @@ def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
     for number, line in enumerate(lines, start=1):
         column = re.match(r"# (\d+)\. (.*?)\.?$", line)
         if column:
+            # A comment with the number 1 begins a new header.
             header = [*header[: int(column[1]) - 1], column[2]]
         elif line.strip() and not line.startswith("#"):
-            cells = [
-                re.sub("%(2C|0A|0D|25)", lambda code: chr(int(code[1], 16)), cell, flags=re.I)
-                for cell in line.split(",")
-            ]
+            cells = [_decode_cell(cell) for cell in line.split(",")]
             if len(cells) != len(header):
                 raise InputError(
                     f"{name}, line {number} has {len(cells)} cells, its header {len(header)}; "
@@ -72,24 +70,31 @@ def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
     return answers.replace(["", "NULL"], pd.NA).reset_index(drop=True)
 
 
+def _decode_cell(cell: str) -> str:
+    """Replace the percent-encoded comma, line ends and per cent sign in a cell."""
+    return re.sub("%(2C|0A|0D|25)", lambda code: chr(int(code[1], 16)), cell, flags=re.IGNORECASE)
+
+
 def separate_sessions(answers: pd.DataFrame, column: str) -> tuple[pd.DataFrame, list[str]]:
-    """Distinguish participants who share an internet address.
+    """Distinguish participants who have the same identifier because they share an internet address.
 
     PCIbex identifies participants by a hash of their IP address, which all participants in one
     laboratory may share. A hash is shared if the answers to one of its trials were received at
-    several times. Each session with a shared hash becomes a separate participant.
+    several times. Each session with a shared hash then becomes a separate participant.
 
     Parameters
     ----------
     answers
-        Answers of a PCIbex results file.
+        Answers of a PCIbex results file; other tables are returned unchanged.
     column
         Name of the column with the participants.
 
     Returns
     -------
-    tuple of DataFrame and list of str
-        The answers, and a note if any hash is shared.
+    answers : DataFrame
+        Answers in which shared hashes are replaced by the hash and the time of the session.
+    notes : list of str
+        A note if any hash is shared.
     """
     if not column.startswith("MD5 hash") or not {_TIME, _TRIAL} <= {*answers.columns}:
         return answers, []

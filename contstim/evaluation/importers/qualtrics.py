@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.importers.column_names import TRUTH, match_role, normalise_name
+from contstim.evaluation.importers.column_names import TRUTH, match_standard_name, normalise_name
 from contstim.evaluation.rows import refuse_rows
 from contstim.tables import read_table, require_columns
 
@@ -128,47 +128,55 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
 
 
 def _exclusion_rule(sessions: pd.DataFrame) -> pd.Series:
-    """Find the sessions that are not data of participants.
+    """Return the reason to exclude each session of a Qualtrics export.
 
-    The result contains a text for each session: the rule that excludes it (``preview or test`` or
-    ``session not finished``), or None if the session is not excluded.
+    The reason is ``preview or test`` or ``session not finished``, and missing for sessions that are
+    not excluded. `sessions` is the export, in which the columns `Status`, `Finished` and `Progress`
+    may be missing.
     """
-    status, finished, progress = (
-        sessions.get(name, pd.Series("", index=sessions.index))
-        .astype("str")
-        .str.strip()
-        .str.lower()
-        .str.removesuffix(".0")
-        for name in ("Status", "Finished", "Progress")
-    )
-    is_unfinished = finished.map(TRUTH).eq(False) | (pd.to_numeric(progress, errors="coerce") < 100)
+
+    def read_column(name: str) -> pd.Series:
+        cells = sessions.get(name, pd.Series("", index=sessions.index))
+        return cells.astype("str").str.strip().str.lower().str.removesuffix(".0")
+
+    progress = pd.to_numeric(read_column("Progress"), errors="coerce")
+    is_unfinished = read_column("Finished").map(TRUTH).eq(False) | (progress < 100)
     rule = pd.Series(None, index=sessions.index, dtype=object)
     rule[is_unfinished] = "session not finished"
-    rule[status.isin(_TEST_STATUS)] = "preview or test"
+    rule[read_column("Status").isin(_TEST_STATUS)] = "preview or test"
     return rule
 
 
 def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Treat several sessions with the same id of a recruitment platform as one participant.
 
-    All sessions of a participant get the `ResponseId` of the first session. The function returns
-    the sessions, and a note if any participant has several sessions.
+    Parameters
+    ----------
+    sessions
+        Export with one row per session and the column `ResponseId`.
+
+    Returns
+    -------
+    sessions : DataFrame
+        Sessions in which all sessions of a participant have the `ResponseId` of the first one.
+    notes : list of str
+        A note if any participant has several sessions.
     """
-    columns = [
-        str(c) for c in sessions if normalise_name(c) in _PLATFORM_IDS and sessions[c].notna().any()
-    ]
-    if not columns:
+    id_columns = [str(column) for column in sessions if normalise_name(column) in _PLATFORM_IDS]
+    id_columns = [column for column in id_columns if sessions[column].notna().any()]
+    if not id_columns:
         return sessions, []
-    ids = sessions[columns[0]].astype("str").str.strip()
+    ids = sessions[id_columns[0]].astype("str").str.strip()
     ids = ids.where(ids.notna() & (ids != ""), sessions["ResponseId"].astype("str"))
     n_repeated = int(ids[ids.duplicated()].nunique())
     if not n_repeated:
         return sessions, []
-    first_ids = sessions["ResponseId"].groupby(ids.to_numpy()).transform("first")
-    return sessions.assign(ResponseId=first_ids), [
-        f"Participants with several sessions, by {columns[0]!r}: {n_repeated}. Each is one "
+    first_response_ids = sessions["ResponseId"].groupby(ids.to_numpy()).transform("first")
+    note = (
+        f"Participants with several sessions, by {id_columns[0]!r}: {n_repeated}. Each is one "
         "participant, named by the first session; only the first answer to a pair is used."
-    ]
+    )
+    return sessions.assign(ResponseId=first_response_ids), [note]
 
 
 def _rename_session_columns(
@@ -197,17 +205,14 @@ def _rename_session_columns(
     new_names: dict[str, str] = {}
     notes = []
     for column in map(str, sessions):
-        role = match_role(column)
-        if (
-            (column in other_columns and not role)
-            or normalise_name(column) in _METADATA
-            or column.endswith(_TIMING_SUFFIXES)
-            or role == "participant"
-            or sessions[column].isna().all()
-        ):
+        standard_name = match_standard_name(column)
+        is_metadata = normalise_name(column) in _METADATA or standard_name == "participant"
+        is_question = column in other_columns and not standard_name
+        is_timer = column.endswith(_TIMING_SUFFIXES)
+        if is_metadata or is_question or is_timer or sessions[column].isna().all():
             continue
-        new_names[column] = f"session_{column}" if role else column
-        if role:
+        new_names[column] = f"session_{column}" if standard_name else column
+        if standard_name:
             notes.append(
                 f"The session's column {column!r} is called {new_names[column]!r}, since it "
                 "describes participants, not pairs; to compare them, name "

@@ -9,14 +9,17 @@ import pandas as pd
 
 
 class ReadCall:
-    """Call that reads a table: a command for a file, `read_choices` for a DataFrame.
+    """Call that reads a table, shown to the user when the table cannot be read.
+
+    An error message contains the call with the missing arguments, as a command for a file or as a
+    call of `read_choices` for a DataFrame.
 
     Parameters
     ----------
     source
         Path of the file, or a DataFrame.
     columns
-        Names of the standard columns and of the columns in the table.
+        Mapping from standard column names to the names in the table.
     options
         Further options of `read_export`; None if not given.
     """
@@ -34,7 +37,7 @@ class ReadCall:
         Parameters
         ----------
         columns
-            Further names of columns in the table, by standard name.
+            Further entries of the mapping from standard column names to the names in the table.
         options
             Further options of `read_export`.
 
