@@ -2,14 +2,12 @@
 
 The lower ceiling predicts a participant by the mean vote of the other participants, the upper
 ceiling by the mean vote of all participants (Nili et al. 2014, doi 10.1371/journal.pcbi.1003553;
-Golan et al. 2023, doi 10.1038/s42256-023-00718-1). `Measure.ceilings` defines both for each
-measure.
+Golan et al. 2023, doi 10.1038/s42256-023-00718-1). See `Measure.ceiling_influence`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +19,6 @@ from contstim.evaluation.subset import Subset
 if TYPE_CHECKING:
     from contstim.evaluation.measures import Measure
 
-#: Number of decimals of mean votes, so that equal means are ties in spite of rounding errors.
-DECIMALS = 12
-
 
 @dataclass(frozen=True, eq=False)
 class NoiseCeilings:
@@ -33,28 +28,22 @@ class NoiseCeilings:
 
     Attributes
     ----------
-    measure
-        Measure of the ceilings.
     matched
         The choices on pairs that enough other participants judged. The ceilings use no others.
     lower, upper
         Ceilings of the N participants of `matched`, shape (N,). NaN if a participant has no
         preference in any trial. This participant still contributes to the mean vote (the average
-        preference of participants, see `Measure.vote`) that predicts the choices of the others.
+        preference of participants, see `Measure.votes`) that predicts the choices of the others.
+    lower_influence, upper_influence
+        Jackknife pseudo-value of each choice of `matched` for the mean of each ceiling, shape (R,).
+        See `Measure.ceiling_influence`.
     """
 
-    measure: Measure
     matched: Subset
     lower: FloatArray
     upper: FloatArray
-
-    @cached_property
-    def influence(self) -> tuple[FloatArray, FloatArray]:
-        """Jackknife pseudo-values of the lower and of the upper ceiling, shape (R,) each.
-
-        Each array has one number per choice of `matched`, see `Measure.ceiling_influence`.
-        """
-        return self.measure.ceiling_influence(self.matched)
+    lower_influence: FloatArray
+    upper_influence: FloatArray
 
     @property
     def has_test(self) -> bool:
@@ -88,4 +77,7 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     matched = subset
     if not has_others.all():
         matched = Subset(subset.data, subset.rows[has_others], subset.models)
-    return NoiseCeilings(measure, matched, *measure.ceilings(matched))
+    lower, upper = measure.ceiling_influence(matched)
+    values = matched.mean_by_participant(lower), matched.mean_by_participant(upper)
+    # The standard error of the lower ceiling also depends on the votes that predict the others.
+    return NoiseCeilings(matched, *values, lower + measure.influence_on_others(matched), upper)

@@ -9,8 +9,9 @@ from scipy.stats import rankdata
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 
-# Number of decimals of differences, so that equal differences are ties in spite of rounding errors.
-_DECIMALS = 12
+#: Number of decimals of computed values before they are ranked, so that equal values are ties in
+#: spite of rounding errors.
+DECIMALS = 12
 
 
 def sum_of_squares(n: ArrayLike) -> FloatArray:
@@ -299,7 +300,7 @@ def rank_biserial(differences: ArrayLike) -> float:
     >>> rank_biserial([0.3, 0.1, -0.2])
     0.3333333333333333
     """
-    d = np.round(np.asarray(differences, dtype=np.float64), _DECIMALS)
+    d = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
     d = d[~np.isnan(d)]
     if not len(d):
         return float("nan")

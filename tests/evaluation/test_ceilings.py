@@ -17,6 +17,7 @@ from contstim.evaluation import align_choices, check_choices, score_table, signe
 from contstim.evaluation.ceilings import compute_ceilings
 from contstim.evaluation.inference.bootstrap import Resamples, resample_values
 from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.measures.cosine import COSINE
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -211,9 +212,8 @@ def test_the_influence_on_a_ceiling_has_the_ceiling_as_mean(make_study, measure)
     found = ceilings_of(everything(data), measure, 2)
     matched = found.matched
     design = matched.design(np.ones(matched.n_rows, dtype=bool))
-    for cells, values in zip(
-        found.measure.ceiling_influence(found.matched), (found.lower, found.upper), strict=True
-    ):
+    influences = found.lower_influence, found.upper_influence
+    for cells, values in zip(influences, (found.lower, found.upper), strict=True):
         assert design.estimate(cells).value == pytest.approx(np.nanmean(values))
 
 
@@ -238,8 +238,8 @@ def test_influence_on_cosine_ceilings_is_their_derivative():
     felt = rng.normal(size=9) + rng.normal(size=(6, 9))
     ratings = np.digitize(felt, [-2, -1, -0.2, 0.2, 1, 2]) / 2 - 1.5
     found = ceilings_of(everything(study_of(ratings)), "signed_rank_cosine")
-    lower, upper = (x.reshape(6, 9) for x in found.measure.ceiling_influence(found.matched))
-    largest, largest_upper = found.measure.maximum_influence(found.matched)
+    lower, upper = (x.reshape(6, 9) for x in (found.lower_influence, found.upper_influence))
+    largest, largest_upper = COSINE.maximum_influence(found.matched)
 
     def of_all(items):
         votes = weighted_votes(ratings, items)
@@ -279,7 +279,8 @@ def test_the_standard_error_of_a_ceiling_is_its_standard_deviation(measure):
             everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5)), measure
         )
         design = found.matched.design(np.ones(480, dtype=bool))
-        means = [design.estimate(cells) for cells in found.measure.ceiling_influence(found.matched)]
+        influences = found.lower_influence, found.upper_influence
+        means = [design.estimate(cells) for cells in influences]
         values.append([mean.value for mean in means])
         squares.append([mean.stderr**2 for mean in means])
     ratio = np.mean(squares, axis=0) / np.var(values, axis=0)
@@ -301,7 +302,7 @@ def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(me
     subset = everything(TrialData.from_choices(choices))
     ceilings = ceilings_of(subset, measure)
     assert np.isnan(ceilings.lower).tolist() == [False, False, measure != "accuracy"]
-    cells = ceilings.measure.ceiling_influence(ceilings.matched)[0]
+    cells = ceilings.lower_influence
     there = ~np.isnan(cells)
     mean = subset.design(there).weight @ cells[there]
     assert mean == pytest.approx(np.nanmean(ceilings.lower))

@@ -26,8 +26,8 @@ class LogScore(TrialMean):
             + (1 - belief) * np.logaddexp(0, prediction / 10)
         )
 
-    def vote(self, rating):
-        return 4 * rating  # ten nats times the log-odds of the belief, to first order
+    def votes(self, subset):
+        return 4 * subset.rating  # ten nats times the log-odds of the belief, to first order
 
 
 LOG_SCORE = LogScore()

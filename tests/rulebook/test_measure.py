@@ -73,8 +73,10 @@ def test_a_measure(study, run):
 
 def test_the_check_of_measures(study):
     for name in MEASURES:
-        assert len(contstim.check_measure(MEASURES[name])) == 3
+        assert len(contstim.check_measure(MEASURES[name])) == 2
     mistaken = type(MEASURES["log_score"])()
-    mistaken.values = lambda subset: np.zeros((subset.n_participants, len(subset.models)))
-    with pytest.raises(ValidationError, match="^log_score: values differ from the definition by "):
+    mistaken.trial_influence = lambda subset, prediction: np.zeros(subset.n_rows)
+    with pytest.raises(
+        ValidationError, match="^log_score: mean pseudo-values differ from the definition by "
+    ):
         contstim.check_measure(mistaken)

@@ -154,7 +154,10 @@ class QuasiFInference:
         result = replace(result, n_units=len(matched.participants), test="crossed")
         if not ceilings.has_test:
             return replace(result, note=note or _TOO_FEW_JUDGES)
-        lower, upper = (_Cells(subset, influence) for influence in ceilings.influence)
+        lower, upper = (
+            _Cells(subset, influence)
+            for influence in (ceilings.lower_influence, ceilings.upper_influence)
+        )
         gap = matched.difference(lower, self.item_effects)
         intervals = (
             *lower.describe(measure, self.item_effects)[1],

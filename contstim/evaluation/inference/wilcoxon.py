@@ -10,8 +10,8 @@ from scipy.stats import rankdata, wilcoxon
 
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known
-from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.options import TEST_METHODS
+from contstim.evaluation.ranks import DECIMALS
 
 # Largest number of differences for the exact distribution.
 _MAX_EXACT = 100

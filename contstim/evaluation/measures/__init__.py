@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.evaluation.ceilings import DECIMALS
+from contstim.evaluation.ranks import DECIMALS
 from contstim.evaluation.subset import Subset
 from contstim.plugins import Registry
 
@@ -20,9 +20,10 @@ class Measure(ABC):
     """Agreement between the predictions of a model and the responses of a participant.
 
     Predictions are log-ratios, log p(sentence 2) - log p(sentence 1). Responses are ratings,
-    positive for sentence 2, unless `responses` is overridden. All other methods have definitions in
-    terms of `participant_value` and `vote`. A measure may override them with faster equivalents,
-    which `check_measure` compares with the definitions.
+    positive for sentence 2, unless `responses` is overridden. A measure defines at least
+    `participant_value` and `votes`; all other methods are derived from these two. A measure may
+    override `trial_influence` with a faster equivalent, which `check_measure` compares with
+    `participant_value`.
 
     Attributes
     ----------
@@ -76,8 +77,8 @@ class Measure(ABC):
         """
 
     @abstractmethod
-    def vote(self, rating: FloatArray) -> FloatArray:
-        """Convert the ratings of one participant to the scale on which noise ceilings average.
+    def votes(self, subset: Subset) -> FloatArray:
+        """Convert responses to the scale on which noise ceilings average over participants.
 
         A noise ceiling predicts the choices of a participant from the mean response of other
         participants. Raw ratings are not suitable for this mean, because some participants use
@@ -88,32 +89,14 @@ class Measure(ABC):
 
         Parameters
         ----------
-        rating
-            Responses of the participant in n trials, shape (n,).
+        subset
+            R choices of several participants.
 
         Returns
         -------
         array
-            Votes, shape (n,), NaN for a trial without a response.
+            Vote of each choice, shape (R,), NaN for a choice without a response.
         """
-
-    def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
-        """Return the upper noise ceiling of one participant.
-
-        Parameters
-        ----------
-        rating
-            Responses of the participant in n trials, shape (n,).
-        everyone
-            Mean vote of all participants, including this one, on the pair of each trial, shape
-            (n,). See `vote`.
-
-        Returns
-        -------
-        float
-            Value of a model with these mean votes as predictions, or NaN if it is not defined.
-        """
-        return self.participant_value(rating, everyone)
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
         """Return one jackknife pseudo-value per choice.
@@ -144,40 +127,35 @@ class Measure(ABC):
             participant is not defined.
         """
         responses, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
-        for participant in range(subset.n_participants):
-            is_answered = (subset.participant_index == participant) & ~np.isnan(
-                responses + prediction
-            )
-            rating, predicted = responses[is_answered], prediction[is_answered]
-            n = len(rating)
+        is_answered = ~np.isnan(responses + prediction)
+        for rows in subset.rows_by_participant:
+            trials = rows[is_answered[rows]]
+            n = len(trials)
             if not n:
                 continue
-            value = self.participant_value(rating, predicted)
+            value = self.participant_value(responses[trials], prediction[trials])
             # Compute the value again without each trial in turn.
             leave_one_out = np.full(n, value)
             for i in range(n if n > 1 else 0):
+                remaining = np.delete(trials, i)
                 leave_one_out[i] = self.participant_value(
-                    np.delete(rating, i), np.delete(predicted, i)
+                    responses[remaining], prediction[remaining]
                 )
             leave_one_out[np.isnan(leave_one_out)] = value
-            # Pseudo-value of the jackknife, shifted so that the mean over trials is the value.
-            influence[is_answered] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
+            influence[trials] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
         return influence
 
     def values(self, subset: Subset) -> FloatArray:
-        """Return the value of each of M models for each of N participants.
+        """Return the value of each of M models for each of N participants, shape (N, M).
 
-        The array has the shape (N, M). It contains NaN where the measure is not defined.
+        The value is the mean pseudo-value of the participant's trials, see `trial_influence`. It is
+        NaN where the measure is not defined.
         """
-        responses = self.responses(subset)
-        log_ratio = subset.data.log_ratio[subset.pair][:, subset.models]
-        values = np.full((subset.n_participants, len(subset.models)), np.nan)
-        for participant in range(subset.n_participants):
-            rows = subset.participant_index == participant
-            for model in range(len(subset.models)):
-                values[participant, model] = self.participant_value(
-                    responses[rows], log_ratio[rows, model]
-                )
+        log_ratio = subset.data.log_ratio[subset.pair]
+        values = np.empty((subset.n_participants, len(subset.models)))
+        for column, model in enumerate(subset.models):
+            influence = self.trial_influence(subset, log_ratio[:, model])
+            values[:, column] = subset.mean_by_participant(influence)
         return values
 
     def resampled_values(
@@ -216,7 +194,7 @@ class Measure(ABC):
     def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the mean vote of participants on the sentence pair of each choice.
 
-        Noise ceilings use these means as if they were the predictions of a model. See `vote` for
+        Noise ceilings use these means as if they were the predictions of a model. See `votes` for
         the difference between a vote and a rating.
 
         Parameters
@@ -232,10 +210,7 @@ class Measure(ABC):
         mean_of_all : array
             For each choice, the mean vote of all participants, shape (R,).
         """
-        responses, votes = self.responses(subset), np.empty(subset.n_rows)
-        for participant in range(subset.n_participants):
-            rows = subset.participant_index == participant
-            votes[rows] = self.vote(responses[rows])
+        votes = self.votes(subset)
         has_vote = (~np.isnan(votes)).astype(np.float64)
         votes = np.nan_to_num(votes)
         # Subtracting the vote of a participant from the total leaves the votes of the others.
@@ -244,28 +219,13 @@ class Measure(ABC):
             mean_of_others, mean_of_all = (total - votes) / (n_votes - has_vote), total / n_votes
         return np.round(mean_of_others, DECIMALS), np.round(mean_of_all, DECIMALS)
 
-    def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper noise ceiling of each of N participants.
-
-        The lower ceiling is the value of a model that predicts the mean vote of the other
-        participants. The upper ceiling uses the mean vote of all participants, so the participant
-        contributes to the prediction. Both arrays have the shape (N,).
-        """
-        responses, (mean_of_others, mean_of_all) = self.responses(subset), self.mean_votes(subset)
-        lower, upper = np.full((2, subset.n_participants), np.nan)
-        for participant in range(subset.n_participants):
-            rows = subset.participant_index == participant
-            lower[participant] = self.participant_value(responses[rows], mean_of_others[rows])
-            upper[participant] = self.upper_value(responses[rows], mean_of_all[rows])
-        return lower, upper
-
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return one pseudo-value per choice for the lower and for the upper noise ceiling.
 
-        The pseudo-values serve to estimate the standard error of a mean ceiling. They are the
-        pseudo-values of `trial_influence` with the mean votes as predictions. A constant is added
-        for each participant, so that their mean equals the ceiling of the participant. A choice
-        also has a small influence on the ceilings of other participants, which is neglected.
+        The lower ceiling is the value of a model that predicts the mean vote of the other
+        participants, the upper ceiling the value of a model that predicts the mean vote of all
+        participants, see `mean_votes`. The mean pseudo-value of the choices of a participant is the
+        ceiling of the participant, as in `trial_influence`.
 
         Parameters
         ----------
@@ -277,12 +237,19 @@ class Measure(ABC):
         lower, upper : array
             Pseudo-values of the lower and of the upper ceiling, shape (R,) each.
         """
-        influences = []
-        for ceiling, votes in zip(self.ceilings(subset), self.mean_votes(subset), strict=True):
-            influence = self.trial_influence(subset, votes)
-            shift = ceiling - subset.mean_by_participant(influence)
-            influences.append(influence + shift[subset.participant_index])
-        return influences[0], influences[1]
+        mean_of_others, mean_of_all = self.mean_votes(subset)
+        lower = self.trial_influence(subset, mean_of_others)
+        return lower, self.trial_influence(subset, mean_of_all)
+
+    def influence_on_others(self, subset: Subset) -> FloatArray:
+        """Return the influence of each participant on the lower ceilings of the others.
+
+        The votes of a participant are part of the predictions for all other participants. The
+        result contains, for each choice, the influence of its participant on the mean lower
+        ceiling through these predictions, shape (R,). It adds to the pseudo-values of
+        `ceiling_influence` and has the mean 0. By default it is neglected.
+        """
+        return np.zeros(subset.n_rows)
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return one pseudo-value per choice for the largest possible value of its participant.

@@ -32,33 +32,9 @@ class Accuracy(TrialMean):
         """Return 1 if prediction and rating agree in sign, 0 if they differ, 1/2 for a tie."""
         return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
 
-    def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the signs of the ratings, so that confidence does not matter, shape (n,)."""
-        return np.sign(rating)
-
-    def values(self, subset: Subset) -> FloatArray:
-        """Return the accuracy of each model for each participant, shape (N, M).
-
-        The sum of sign(rating) sign(log-ratio) over the trials of a participant is computed for all
-        participants and models at once, as the product of two matrices.
-        """
-        choices = subset.participant_matrix(
-            np.sign(subset.rating), subset.pair, subset.data.n_pairs
-        )
-        agreement = np.asarray(choices @ subset.signs)
-        return np.asarray(0.5 + 0.5 * agreement / subset.n_trials[:, None])
-
-    def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper noise ceiling of each participant, shape (N,) each.
-
-        The lower ceiling predicts each choice from the majority of the other participants, the
-        upper ceiling from the majority of all participants.
-        """
-        choices = np.sign(subset.rating)
-        # The sign of the sum of votes is the choice of the majority.
-        votes = subset.sum_by_pair(choices)
-        lower, upper = self.trial_value(choices, votes - choices), self.trial_value(choices, votes)
-        return subset.mean_by_participant(lower), subset.mean_by_participant(upper)
+    def votes(self, subset: Subset) -> FloatArray:
+        """Return the signs of the ratings, so that confidence does not matter, shape (R,)."""
+        return np.sign(subset.rating)
 
 
 ACCURACY = Accuracy()

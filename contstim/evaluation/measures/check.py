@@ -1,4 +1,4 @@
-"""The public check of measures: fast computations against their definitions."""
+"""Check of a measure: its computations for a whole study against its definition."""
 
 from __future__ import annotations
 
@@ -42,27 +42,31 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     >>> for line in check_measure(MEASURES["accuracy"]):
     ...     print(line)
     ...
-    values equal participant_value
-    the mean influence of a participant's choices is the value
-    noise ceilings equal participant_value and upper_value of mean votes
+    the mean pseudo-value of a participant's choices equals participant_value
+    the value in a resample that contains each pair once equals participant_value
     """
     rng = np.random.default_rng(seed)
     for _ in range(_N_STUDIES):
         subset = _random_study(rng)
-        values, ceilings = measure.values(subset), measure.ceilings(subset)
-        means = np.empty_like(values)
-        for model in subset.models:
-            prediction = subset.data.log_ratio[subset.pair, model]
-            influence = measure.trial_influence(subset, prediction)
-            means[:, model] = subset.mean_by_participant(influence)
-        definition = Measure.ceilings(measure, subset)
-        _compare(measure, "values", values, Measure.values(measure, subset))
-        _compare(measure, "mean influences", means, values)
-        _compare(measure, "noise ceilings", np.stack(ceilings), np.stack(definition))
+        responses = measure.responses(subset)
+        log_ratio = subset.data.log_ratio
+        definition = np.array(
+            [
+                [
+                    measure.participant_value(responses[rows], log_ratio[subset.pair[rows], model])
+                    for model in subset.models
+                ]
+                for rows in subset.rows_by_participant
+            ]
+        )
+        _compare(measure, "mean pseudo-values", measure.values(subset), definition)
+        for members, pairs, table in subset.iterate_pair_sets(responses):
+            copies = np.ones((1, len(pairs)))
+            resampled = measure.resampled_values(table, log_ratio[pairs], copies)[0]
+            _compare(measure, "resampled values", resampled, definition[members])
     return [
-        "values equal participant_value",
-        "the mean influence of a participant's choices is the value",
-        "noise ceilings equal participant_value and upper_value of mean votes",
+        "the mean pseudo-value of a participant's choices equals participant_value",
+        "the value in a resample that contains each pair once equals participant_value",
     ]
 
 
@@ -71,9 +75,7 @@ def _random_study(rng: np.random.Generator) -> Subset:
 
     About 20 % of the choices are missing. All models are tied on the first pair.
     """
-    is_judged = rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8
-    is_judged[:2] = True  # Each pair is judged by at least two participants.
-    participant, pair = np.nonzero(is_judged)
+    participant, pair = np.nonzero(rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8)
     log_ratio = rng.normal(size=(_N_PAIRS, _N_MODELS))
     log_ratio[0] = 0.0
     data = TrialData(
@@ -92,7 +94,7 @@ def _random_study(rng: np.random.Generator) -> Subset:
 
 
 def _compare(measure: Measure, name: str, computed: FloatArray, definition: FloatArray) -> None:
-    """Raise an error if the fast computation of a measure differs from its definition.
+    """Raise an error if a result of a measure differs from its definition.
 
     The arrays must agree to within 1e-9 and contain NaN at the same positions.
     """

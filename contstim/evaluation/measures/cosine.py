@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from contstim.arrays import FloatArray
-from contstim.evaluation.ceilings import DECIMALS
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import (
+    DECIMALS,
     cosine_influence,
     signed_rank_cosine,
-    signed_ranks,
     sum_of_squares,
     weighted_signed_ranks,
 )
@@ -46,38 +45,16 @@ class SignedRankCosine(Measure):
             return float("nan")
         return signed_rank_cosine(rating, prediction)
 
-    def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the signed ranks of the ratings divided by their norm, shape (n,).
+    def votes(self, subset: Subset) -> FloatArray:
+        """Return the signed ranks of the ratings divided by their norm, shape (R,).
 
-        The division gives all participants the same weight in mean votes. The norm is the norm of
-        untied ranks. All votes are 0 if all ratings are 0.
-        """
-        ranks = signed_ranks(rating)
-        return ranks / np.sqrt(sum_of_squares(max(int(np.count_nonzero(ranks)), 1)))
-
-    def upper_value(self, rating: FloatArray, everyone: FloatArray) -> float:
-        """Return the upper noise ceiling of one participant.
-
-        The ceiling is v · m / norm(m), where v are the votes of the participant and m the mean
-        votes of all participants (`everyone`), both of shape (n,). NaN if all ratings are 0.
-        """
-        norm = float(np.sqrt(everyone @ everyone))
-        return float(self.vote(rating) @ everyone / norm) if rating.any() else float("nan")
-
-    def values(self, subset: Subset) -> FloatArray:
-        """Return the cosine of each model for each participant, shape (N, M).
-
-        The dot products of human and model ranks are computed for all participants and models at
-        once, as the product of two matrices.
+        The ranks of a participant are divided by sqrt(1² + ... + n²), the norm of n untied ranks,
+        where n is the number of ratings other than 0. All participants thereby have the same weight
+        in mean votes. The votes of a participant without a preference are 0.
         """
         human = subset.human_ranks
-        model_ranks, n_ranked = subset.model_ranks()
-        human_matrix = subset.participant_matrix(
-            human.ranks, subset.pair_sets.row_indices, len(model_ranks)
-        )
-        norm = np.sqrt(sum_of_squares(human.counts)[:, None] * sum_of_squares(n_ranked))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(human_matrix @ model_ranks / norm)
+        norm = np.sqrt(sum_of_squares(np.maximum(human.counts, 1)))
+        return human.ranks / norm[subset.participant_index]
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
         """Return one pseudo-value per choice for the cosine of its participant, shape (R,)."""
@@ -97,65 +74,51 @@ class SignedRankCosine(Measure):
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(dot / norm)
 
-    def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the mean vote on the sentence pair of each choice, shape (R,) each.
-
-        The first array is the mean over the other participants, the second the mean over all.
-        """
-        votes, n_judges = _normalised_ranks(subset), subset.n_judges
-        total = subset.sum_by_pair(votes)
-        others = np.round((total - votes) / np.maximum(n_judges - 1, 1), DECIMALS)
-        return others, np.round(total / n_judges, DECIMALS)
-
-    def ceilings(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper noise ceiling of each participant, shape (N,) each.
-
-        The lower ceiling is the cosine of the ratings with the mean votes of the others, which are
-        ranked again. The upper ceiling is r · m / norm(m), where r are the votes of the participant
-        and m the mean votes of all, which are not ranked.
-        """
-        mean_of_others, mean_of_all = self.mean_votes(subset)
-        lower = self.trial_influence(subset, mean_of_others)
-        upper = cosine_influence(subset.human_ranks, mean_of_all)
-        return subset.mean_by_participant(lower), subset.mean_by_participant(upper)
-
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return one pseudo-value per choice for the lower and for the upper ceiling, (R,) each.
 
-        A participant contributes to the lower ceilings of all other participants, who are predicted
-        from the votes of this participant. The pseudo-value of the lower ceiling is therefore a sum
-        of two terms: the pseudo-value of the participant's own ceiling, and the influence of the
-        participant p on the ceilings of the others. The second term is computed with mean votes
-        that are not ranked again,
+        The lower ceiling is the cosine of the ratings with the mean votes of the others, which are
+        ranked again. The upper ceiling is v · m / norm(m), where v are the votes of the participant
+        and m the mean votes of all participants, which are not ranked.
+        """
+        mean_of_others, mean_of_all = self.mean_votes(subset)
+        lower = self.trial_influence(subset, mean_of_others)
+        return lower, cosine_influence(subset.human_ranks, mean_of_all)
 
-            sum over participants q other than p, and pairs i, of g_qi (r_pi - m_qi) / (n_i - 1).
+    def influence_on_others(self, subset: Subset) -> FloatArray:
+        """Return the influence of each participant on the lower ceilings of the others, (R,).
+
+        All other participants are predicted from the votes of participant p, among others. The
+        influence of p on the sum of their ceilings is computed with mean votes that are not ranked
+        again,
+
+            sum over participants q other than p, and pairs i, of g_qi (v_pi - m_qi) / (n_i - 1).
 
         In this formula,
 
-        - r_pi is the vote of participant p on pair i;
+        - v_pi is the vote of participant p on pair i;
         - m_qi is the mean vote of all participants except q on pair i;
         - n_i is the number of participants who judged pair i;
-        - g_qi is the derivative of r_q · m_q / norm(m_q) with respect to m_qi.
+        - g_qi is the derivative of v_q · m_q / norm(m_q) with respect to m_qi.
 
-        For the upper ceiling the second term is 0.
+        The mean influence of participants who have a lower ceiling is subtracted.
         """
-        votes, (mean_of_others, mean_of_all) = _normalised_ranks(subset), self.mean_votes(subset)
+        votes, (mean_of_others, _) = self.votes(subset), self.mean_votes(subset)
         participant_index = subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):
             norm = np.sqrt(subset.sum_by_participant(mean_of_others**2))[participant_index]
             cosine = subset.sum_by_participant(mean_of_others * votes)[participant_index] / norm
             # Derivative g_qi of the cosine, divided by n_i - 1.
             gradient = (votes - cosine * mean_of_others / norm) / norm / (subset.n_judges - 1)
+        has_ceiling = np.isfinite(gradient) & (subset.human_ranks.counts > 0)[participant_index]
         gradient = np.nan_to_num(gradient)
         # Sum over all participants q, and subtract the term q = p.
-        from_others = subset.sum_by_pair(gradient) - gradient
+        gradient_of_others = subset.sum_by_pair(gradient) - gradient
         centre = subset.sum_by_pair(gradient * mean_of_others) - gradient * mean_of_others
-        effect = subset.sum_by_participant(from_others * votes - centre)
-        lower = self.trial_influence(subset, mean_of_others)
-        # Centre the effects, so that the mean pseudo-value remains the mean ceiling.
-        defined = np.unique(participant_index[~np.isnan(lower)])
-        effect -= effect[defined].mean() if len(defined) else 0.0
-        return lower + effect[participant_index], cosine_influence(subset.human_ranks, mean_of_all)
+        influence = subset.sum_by_participant(gradient_of_others * votes - centre)
+        defined = np.unique(participant_index[has_ceiling])
+        influence -= influence[defined].mean() if len(defined) else 0.0
+        return influence[participant_index]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return one pseudo-value per choice for the largest possible cosine, (R,) each.
@@ -173,14 +136,3 @@ class SignedRankCosine(Measure):
 
 
 COSINE = SignedRankCosine()
-
-
-def _normalised_ranks(subset: Subset) -> FloatArray:
-    """Return the votes of all participants, shape (R,).
-
-    A vote is the signed rank of a rating divided by the norm of the ranks of the participant. It is
-    0 for a participant without a preference.
-    """
-    human = subset.human_ranks
-    norm = np.sqrt(sum_of_squares(np.maximum(human.counts, 1)))
-    return human.ranks / norm[subset.participant_index]

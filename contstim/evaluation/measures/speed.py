@@ -54,17 +54,18 @@ class Speed(Measure):
             return float("nan")
         return float(np.corrcoef(rankdata(speed), rankdata(strength))[0, 1])
 
-    def vote(self, rating: FloatArray) -> FloatArray:
-        """Return the relative ranks of the speeds, from 0 to 1, shape (n,).
+    def votes(self, subset: Subset) -> FloatArray:
+        """Return the relative rank of each speed among the choices of its participant, shape (R,).
 
-        The relative rank of a choice is the number of slower choices of the participant, plus half
-        the number of choices of equal speed (itself included), divided by the number of choices. It
-        is NaN for a choice without a response time. Relative ranks make slow and fast participants
-        comparable.
+        The relative rank is (r - 1/2) / n, where r is the rank of the speed (average ranks for
+        ties) and n the number of choices of the participant with a response time. It lies between 0
+        and 1, so slow and fast participants become comparable. It is NaN without a response time.
         """
-        votes, is_defined = np.full(len(rating), np.nan), ~np.isnan(rating)
-        if is_defined.any():
-            votes[is_defined] = (rankdata(rating[is_defined]) - 0.5) / is_defined.sum()
+        speed, votes = self.responses(subset), np.full(subset.n_rows, np.nan)
+        for rows in subset.rows_by_participant:
+            timed = rows[~np.isnan(speed[rows])]
+            if len(timed):
+                votes[timed] = (rankdata(speed[timed]) - 0.5) / len(timed)
         return votes
 
 
