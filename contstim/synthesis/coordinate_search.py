@@ -1,8 +1,9 @@
 """Coordinate search: replace one word of a sentence at a time (Golan et al. 2023, section 4.6).
 
-The search visits the positions in random order. At each position a word search may replace the
-word. The search ends when no position yields an improvement. With an exhaustive word search the
-result is a local optimum under all single replacements.
+The search visits the positions of the sentence in random order. At each position, a function that
+belongs to the strategy may replace the word by a better one (word search). The coordinate search
+ends when no position yields an improvement. If every word search considers all candidate words, the
+result is a local optimum: replacing any single word would not improve it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress, islice
+from itertools import compress
 
 import numpy as np
 
@@ -27,16 +28,22 @@ from contstim.text import Sentence, WordList
 
 # Maximum number of positions for which scores are cached if all of them are cheap to recompute.
 _MAX_CACHED_POSITIONS = 32
-# Number of words that are scored exactly at a position that must change, by best estimate.
+# Maximum number of words that are scored exactly at a position that must change.
 _MAX_REQUIRED_TRIALS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class _PositionScores:
-    """Words for one position and their scores, valid while all other words stay the same.
+    """V words for one position and their scores, valid while the other words stay the same.
 
-    The attributes are V words, a mask (V,) of the words that do not repeat another word of the
-    sentence, and the scores of the sentence with each word, by model.
+    Attributes
+    ----------
+    words
+        Words that may be used at the position.
+    is_allowed
+        Mask of the words that do not repeat another word of the sentence, shape (V,).
+    replacements
+        Estimates and bounds of the score of the sentence with each word, by name of the model.
     """
 
     words: WordList
@@ -45,14 +52,14 @@ class _PositionScores:
 
     @cached_property
     def exact_scores(self) -> dict[str, FloatArray]:
-        """Exact scores (V,) by model; NaN where not computed yet."""
+        """Exact scores of the words by name of the model, shape (V,); NaN until computed."""
         return {
             name: table.estimates if table.is_exact else np.full(len(self.words), np.nan)
             for name, table in self.replacements.items()
         }
 
     def restrict(self, mask: BoolArray) -> _PositionScores:
-        """Return the words in a mask (V,) with their scores, all of which must be exact."""
+        """Return only the words in a mask (V,), with their scores, which must all be exact."""
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),
             self.is_allowed[mask],
@@ -65,7 +72,9 @@ class _PositionScores:
 
 @dataclass(eq=False)
 class Search:
-    """The search for one synthetic sentence: its current state, and the moves of a strategy.
+    """Search for one synthetic sentence: the current sentence and the methods that improve it.
+
+    Scores are log-probabilities of sentences in nats, in dictionaries by name of the model.
 
     Attributes
     ----------
@@ -74,7 +83,8 @@ class Search:
     shared_vocabulary
         Words that all models of the problem know.
     sentence
-        Current sentence: first the natural sentence, after any required edits.
+        Best sentence so far. At the start, this is the natural sentence, or a version of it with
+        the changes that the problem requires.
     seed, attempt
         Seeds of the random number generator.
     requires_feasible_start
@@ -82,13 +92,13 @@ class Search:
     natural
         Natural sentence.
     positions
-        Positions that may change.
+        Positions of the words that may change.
     natural_scores, current_scores
-        Scores of the natural and of the current sentence in nats, by model.
+        Scores of the natural sentence and of `sentence`.
     min_scores
-        Minimum score in nats, by constrained model.
+        Minimum score under each model that constrains the search.
     steps
-        Replacements so far.
+        Replacements of words so far.
     counter
         Counter of the exact scores computed so far.
     filter_only
@@ -134,7 +144,7 @@ class Search:
         return {name: float(model.score(text)[0]) for name, model in self._models.items()}
 
     def loss(self, scores: dict[str, float]) -> float:
-        """Return the loss of a sentence with the given scores."""
+        """Return the loss of a sentence, given its score in nats under each model."""
         return self.problem.contrast.sentence_loss(scores, self.natural_scores)
 
     def optimize(
@@ -142,19 +152,20 @@ class Search:
     ) -> None:
         """Search the positions in random order until no position yields an improvement.
 
-        Positions at which the word search ended early are then searched in a further round.
+        Positions at which the word search ended early are then searched again, in a further round.
 
         Parameters
         ----------
         search_word
-            Word search (`Strategy.search_word`).
+            Function that searches for a better word among the candidates for one position, and
+            returns whether it ended early (`Strategy.search_word`).
         prefilter
-            Whether models with exact scores of all words exclude candidates before any other model
-            is used.
+            Whether candidates are first excluded by the models that score the whole vocabulary at
+            once, before any other model is used.
         """
         positions = self.positions
-        # Positions without an improvement since the last replacement, and those among them at
-        # which the word search ended early.
+        # Positions that were searched without success since the last replacement, and the subset of
+        # them at which the word search ended early.
         searched: set[int] = set()
         unfinished: set[int] = set()
         round_number = 0
@@ -184,9 +195,9 @@ class Search:
                 round_number += 1
 
     def words_at(self, position: int) -> WordList:
-        """Return the words that the vocabulary and the edits permit at a position.
+        """Return the words that the vocabulary and the limits on edits permit at a position.
 
-        The words include those that already occur elsewhere in the sentence.
+        Words that already occur elsewhere in the sentence are included.
         """
         edits, vocabulary = self.problem.edits, self.shared_vocabulary
         options = vocabulary.restricted_words(self.natural, edits).get(position)
@@ -203,18 +214,19 @@ class Search:
         *,
         prefilter: bool = False,
     ) -> Candidates:
-        """Return the candidates for one position of a sentence.
+        """Return the candidate words for one position of a sentence, with their scores.
 
         Parameters
         ----------
         position
             Position of the word to replace.
         round_number
-            Number of rounds without an improvement so far.
+            Number of rounds over all positions so far that found no improvement.
         base
-            Sentence in which the word is replaced. None: the current sentence.
+            Sentence in which the word is replaced. Default: the current sentence.
         prefilter
-            Whether models with exact scores of all words exclude candidates first.
+            Whether candidates are first excluded by the models that score the whole vocabulary at
+            once.
         """
         sentence = self.sentence if base is None else base
         table = self._scores_at(position, sentence, prefilter)
@@ -238,22 +250,22 @@ class Search:
         )
 
     def permits(self, sentence: Sentence) -> bool:
-        """Return whether the vocabulary and the edits permit a sentence, whatever its scores."""
+        """Return whether a sentence uses permitted words and is within the limits on edits."""
         return self.shared_vocabulary.permits(self.natural, sentence, self.problem.edits)
 
     def accept(self, sentence: Sentence) -> bool:
-        """Make a sentence the current one if it is better; return whether it was accepted.
+        """Replace the current sentence by a better one, and return whether it was accepted.
 
-        The whole sentence is scored. It is accepted if it is permitted, satisfies all constraints
-        and has a lower loss than the current sentence.
+        All models score the whole sentence. It is accepted if it is permitted, satisfies all
+        constraints and has a lower loss than the current sentence.
         """
         if not self.permits(sentence):
             return False
-        text, scores = [str(sentence)], dict[str, float]()
-        # Models that score all words at once cost least and come first.
-        by_cost = sorted(self._models.items(), key=lambda item: not scores_vocabulary(item[1]))
-        for name, model in by_cost:
-            scores[name] = float(model.score(text)[0])
+        scores = dict[str, float]()
+        # Models that score the whole vocabulary at once are inexpensive and come first.
+        inexpensive = [name for name, model in self._models.items() if scores_vocabulary(model)]
+        for name in dict.fromkeys([*inexpensive, *self._models]):
+            scores[name] = float(self._models[name].score([str(sentence)])[0])
             if scores[name] < self.min_scores.get(name, -np.inf):
                 return False
         scores = {name: scores[name] for name in self._models}
@@ -263,27 +275,32 @@ class Search:
         return True
 
     def spawn_rng(self) -> np.random.Generator:
-        """Return a new, independent random number generator."""
+        """Return a new random number generator that is independent of all previous ones."""
         return self._rng.spawn(1)[0]
 
     def _move_to(self, sentence: Sentence, scores: dict[str, float]) -> None:
-        """Make a sentence the current one and record the replacements."""
+        """Make `sentence` the current sentence, and record the replaced words as steps."""
         n_scores, values = tuple(self.counter.n_scores.values()), tuple(scores.values())
         for position in sorted(Edits.differences(self.sentence, sentence)):
             old, new = self.sentence.words[position], sentence.words[position]
             self.steps.append(Step(self._n_sweeps, position, old, new, values, n_scores))
         self.sentence, self.current_scores = sentence, scores
 
-        # Delete cached scores of positions where another word has changed.
-        valid = {_without_word(b, p) for p in self.positions for b in self._base_sentences(p)}
-        self._cache = {key: table for key, table in self._cache.items() if key in valid}
+        # Cached scores for a position remain valid only if no other word has changed.
+        valid_keys = {
+            _without_word(base, position)
+            for position in self.positions
+            for base in self._base_sentences(position)
+        }
+        self._cache = {key: table for key, table in self._cache.items() if key in valid_keys}
 
     def _base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.
 
-        Usually this is only the current sentence. If the maximum number of changes is reached and
-        the word at `position` is still the natural one, another change must be undone first. Each
-        of the returned sentences then restores one other natural word.
+        Usually the list contains only the current sentence. If the current sentence already has the
+        maximum number of changed words and the word at `position` is unchanged, a replacement is
+        possible only if another change is undone. The list then contains one sentence for each
+        change that can be undone.
         """
         edits = self.problem.edits
         changed = Edits.differences(self.natural, self.sentence)
@@ -294,7 +311,13 @@ class Search:
         return [base for base in bases if self.permits(base)]
 
     def _find_positions(self) -> list[int]:
-        """Return the positions that may change, after a check that the edits are possible."""
+        """Return the positions of the words that may change.
+
+        Raises
+        ------
+        InfeasibleError
+            If the limits on edits allow no change, or require a change that is impossible.
+        """
         edits, natural = self.problem.edits, self.natural
         edits.check(natural)
         word_positions = self.shared_vocabulary.word_positions(natural)
@@ -321,14 +344,21 @@ class Search:
         return positions
 
     def _apply_required_edits(self) -> None:
-        """Change the words that must change, and others if needed to satisfy the constraints.
+        """Change the words that must change, and other words if the constraints demand it.
 
-        Each position in turn gets the word with the largest slack, that is, the largest distance
-        of the scores above their minima. This is repeated until all constraints are satisfied.
+        The slack of a sentence is the smallest difference, over the constrained models, between
+        its score and the minimum score. It is negative if the sentence violates a constraint. Each
+        required position in turn gets the word with the largest slack. As long as the slack is
+        negative, the words at all positions are then replaced in the same way.
+
+        Raises
+        ------
+        InfeasibleError
+            If no sentence with a nonnegative slack was found.
         """
         sentence, slack = self.natural, -np.inf
-        for k, position in enumerate(self._required):
-            unchanged = self._required[k + 1 :]
+        for number, position in enumerate(self._required, start=1):
+            unchanged = self._required[number:]
             sentence, slack = self._maximise_slack(sentence, position, -np.inf, unchanged)
         has_improved = True
         while slack < 0 and has_improved:
@@ -352,12 +382,25 @@ class Search:
     def _maximise_slack(
         self, sentence: Sentence, position: int, slack: float, unchanged: tuple[int, ...] = ()
     ) -> tuple[Sentence, float]:
-        """Replace the word at a position with the word that gives the sentence the largest slack.
+        """Replace the word at a position so that the sentence has the largest possible slack.
 
-        The slack of a sentence is the minimum, over the constraints, of its score minus the minimum
-        score. Returns the new sentence and its slack, or the arguments `sentence` and `slack` if no
-        word gives a larger slack. `unchanged` lists the required positions that still have the
-        natural word.
+        The slack is min_m (score_m - minimum_m) over the models m that constrain the search.
+
+        Parameters
+        ----------
+        sentence
+            Sentence in which the word is replaced.
+        position
+            Position of the word.
+        slack
+            Slack that the new sentence must exceed.
+        unchanged
+            Positions that must also change, and that still have the natural word.
+
+        Returns
+        -------
+        sentence, slack
+            New sentence and its slack. If no word gives a larger slack, the arguments.
         """
         edits = self.problem.edits
         changed = {position, *Edits.differences(self.natural, sentence), *self._required}
@@ -374,16 +417,16 @@ class Search:
             scores = candidates.replacements[name].estimates[indices]
             estimates = np.minimum(estimates, scores - minimum)
 
-        # Compute exact scores of the words with the best estimates.
-        permitted = (
-            i
-            for i in indices[np.argsort(-estimates, kind="stable")].tolist()
-            if self._permits_partial(
-                sentence.replace(position, candidates.words.words[i]), position, unchanged
-            )
-        )
-        indices = np.array([*islice(permitted, _MAX_REQUIRED_TRIALS)], dtype=np.int64)
-        if not len(indices):
+        # Compute exact scores of the permitted words with the best estimates.
+        permitted: list[int] = []
+        for i in indices[np.argsort(-estimates, kind="stable")].tolist():
+            changed_sentence = sentence.replace(position, candidates.words.words[i])
+            if self._permits_partial(changed_sentence, position, unchanged):
+                permitted.append(i)
+            if len(permitted) == _MAX_REQUIRED_TRIALS:
+                break
+        indices = np.array(permitted, dtype=np.int64)
+        if not permitted:
             if position not in self._required:
                 return sentence, slack
             raise InfeasibleError(
@@ -402,32 +445,34 @@ class Search:
     def _permits_partial(
         self, sentence: Sentence, position: int, unchanged: tuple[int, ...]
     ) -> bool:
-        """Return whether the new word at a position is permitted beside its neighbours.
+        """Return whether a new word is permitted in a sentence of which some words change later.
 
-        Words at the positions `unchanged` will be replaced later. Only the words between the
-        nearest two of these positions are therefore checked.
+        The words at the positions `unchanged` will be replaced afterwards. Only the words around
+        `position`, up to the nearest of these positions on both sides, are therefore checked.
         """
         if not unchanged:
             return self.permits(sentence)
         start = max((p + 1 for p in unchanged if p < position), default=0)
         end = min((p for p in unchanged if p > position), default=len(sentence))
-        words, before, after = (
-            part[start:end] for part in (sentence.words, sentence.before, sentence.after)
+        span = Sentence(
+            sentence.words[start:end],
+            sentence.before[start:end],
+            sentence.after[start:end],
+            sentence.language,
         )
-        span = Sentence(words, before, after, sentence.language)
         new_errors = {*span.agreement_errors} - {*self.natural.agreement_errors}
         return span.round_trips and not (self.problem.edits.agreement and new_errors)
 
     def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
-        """Return the words for a position with their scores under all models.
+        """Return the words for a position with their scores under all models, from a cache.
 
-        The scores are cached. With `prefilter`, words are removed if exact scores of inexpensive
-        models exclude them, and if this more than halves the list.
+        With `prefilter`, words that cannot improve the sentence according to the inexpensive models
+        (`_exact_scores_at`) are left out, provided that they are more than half of the words.
         """
         exact = self._exact_scores_at(position, sentence)
         if len(exact.replacements) == len(self._models):
             return exact
-        # Excluded words remain excluded because the loss only decreases.
+        # A prefiltered list remains valid later, because the loss to improve on only decreases.
         cached = self._cache[_without_word(sentence, position)]
         kind = "prefiltered" if prefilter and exact.replacements else "complete"
         if kind not in cached:
@@ -437,7 +482,7 @@ class Search:
                 current_index = exact.words.index.get(sentence.words[position])
                 if current_index is not None:
                     mask[current_index] = True
-                # Models reuse results for complete lists, which saves more than a few words.
+                # Models reuse results for complete lists. A shorter list must save more than this.
                 if 2 * mask.sum() < len(mask):
                     table = exact.restrict(mask)
             replacements = {
@@ -449,10 +494,9 @@ class Search:
         return cached[kind]
 
     def _exact_scores_at(self, position: int, sentence: Sentence) -> _PositionScores:
-        """Return the words for a position with their exact scores.
+        """Return the words for a position with their scores under the inexpensive models.
 
-        Only the models that score the whole vocabulary at once are used, because they are
-        inexpensive.
+        A model is inexpensive if it computes exact scores of the whole vocabulary at once.
         """
         key = _without_word(sentence, position)
         cached = self._cache.get(key, {})
@@ -465,13 +509,16 @@ class Search:
             }
             is_allowed = self.shared_vocabulary.is_unrepeated(sentence, position, words)
             cached["exact"] = _PositionScores(words, is_allowed, replacements)
-            # Cache exact scores of all models only in part, since they are cheap to compute again.
+            # If all models are inexpensive, cache the scores for a limited number of positions.
             if len(replacements) < len(self._models) or len(self._cache) < _MAX_CACHED_POSITIONS:
                 self._cache[key] = cached
         return cached["exact"]
 
     def _prefilter_mask(self, position: int, sentence: Sentence) -> BoolArray:
-        """Return which words may improve the sentence according to the exact scores, shape (V,)."""
+        """Return a mask (V,) of the words for a position that may improve the sentence.
+
+        Only the scores of the inexpensive models (`_exact_scores_at`) are used.
+        """
         table = self._exact_scores_at(position, sentence)
         mask = table.is_allowed.copy()
         if sentence == self.sentence and sentence.words[position] in table.words:
@@ -487,5 +534,5 @@ class Search:
 
 
 def _without_word(sentence: Sentence, position: int) -> tuple[int, Sentence]:
-    """Return a cache key for a position and all words except the one at this position."""
+    """Return a cache key that consists of a position and the words at all other positions."""
     return position, sentence.replace(position, "")

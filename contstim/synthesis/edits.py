@@ -15,27 +15,27 @@ WordKind = Literal["class", "tag"]
 
 @dataclass(frozen=True)
 class Edits:
-    """Limits on the changes to a natural sentence.
+    """Limits on the changes that turn a natural sentence into a synthetic one.
 
     Positions are the indices of words, from 0.
 
     Attributes
     ----------
     max_changes
-        Maximum number of words that differ from the natural sentence. None: no limit. With 1, the
-        sentences form a minimal pair.
+        Maximum number of words that differ from the natural sentence; 1 for minimal pairs. None: no
+        limit.
     fixed
         Positions that must not change.
     changed
         Positions that must change.
     words
-        Pairs of a position and the only words that are allowed there. If the natural word is not
-        among them, it must change.
+        Allowed words at some positions, as pairs of a position and a tuple of words. If the natural
+        word at this position is not in the tuple, it must change.
     agreement
         Whether adjacent words must agree as the language requires (``a`` and ``an``), except where
         they disagree in the natural sentence.
     same_tokens
-        Whether the number of tokens must remain the same under each model.
+        Whether the sentence must keep its number of tokens under each model.
     same_kind
         Property that a word must share with the word it replaces: ``class``, the word class, or
         ``tag``, the Penn Treebank tag (a plural replaces a plural). Words without a tag do not
@@ -96,38 +96,38 @@ class Edits:
         """Parse limits that are separated by commas, for example ``max=3,fixed=0+1,same-class``.
 
         The limits are ``max=N``, ``fixed=POSITIONS``, ``changed=POSITIONS``,
-        ``words=POSITION:WORD+WORD`` (repeatable), ``agreement``, ``same-tokens``, ``same-class``
-        and ``same-tag``. POSITIONS are numbers joined by ``+``.
+        ``words=POSITION:WORD+WORD``, ``agreement``, ``same-tokens``, ``same-class`` and
+        ``same-tag``. POSITIONS are numbers joined by ``+``. Only ``words`` may occur several times.
 
         Raises
         ------
         InputError
-            If a part has another form or occurs twice, or for the reasons of the class.
+            If the text contains anything else, or if the limits are invalid.
         """
         values: dict[str, Any] = {}
         words: list[tuple[int, tuple[str, ...]]] = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            name, equals, value = part.partition("=")
+        for limit in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, value = limit.partition("=")
             position, colon, joined_words = value.partition(":")
-            numbers = value.split("+")
+            positions = value.split("+")
             if name == "words" and colon and _is_position(position):
                 words.append((int(position), tuple(joined_words.split("+"))))
                 continue
-            setting: Any
-            if name in ("fixed", "changed") and all(map(_is_position, numbers)):
-                field, setting = name, tuple(map(int, numbers))
+            field_value: Any
+            if name in ("fixed", "changed") and all(map(_is_position, positions)):
+                field, field_value = name, tuple(map(int, positions))
             elif name == "max" and _is_position(value):
-                field, setting = "max_changes", int(value)
+                field, field_value = "max_changes", int(value)
             elif name in _FLAGS and not equals:
-                field, setting = _FLAGS[name]
+                field, field_value = _FLAGS[name]
             else:
                 raise InputError(
-                    f"{part!r} is not a limit on edits; write max=3, fixed=0+2, changed=1, "
+                    f"{limit!r} is not a limit on edits; write max=3, fixed=0+2, changed=1, "
                     "words=1:dog+cat, agreement, same-tokens, same-class or same-tag"
                 )
             if field in values:
                 raise InputError(f"the edits {text!r} set {field} twice; set it once")
-            values[field] = setting
+            values[field] = field_value
         return cls(**values, words=tuple(words))
 
     def __str__(self) -> str:
@@ -141,12 +141,12 @@ class Edits:
 
     @property
     def _positions(self) -> dict[str, tuple[int, ...]]:
-        """All positions of the limits, by kind of limit."""
-        listed = tuple(position for position, _ in self.words)
-        return {"fixed": self.fixed, "to be changed": self.changed, "with words": listed}
+        """Positions in `fixed`, `changed` and `words`, with a description of each as the key."""
+        with_words = tuple(position for position, _ in self.words)
+        return {"fixed": self.fixed, "to be changed": self.changed, "with words": with_words}
 
     def check(self, natural: Sentence) -> None:
-        """Check that a natural sentence has all positions of the limits.
+        """Check that a natural sentence is long enough for the positions in the limits.
 
         Raises
         ------
@@ -162,9 +162,13 @@ class Edits:
                     )
 
     def required(self, natural: Sentence) -> tuple[int, ...]:
-        """Return the positions at which a natural sentence must change."""
-        unlisted = (p for p, words in self.words if natural.words[p] not in words)
-        return tuple(dict.fromkeys((*self.changed, *unlisted)))
+        """Return the positions at which a natural sentence must change.
+
+        These are the positions in `changed`, and the positions in `words` at which the natural word
+        is not allowed.
+        """
+        disallowed = [p for p, words in self.words if natural.words[p] not in words]
+        return tuple(dict.fromkeys([*self.changed, *disallowed]))
 
     def permits(self, natural: Sentence, sentence: Sentence) -> bool:
         """Return whether the changes from the natural sentence are within the limits.
@@ -172,15 +176,12 @@ class Edits:
         Limits on tokens and on word classes are checked by `SharedVocabulary`.
         """
         changes = self.differences(natural, sentence)
-        return (
-            (self.max_changes is None or len(changes) <= self.max_changes)
-            and not changes.intersection(self.fixed)
-            and changes.issuperset(self.required(natural))
-            and (
-                not self.agreement
-                or set(sentence.agreement_errors) <= set(natural.agreement_errors)
-            )
-        )
+        if self.max_changes is not None and len(changes) > self.max_changes:
+            return False
+        if changes.intersection(self.fixed) or not changes.issuperset(self.required(natural)):
+            return False
+        # Agreement errors of the natural sentence may remain.
+        return not self.agreement or set(sentence.agreement_errors) <= set(natural.agreement_errors)
 
     @staticmethod
     def differences(natural: Sentence, sentence: Sentence) -> set[int]:
@@ -189,6 +190,7 @@ class Edits:
         return {position for position, (old, new) in enumerate(pairs) if old != new}
 
 
+# Attribute and value of each limit that is written without a value.
 _FLAGS: dict[str, tuple[str, Any]] = {
     "agreement": ("agreement", True),
     "same-tokens": ("same_tokens", True),
@@ -198,5 +200,5 @@ _FLAGS: dict[str, tuple[str, Any]] = {
 
 
 def _is_position(text: str) -> bool:
-    """Return whether a text consists of ASCII digits, which `int` does not check."""
+    """Return whether a text consists of ASCII digits only. `int` would accept other texts too."""
     return text.isascii() and text.isdigit()
