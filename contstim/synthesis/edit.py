@@ -1,4 +1,8 @@
-"""Word replacement by coordinate search, exhaustive or by constrained Bayesian optimisation."""
+"""Strategy that replaces words of the natural sentence, one at a time.
+
+At each position, either all candidate words are considered or constrained Bayesian optimisation
+decides which candidates are worth scoring.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +25,19 @@ from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.surrogate import Posterior, Surrogate, expected_improvement
 
-# Batch size of the less expensive models, and the maximum ratio of their budget to the budget of
-# the most expensive model.
-_BATCH_SIZE, _MAX_BUDGET_RATIO = 32, 128
-_MAX_BATCH_SIZE = 256
-# Default cost limit per sentence: model inputs, or scores of the sentence if these cost more.
+# First batch size of all models but the most expensive one, and maximum batch size.
+_BATCH_SIZE, _MAX_BATCH_SIZE = 32, 256
+# Maximum number of scores by a less expensive model, relative to the most expensive model.
+_MAX_BUDGET_RATIO = 128
+# Default cost limit per sentence: the larger of this number of model inputs and the cost of this
+# number of scores of the sentence.
 _MAX_INPUTS, _MAX_SENTENCE_SCORES = 25_000, 48
-# The search leaves a position without an improvement when the expected improvement from the next
-# score is less than this fraction of the mean improvement per score so far.
+# While a position has no improvement, the search leaves it when the expected improvement from the
+# next score is less than this fraction of the mean improvement per score so far.
 _MIN_RELATIVE_GAIN = 1 / 8
-# Minimum batch size if only the constraints of candidates are unknown.
+# Minimum batch size if the losses of all candidates are known, but not whether they are feasible.
 _MIN_CONSTRAINT_BATCH_SIZE = 8
-# Base-2 logarithm of the number of sampled losses if the expected improvement has no closed form.
+# Base-2 logarithm of the number of samples if the expected improvement has no closed form.
 _LOG_N_SAMPLES = 5
 
 
@@ -40,23 +45,23 @@ _LOG_N_SAMPLES = 5
 class Edit(Strategy):
     """Replace words of the natural sentence, one at a time, until the loss stops decreasing.
 
-    The search is a coordinate search (Golan et al. 2023). With ``candidates="all"``, each position
-    gets its best word: candidates with known losses are tried in the order of their losses;
-    otherwise every candidate within the bounds of the constrained models is scored.
+    The positions of the sentence are searched in random order (coordinate search, Golan et al.
+    2023). With ``candidates="all"``, each position gets its best word. The same is done if all
+    models score the whole vocabulary at once.
 
-    With a number, each position is searched by constrained Bayesian optimisation:
+    Otherwise, constrained Bayesian optimisation searches each position:
 
-    1. A `Surrogate` of each model predicts the scores that are unknown.
-    2. The next candidate to score is the one with the largest expected improvement times its
-       probability of feasibility (Gardner et al. 2014, Eq. 6). The models score it in the order of
-       their costs, as long as it may still be an improvement.
+    1. A `Surrogate` of each model predicts the unknown scores of the candidate words.
+    2. The candidate with the largest acquisition value is scored next. This value is the expected
+       improvement of the loss times the probability that the candidate satisfies the constraints
+       (Gardner et al. 2014, Eq. 6). The models score the candidate in the order of their costs, as
+       long as it may still be an improvement.
     3. The search leaves the position when the expected improvement from the next score is less
-       than the mean improvement per score so far (marginal value theorem, Charnov 1976), or after
-       `first` scores. Before the first improvement at a position, an eighth of this mean is enough.
-    4. When no other position yields an improvement, the positions left after `first` scores are
-       searched again, each time with twice as many scores, up to the maximum.
-
-    If the scores of all models are known at once, the best word is always taken.
+       than the mean improvement per score so far (marginal value theorem, Charnov 1976), or less
+       than an eighth of this mean if the position has no improvement yet. It also leaves the
+       position after `first` scores.
+    4. When no position yields an improvement, the positions left after `first` scores are searched
+       again, each time with twice as many scores, up to `candidates`.
 
     Attributes
     ----------
@@ -64,11 +69,11 @@ class Edit(Strategy):
         Maximum number of exact scores per position by the most expensive model, or ``all``. Other
         models may compute more scores in proportion to their lower costs, up to 128 times as many.
     first
-        Number of scores after which a position is left for the first time.
+        Maximum number of scores in the first search of a position.
     inputs
-        Maximum cost of the exact scores of one sentence, in model inputs
-        (`ScoringCost.n_inputs`). Default: 25,000, or the cost of 48 scores of the natural sentence
-        under all models if this is more. Ignored with ``all``.
+        Maximum number of model inputs (sequences passed through a network) for the exact scores of
+        one sentence. Default: 25,000, or the cost of scoring 48 sentences under all models if this
+        is more. Ignored with ``candidates="all"``.
 
     Examples
     --------
@@ -89,35 +94,45 @@ class Edit(Strategy):
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether a result is a local optimum, because all candidates are considered."""
+        """Whether all candidates are considered, so that a result is a local optimum."""
         return self.candidates == "all"
 
     def run(self, search: Search) -> bool:
-        """Run the coordinate search; return False if candidates were skipped for their costs."""
-        # The surrogates learn from the scores at all positions.
-        state = SearchState()
+        """Search all positions. Return False if the cost limit excluded any candidate."""
+        state = SearchState()  # Its surrogates learn from the scores at all positions.
         search.optimize(partial(self.search_word, state=state), prefilter=True)
         return state.is_complete
 
     def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
         """Search for a better word at one position, and propose it.
 
-        `state` is shared with the searches at other positions. Returns whether the search reached
-        its limit of scores and should continue in a later round.
+        Parameters
+        ----------
+        candidates
+            Candidate words for the position.
+        state
+            State that is shared with the searches at other positions. Default: a new state.
+
+        Returns
+        -------
+        bool
+            Whether the search reached its limit on scores. The position is then searched again when
+            no other position yields an improvement.
         """
-        is_exact = all(table.is_exact for table in candidates.replacements.values())
-        if self.candidates != "all" and not is_exact:
+        all_exact = all(scores.is_exact for scores in candidates.replacements.values())
+        if self.candidates != "all" and not all_exact:
             state = SearchState() if state is None else state
             return _WordSearch(candidates, self, self.candidates, state).run()
 
-        # Otherwise score every candidate that no bound excludes, and propose the best one first.
         indices = candidates.promising()
         if candidates.has_exact_losses:
+            # Check the constraints in the order of the losses, and propose the first feasible word.
             indices = indices[np.argsort(candidates.losses(indices), kind="stable")]
             for batch in split_into_batches(indices):
                 if any(candidates.propose(int(i)) for i in candidates.filter_feasible(batch)):
                     break
         else:
+            # Find all feasible candidates, then compute their losses.
             feasible = [candidates.filter_feasible(batch) for batch in split_into_batches(indices)]
             indices = np.concatenate([np.empty(0, dtype=np.int64), *feasible])
             losses = [candidates.losses(batch) for batch in split_into_batches(indices)]
@@ -127,16 +142,17 @@ class Edit(Strategy):
 
 @dataclass
 class SearchState:
-    """State that the word searches of one sentence share.
+    """State that is shared by the searches at all positions of one sentence.
 
     Attributes
     ----------
     surrogates
-        Surrogate of the scores of each model, by model.
+        Surrogate that predicts the scores of each model, by name of the model.
     n_scores
-        Number of exact scores so far, weighted by the relative costs of the models.
+        Number of exact scores so far. A score by the most expensive model counts as 1, other scores
+        in proportion to their cost.
     max_inputs
-        Maximum cost of the sentence in model inputs; None before the first word search.
+        Maximum number of model inputs for the sentence. None before the first position is searched.
     is_complete
         Whether no candidate was skipped because of its cost.
     """
@@ -148,25 +164,30 @@ class SearchState:
 
 
 class _WordSearch:
-    """Constrained Bayesian optimisation of the word at one position (`Edit`).
+    """Search for a better word at one position by constrained Bayesian optimisation (see `Edit`).
+
+    Arrays called `indices` are indices of candidates, with the shape (k,).
 
     Attributes
     ----------
     indices
-        Candidates that no bound excludes, in random order.
+        Candidates that may improve the sentence according to the bounds of their scores, in random
+        order.
     models
-        Names of the models in the order of their costs.
+        Names of the models, from the least to the most expensive.
     relative_costs
-        Cost of a score relative to the most expensive model, by model.
+        Cost of one exact score under each model, divided by the cost under the most expensive one.
     posteriors
-        Posterior distribution of the scores, by model.
+        Predictive distribution of the scores under each model.
     max_scores
         Maximum number of scores by the most expensive model in this round.
+    is_last_round
+        Whether `max_scores` is the overall maximum, so that the position is not searched again.
     refused
         Candidates that were proposed but not accepted.
     best_index, best_loss
         Feasible candidate with the lowest known loss, and this loss. If no candidate has a lower
-        loss than the current sentence: None, and the loss of the current sentence.
+        loss than the best sentence so far: None, and the loss of this sentence.
     """
 
     def __init__(
@@ -176,33 +197,21 @@ class _WordSearch:
         self.max_scores: int = min(budget, options.first * 2**candidates.round_number)
         self.is_last_round = self.max_scores == budget
         if state.max_inputs is None:
-            # Cost of scoring the current sentence, or one with the cheapest candidate.
+            # Estimate the cost of scoring a sentence: the current one or, if its word is not among
+            # the candidates, the least expensive one.
             score_costs = [candidates.score_costs(name) for name in candidates.replacements]
             current = candidates.current_index
             cost = sum(float(c.min() if current is None else c[current]) for c in score_costs)
             state.max_inputs = options.inputs or max(_MAX_INPUTS, _MAX_SENTENCE_SCORES * cost)
         self.max_inputs = state.max_inputs
-        # Costs are in multiply-adds if these are known for all models without exact scores.
-        tables = candidates.replacements
-        sizes = {n: t.cost.multiply_adds for n, t in tables.items() if not t.is_exact}
-        are_known = all(size is not None for size in sizes.values())
-        costs = {
-            n: float(candidates.score_costs(n).min()) * ((are_known and sizes.get(n)) or 1.0)
-            for n in tables
-        }
-        # Sort the models by cost. Accepting models come before rejecting models of equal cost.
-        constrained_first = list(costs)[::-1]
-        self.models = sorted(constrained_first, key=costs.__getitem__)
-        max_cost = costs[self.models[-1]]
-        self.relative_costs = {
-            name: costs[name] / max_cost if max_cost else 0.0 for name in self.models
-        }
+        self.relative_costs = _relative_costs(candidates)
+        self.models = list(self.relative_costs)
         self.posteriors = dict[str, Posterior]()
         for name, replacements in candidates.replacements.items():
             surrogate = state.surrogates.setdefault(name, Surrogate())
             posterior = surrogate.posterior(replacements, candidates.current_scores[name])
             if not replacements.is_exact:
-                # Exact scores computed here in an earlier round are already part of the surrogate.
+                # The surrogate already contains the scores of earlier rounds at this position.
                 exact = candidates.exact_scores[name]
                 scored = np.flatnonzero(~np.isnan(exact))
                 posterior.learn(scored, exact[scored], keep=False)
@@ -216,9 +225,9 @@ class _WordSearch:
         self._update_best()
 
     def run(self) -> bool:
-        """Alternate between scoring candidates and proposing the best one, until one is accepted.
+        """Score candidates and propose the best one, repeatedly, until a proposal is accepted.
 
-        Returns True if a limit on the number of scores ended the search, so that it should continue
+        Returns whether a limit on the number of scores ended the search, so that it should continue
         in a later round.
         """
         while True:
@@ -237,12 +246,13 @@ class _WordSearch:
         """Score candidates until no further score is worth its cost.
 
         Each candidate is scored by the models in the order of their costs. In each iteration,
-        either a cheaper model scores a batch, or the most expensive model scores the candidates
-        with the largest acquisition values: expected improvement times probability of feasibility.
+        either a cheaper model scores a batch of candidates, or the most expensive model scores the
+        candidates with the largest acquisition values. The acquisition value of a candidate is its
+        expected improvement times the probability that it satisfies the constraints.
 
-        Returns True if a limit on the number of scores was reached.
+        Returns whether a limit on the number of scores was reached.
         """
-        *cheaper, most_expensive = self.models
+        *cheaper_models, most_expensive = self.models
         while True:
             indices = self._undecided()
             if not len(indices):
@@ -252,50 +262,67 @@ class _WordSearch:
             # that all cheaper models have scored are ready for the most expensive model.
             waiting: dict[str, IntArray] = {}
             is_ready = np.ones(len(indices), dtype=np.bool_)
-            for name in cheaper:
+            for name in cheaper_models:
                 is_scored = ~np.isnan(self.candidates.exact_scores[name][indices])
                 if (is_ready & ~is_scored).any():
                     waiting[name] = indices[is_ready & ~is_scored]
                 is_ready &= is_scored
-
-            # Let a cheaper model score a batch if its value per cost is large enough.
             acquisition = self._feasibility(indices) * self._improvement(indices)
             acquisition = np.where(is_ready, acquisition, 0.0)
             max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
-            for name, waiting_indices in waiting.items():
-                batch = self._select_batch(name, waiting_indices, max_acquisition, any_ready)
-                if len(batch):
-                    self._score(name, batch)
-                    break
-            else:
-                # Otherwise use the most expensive model, or leave the position.
-                n_left = self._n_scores_left(most_expensive)
-                is_stuck = not any_ready and all(self._n_scores_left(n) <= 0 for n in waiting)
-                if n_left <= 0 or is_stuck:
-                    return not self.is_last_round
-                is_poor = max_acquisition <= self._min_improvement_per_score()
-                if self.best_index is not None:
-                    # Compare with the mean improvement per score (marginal value theorem).
-                    total_improvement = -self.candidates.target_loss
-                    expected = max_acquisition * self.state.n_scores
-                    is_poor = total_improvement == 0 or expected <= total_improvement
-                if not any_ready or is_poor:
-                    return False
-                size = min(n_left, 1 + self._n_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
-                if self.candidates.has_exact_losses:
-                    # Networks score a few sentences at hardly more than the cost of one.
-                    size = min(n_left, max(size, _MIN_CONSTRAINT_BATCH_SIZE))
-                order = np.argsort(-acquisition, kind="stable")
-                self._score(most_expensive, indices[order[is_ready[order]][:size]])
+            if self._score_cheaper(waiting, max_acquisition, any_ready):
+                continue
+
+            # No cheaper score is worth its cost: use the most expensive model, or stop.
+            n_left = self._n_scores_left(most_expensive)
+            none_possible = not any_ready and all(self._n_scores_left(n) <= 0 for n in waiting)
+            if n_left <= 0 or none_possible:
+                return not self.is_last_round
+            if not any_ready or not self._is_worthwhile(max_acquisition):
+                return False
+            size = min(n_left, 1 + self._n_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
+            if self.candidates.has_exact_losses:
+                # Networks score a few sentences at hardly more than the cost of one.
+                size = min(n_left, max(size, _MIN_CONSTRAINT_BATCH_SIZE))
+            order = np.argsort(-acquisition, kind="stable")
+            self._score(most_expensive, indices[order[is_ready[order]][:size]])
+
+    def _score_cheaper(
+        self, waiting: dict[str, IntArray], max_acquisition: float, any_ready: bool
+    ) -> bool:
+        """Let the first cheaper model with a worthwhile batch score it; return whether one did.
+
+        `waiting` contains the candidates that wait for a score by each model. The other parameters
+        are those of `_select_batch`.
+        """
+        for name, indices in waiting.items():
+            batch = self._select_batch(name, indices, max_acquisition, any_ready)
+            if len(batch):
+                self._score(name, batch)
+                return True
+        return False
+
+    def _is_worthwhile(self, max_acquisition: float) -> bool:
+        """Return whether another score by the most expensive model is worth its cost.
+
+        The expected improvement `max_acquisition` must exceed the mean improvement per score so far
+        (marginal value theorem) or, before the first improvement at a position, an eighth of it.
+        """
+        if self.best_index is None:
+            return max_acquisition > self._min_improvement_per_score()
+        total_improvement = -self.candidates.target_loss
+        expected_total = max_acquisition * self.state.n_scores
+        return total_improvement != 0 and expected_total > total_improvement
 
     def _select_batch(
         self, name: str, indices: IntArray, max_acquisition: float, any_ready: bool
     ) -> IntArray:
-        """Return the candidates that a cheaper model should score next.
+        """Return the batch of candidates that a cheaper model should score next.
 
-        The value of scoring a candidate is the expected increase of the maximum acquisition value.
-        The batch contains the candidates with the highest values. It is worth its cost if its total
-        value exceeds the expected improvement that the most expensive model achieves at this cost.
+        A score by a cheaper model can raise the maximum acquisition value, max(expected improvement
+        * probability of feasibility). The expected increase is the value of the score. The batch
+        contains the candidates with the highest values. It is worth its cost if its total value
+        exceeds the expected improvement that the most expensive model achieves at the same cost.
 
         Parameters
         ----------
@@ -304,10 +331,10 @@ class _WordSearch:
         indices
             Candidates that wait for a score by this model.
         max_acquisition
-            Maximum acquisition value, in nats, of the candidates that are ready for the most
-            expensive model. A score by the most expensive model has cost 1.
+            Maximum acquisition value, in nats, of the candidates that all cheaper models have
+            scored.
         any_ready
-            Whether any candidate is ready for the most expensive model.
+            Whether all cheaper models have scored any undecided candidate.
 
         Returns
         -------
@@ -343,7 +370,7 @@ class _WordSearch:
         n_affordable = np.searchsorted(
             np.cumsum(costs) + later_costs, self._remaining_inputs(), side="right"
         )
-        # One candidate is always affordable (`_undecided`), despite rounding errors.
+        # One candidate is always affordable (`_undecided`), even if rounding suggests otherwise.
         indices = indices[: max(1, int(n_affordable))]
         self.state.n_scores += self.relative_costs[name] * len(indices)
         self.posteriors[name].learn(indices, self.candidates.scores(name, indices))
@@ -361,16 +388,16 @@ class _WordSearch:
     def _n_scores_left(self, name: str) -> int:
         """Return the number of candidates that a model may still score in this round.
 
-        Models of lower cost may compute more scores, in inverse proportion to their costs.
+        The maximum number of scores by a model is inversely proportional to its cost.
         """
         relative = self.relative_costs[name]
         ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
         return self.max_scores * ratio - self._n_scored(name)
 
     def _completion_costs(self, indices: IntArray) -> FloatArray:
-        """Return the cost of finishing the search with each candidate, shape (k,).
+        """Return the number of model inputs needed to decide on each candidate, shape (k,).
 
-        It includes all missing scores of the candidate, and the verification of the candidate or
+        It includes all unknown scores of the candidate, and the verification of the candidate or
         of the best candidate so far, whichever costs more.
         """
         best = self.best_index
@@ -382,7 +409,7 @@ class _WordSearch:
         return costs + np.maximum(self._verification_costs(indices), min_verification)
 
     def _verification_costs(self, indices: IntArray | int) -> FloatArray:
-        """Return the cost of verifying each candidate: all models score the whole sentence."""
+        """Return the number of inputs with which all models score each whole sentence, (k,)."""
         names = self.candidates.replacements
         return np.asarray(sum(self.candidates.score_costs(name)[indices] for name in names))
 
@@ -392,8 +419,8 @@ class _WordSearch:
     def _update_best(self) -> None:
         """Update `best_index` and `best_loss` after new scores or a refused proposal.
 
-        Only candidates with exact scores by all rejecting and constrained models are considered. A
-        missing score is NaN, and comparisons with NaN are false.
+        Candidates with an unknown score are not considered: the score is NaN, and comparisons with
+        NaN are false.
         """
         exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
         losses = self.candidates.contrast.loss(exact, self.candidates.natural_scores)
@@ -408,10 +435,10 @@ class _WordSearch:
             self.best_index, self.best_loss = int(self.indices[best]), float(losses[best])
 
     def _undecided(self) -> IntArray:
-        """Return the candidates that may still turn out to be the best.
+        """Return the candidates that may still turn out to be the best, shape (k,).
 
-        They lack the score of at least one model, their known scores exclude neither feasibility
-        nor an improvement, and the cost limit suffices for their missing scores.
+        A candidate is undecided if at least one score is unknown, if its known scores exclude
+        neither feasibility nor an improvement, and if the cost limit suffices for unknown scores.
         """
         exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
         tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
@@ -430,9 +457,9 @@ class _WordSearch:
     def _feasibility(self, indices: IntArray, excluded: str | None = None) -> FloatArray:
         """Return the probability that each candidate satisfies all constraints, shape (k,).
 
-        The probability is a product over the constrained models, without the model `excluded`. The
-        factor of a known score is 1, because candidates that violate a constraint are excluded
-        before.
+        It is the product of P(score_m >= minimum_m) over the models m with a minimum score, except
+        the model `excluded`. The factor of a known score is 1, because candidates that are known to
+        violate a constraint were excluded before.
         """
         probability = np.ones(len(indices))
         for name, minimum in self.candidates.min_scores.items():
@@ -445,11 +472,12 @@ class _WordSearch:
         return np.maximum(probability, 1e-300)
 
     def _improvement(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
-        """Return the expected improvement of each candidate, E max(0, best - margin - loss).
+        """Return the expected improvement of each candidate over the best loss, shape (k,).
 
-        The array has shape (k,). The expectation has a closed form for one rejecting model. For
-        several rejecting models, it is estimated by quasi-Monte Carlo sampling, because the loss is
-        a maximum over these models.
+        The expected improvement is E max(0, best_loss - margin - loss) for the predictive
+        distribution of the candidate's loss. With one rejecting model, it has a closed form. With
+        several rejecting models, the loss is a maximum over these models, and the expectation is
+        estimated by quasi-Monte Carlo sampling.
         """
         contrast, natural = self.candidates.contrast, self.candidates.natural_scores
         target = self.best_loss - margin
@@ -461,10 +489,10 @@ class _WordSearch:
             means[name] = np.where(np.isnan(exact), mean, exact)
             deviations[name] = np.where(np.isnan(exact), deviation, 0.0)
         if len(contrast.reject) > 1:
-            samples = {
-                name: means[name][:, None] + deviations[name][:, None] * normal
-                for name, normal in zip(means, _standard_normal_samples(len(means)), strict=True)
-            }
+            # Sample the scores of each candidate, shape (k, number of samples).
+            samples = {}
+            for name, normal in zip(means, _standard_normal_samples(len(means)), strict=True):
+                samples[name] = means[name][:, None] + deviations[name][:, None] * normal
             improvements = np.reshape(target, (-1, 1)) - contrast.loss(samples, natural)
             return np.asarray(np.maximum(improvements, 0.0).mean(axis=1))
         mean = contrast.loss(means, natural)
@@ -474,10 +502,10 @@ class _WordSearch:
         return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
 
     def _min_improvement_per_score(self) -> float:
-        """Return the minimum expected improvement of the next score, in nats.
+        """Return an eighth of the mean improvement per score so far, in nats.
 
-        Before the first improvement at a position, it is an eighth of the mean improvement per
-        score so far.
+        Before the first improvement at a position, another score must be expected to improve the
+        loss by at least this amount.
         """
         if self.state.n_scores == 0:
             return 0.0
@@ -485,9 +513,35 @@ class _WordSearch:
         return -self.candidates.target_loss / self.state.n_scores * _MIN_RELATIVE_GAIN
 
 
+def _relative_costs(candidates: Candidates) -> dict[str, float]:
+    """Return the cost of one exact score under each model, relative to the highest cost.
+
+    The models are ordered by cost. The order of models with equal costs is the reverse of their
+    order in the problem, so that accepting models come before rejecting models.
+    """
+    # The cost is the number of model inputs, times the multiply-adds per input if these are known
+    # for all models whose scores have a cost.
+    costs = {name: float(candidates.score_costs(name).min()) for name in candidates.replacements}
+    multiply_adds = {
+        name: replacements.cost.multiply_adds
+        for name, replacements in candidates.replacements.items()
+        if not replacements.is_exact
+    }
+    if all(n is not None for n in multiply_adds.values()):
+        for name, n_operations in multiply_adds.items():
+            costs[name] *= n_operations or 1.0
+    max_cost = max(costs.values())
+    names = list(costs)[::-1]
+    names.sort(key=costs.__getitem__)
+    return {name: costs[name] / max_cost if max_cost else 0.0 for name in names}
+
+
 @cache
 def _standard_normal_samples(n_variables: int) -> FloatArray:
-    """Return fixed Sobol samples (n_variables, 2^k) of independent standard normal variables."""
+    """Return quasi-random samples of independent standard normal variables (Sobol sequence).
+
+    The samples are always the same. Their shape is (number of variables, number of samples).
+    """
     from scipy.stats.qmc import Sobol  # slow to load and rarely needed
 
     uniform = Sobol(n_variables, seed=0).random_base2(_LOG_N_SAMPLES)

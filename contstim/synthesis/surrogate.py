@@ -1,17 +1,21 @@
-"""Bayesian linear regression of exact scores on estimates, as a surrogate of a model.
+"""Prediction of a model's exact scores from its estimates, by Bayesian linear regression.
 
-A model gives an estimate e and an upper bound of the score of each candidate word. The estimate
-reuses the part u = bound - e of the current sentence's score, which changes with the candidate. The
-exact score is modelled as
+A model gives an estimate e and an upper bound of the score of a sentence with each candidate word.
+The error of the estimate is modelled as
 
     exact - e = a l + b (u - l) + c d + g u k / 3 + u noise,   noise ~ N(0, s^2),
 
-with the minimum l of u over all candidates, the distance d = e - (current score), and the number k
-of tokens beyond the first, up to three. Candidates of one token and of several tokens have separate
-coefficients a, b, c and s.
+where
 
-At each position the coefficients are fitted to the exact scores known there (Bishop 2006, section
-3.3). Their prior and s come from the positions searched before.
+- u = bound - e is the part of the score that the estimate copies from the current sentence,
+- l is the minimum of u over all candidates,
+- d = e - (score of the current sentence),
+- k is the number of tokens of the candidate beyond the first, up to three,
+- a, b, c, g are regression coefficients and s is the standard deviation of the noise. Candidates of
+  one token and of several tokens have separate a, b, c and s.
+
+At each position of the sentence, the coefficients are fitted to the exact scores known there
+(Bishop 2006, section 3.3). Their prior and s are estimated from the positions searched before.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ _PRIOR_MEAN = np.array([-0.1, -0.1, 0.0, -0.1, -0.1, 0.0, 0.0])
 _PRIOR_SD = np.array([0.1, 0.1, 0.15, 0.1, 0.1, 0.15, 0.1])
 # Prior of s for one and for several tokens, and its weight as a number of observations.
 _PRIOR_NOISE, _PRIOR_COUNT = np.array([0.08, 0.12]), 4.0
-# Standard deviation of the coefficients between positions, relative to s.
+# Standard deviation of the coefficients between positions, divided by s.
 _RELATIVE_SD = np.array([0.7, 0.5, 0.7, 0.7, 0.5, 0.7, 0.7])
 # Index of the noise that each coefficient refers to.
 _NOISE_INDEX = np.array([0, 0, 0, 1, 1, 1, 1])
@@ -43,34 +47,38 @@ _MAX_HISTORY = 2000
 
 @dataclass
 class Surrogate:
-    """Prediction errors of one model's estimates at the positions searched so far.
+    """Regression data that predict the error of one model's estimates.
+
+    The data are the candidates that were scored exactly at the positions searched so far. The
+    symbols e, u, l, d and k are defined in the documentation of the module.
 
     Attributes
     ----------
     features
-        Arrays (k, 7) of the features of exactly scored candidates: (l, u - l, d) / u in the
-        columns of their number of tokens, and k / 3.
+        Features of the candidates, one array of shape (n, 7) for each batch: (l, u - l, d) / u in
+        columns 0 to 2 for candidates of one token and in columns 3 to 5 for candidates of several
+        tokens, and k / 3 in the last column.
     targets
-        Arrays (k,) of their errors, (exact - e) / u.
+        Errors of the estimates, (exact - e) / u, one array of shape (n,) for each batch.
     """
 
     features: list[FloatArray] = field(default_factory=list)
     targets: list[FloatArray] = field(default_factory=list)
 
     def posterior(self, replacements: ReplacementScores, current_score: float) -> Posterior:
-        """Return the distribution of the scores at a new position.
+        """Return the predictive distribution of the candidates' scores at a new position.
 
         Parameters
         ----------
         replacements
-            Estimates and bounds of the scores of V candidates.
+            Estimates and upper bounds of the scores of V candidates.
         current_score
             Score of the current sentence in nats.
         """
         estimates = replacements.estimates
         scale = replacements.upper_bounds - estimates
         min_scale = 0.02 * abs(current_score) + 1e-6
-        # Scores without an upper bound, such as a classifier's margin, have no finite scale.
+        # Scores such as a classifier's margin have no upper bound and no finite scale.
         spread = abs(current_score) + float(np.std(estimates))
         scale = np.where(np.isfinite(scale), scale, spread)
         # If the model provides no estimates, the whole score is unknown.
@@ -78,7 +86,7 @@ class Surrogate:
             scale = np.full(len(scale), max(abs(current_score), min_scale))
         scale = np.maximum(scale, min_scale)
 
-        # Compute the features of all candidates, divided by u: l, u - l, d and u k / 3.
+        # Compute the features l / u, (u - l) / u, d / u and k / 3 of all candidates.
         minimum = scale.min() / scale
         distance = (estimates - current_score) / scale
         extra_tokens = np.zeros(len(scale))
@@ -89,7 +97,7 @@ class Surrogate:
         is_single = (extra_tokens == 0)[:, None]
         features = np.hstack([common * is_single, common * ~is_single, extra_tokens[:, None]])
 
-        # Fit the prior to earlier positions.
+        # Estimate the prior of the coefficients from earlier positions.
         mean, deviation, noise = _PRIOR_MEAN, _PRIOR_SD, _PRIOR_NOISE
         if self.features:
             x = np.concatenate(self.features)[-_MAX_HISTORY:]
@@ -101,15 +109,24 @@ class Surrogate:
 
 
 def _has_several_tokens(features: FloatArray) -> IntArray:
-    """Return 1 for candidates of several tokens and 0 for others, (k,)."""
+    """Return 1 for each candidate of several tokens and 0 for each candidate of one token, (n,)."""
     return (features[:, _TOKENS_COLUMN] > 0).astype(np.int64)
 
 
 def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return the noise s for candidates of one token and of several tokens, shape (2,).
+    """Return the standard deviation s of the noise for candidates of one and of several tokens.
 
-    s^2 is the mean squared residual of the regression with the coefficients `mean`. The prior has
-    the weight of `_PRIOR_COUNT` observations.
+    The variance is a mean of squared residuals and of the prior variance, which has the weight of
+    n_0 = `_PRIOR_COUNT` observations: s^2 = (sum_i (y_i - x_i mean)^2 + n_0 prior^2) / (n + n_0).
+
+    Parameters
+    ----------
+    x, y
+        Features (n, 7) and targets (n,) of exactly scored candidates.
+    mean
+        Regression coefficients, shape (7,).
+    prior
+        Prior standard deviations for candidates of one and of several tokens, shape (2,).
     """
     group = _has_several_tokens(x)
     sum_squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
@@ -122,14 +139,17 @@ def _fit_coefficients(
 ) -> tuple[FloatArray, FloatArray]:
     """Fit the coefficients by Bayesian linear regression with known noise (Bishop 2006, Eq. 3.50).
 
+    The posterior is normal with covariance = (P + X^T D X)^-1 and mean = covariance (P m + X^T D y)
+    for the prior mean m, the diagonal prior precision P and the diagonal noise precision D.
+
     Parameters
     ----------
     x, y
-        Features (k, 7) and targets (k,) of exactly scored candidates.
+        Features (n, 7) and targets (n,) of exactly scored candidates.
     mean, deviation
         Prior mean and standard deviation of the coefficients, shape (7,).
     noise
-        Noise s for candidates of one token and of several tokens, shape (2,).
+        Standard deviation of the noise for candidates of one and of several tokens, shape (2,).
 
     Returns
     -------
@@ -144,20 +164,22 @@ def _fit_coefficients(
 
 @dataclass(eq=False)
 class Posterior:
-    """Posterior distribution of one model's scores of V candidates at one position.
+    """Predictive distribution of one model's scores of V candidates at one position.
 
     Attributes
     ----------
     surrogate
-        Surrogate that learns from exact scores at this position.
-    estimates, scale
-        e and u, shape (V,), nats.
+        Surrogate to which exact scores at this position are added.
+    estimates
+        Estimates e of the scores in nats, shape (V,).
+    scale
+        Differences u between the upper bounds of the scores and the estimates, shape (V,).
     features
-        Features, shape (V, 7).
+        Features of the candidates, shape (V, 7).
     mean, deviation
-        Prior mean and standard deviation of the coefficients, shape (7,).
+        Prior mean and standard deviation of the regression coefficients, shape (7,).
     noise
-        s for one and for several tokens, shape (2,).
+        Standard deviation of the noise for candidates of one and of several tokens, shape (2,).
     """
 
     surrogate: Surrogate
@@ -171,14 +193,14 @@ class Posterior:
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def learn(self, indices: IntArray, exact: FloatArray, *, keep: bool = True) -> None:
-        """Condition the distribution on exact scores.
+        """Condition the distribution on exact scores of some candidates.
 
         Parameters
         ----------
         indices, exact
-            Candidates and their exact scores in nats, shape (k,).
+            Indices of k candidates and their exact scores in nats, shape (k,).
         keep
-            Whether the surrogate uses these scores at later positions.
+            Whether the scores are added to the surrogate, for the prediction at later positions.
         """
         x, y = self.features[indices], (exact - self.estimates[indices]) / self.scale[indices]
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])
@@ -187,7 +209,7 @@ class Posterior:
             self.surrogate.targets.append(y)
 
     def predict(self, indices: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Predict the scores of candidates.
+        """Predict the scores of the candidates `indices`, shape (k,).
 
         Returns
         -------
