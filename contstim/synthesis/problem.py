@@ -25,7 +25,8 @@ from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
 _BOUND = re.compile(
-    r"(?P<model>.+?)\s*>=\s*(?P<natural>natural)?(?P<number>[-+]?[0-9.]+(e[-+]?[0-9]+)?)?"
+    r"(?P<model>.+?)\s*>=\s*(?P<natural>natural)?"
+    r"(?P<number>[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?)?"
 )
 
 #: Reading score above which about four in five sampled sentences read as English.
@@ -40,11 +41,11 @@ class MinScore:
     Attributes
     ----------
     model
-        Spec of the model.
+        Model specification string, for example ``contstim:gpt``, or name of the model.
     value
-        Bound in nats, relative to the score of the natural sentence if `natural` is true.
+        Bound in nats.
     natural
-        Whether the bound is relative to the score of the natural sentence.
+        Whether `value` is added to the score of the natural sentence to give the bound.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class MinScore:
 
     @classmethod
     def parse(cls, text: str) -> MinScore:
-        """Parse a bound: ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-MARGIN``.
+        """Parse a text of the form ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-VALUE``.
 
         Raises
         ------
@@ -69,10 +70,9 @@ class MinScore:
         """
         match = _BOUND.fullmatch(text.strip())
         is_relative = match is not None and match["natural"] is not None
-        try:
-            value = float((match and match["number"]) or (0.0 if is_relative else "missing"))
-        except ValueError:
-            value = math.nan
+        value = 0.0 if is_relative else math.nan
+        if match is not None and match["number"] is not None:
+            value = float(match["number"])
         if match is None or not math.isfinite(value) or (is_relative and value > 0):
             raise InputError(
                 f"{text!r} is not a minimum score; write MODEL>=NUMBER or MODEL>=natural-NUMBER, "
@@ -82,10 +82,10 @@ class MinScore:
 
     @classmethod
     def readable(cls, score: float = MIN_READING_SCORE, model: str = _READER) -> MinScore:
-        """Return a lower bound on the reading score, which indicates readable English.
+        """Return a lower bound on the reading score, so that sentences read as English.
 
-        The reading score is the mean log-probability per word plus the log-probability of the end
-        of the sentence, under a causal model after a prompt of natural sentences
+        The reading score of a sentence of W words is (1 / W) sum_i log p(w_i | w_1 ... w_i-1) +
+        log p(end | sentence), under a causal model after a prompt of natural sentences
         (``reduction=reading``).
 
         Parameters
@@ -93,20 +93,20 @@ class MinScore:
         score
             Bound in nats.
         model
-            Spec of the causal model. Default: SmolLM2.
+            Specification string of the causal model. Default: SmolLM2.
 
         Notes
         -----
-        Of 493 sentences that were judged blind, 57 % read as English. The reading score separates
-        them from the other sentences with an area under the ROC curve of .78
-        (``experiments/readable``).
+        Of 493 synthetic sentences that were rated without knowledge of their scores, 57 % read as
+        English. The reading score separates them from the other sentences with an area under the
+        ROC curve of .78 (``experiments/readable``).
         """
         spec = ModelSpec.parse(model)
         options = {"prompt": "natural", **dict(spec.options), "reduction": "reading"}
         return cls(str(replace(spec, options=tuple(sorted(options.items())))), score)
 
     def minimum(self, natural_score: float) -> float:
-        """Return the bound in nats, given the score of the natural sentence."""
+        """Return the bound in nats, given the score of the natural sentence in nats."""
         return natural_score + self.value if self.natural else self.value
 
     def __str__(self) -> str:
@@ -119,10 +119,13 @@ class MinScore:
 class ModelContrast:
     """Loss and constraints of a synthesis problem, with models given by name.
 
-    A synthetic sentence s is compared with a natural sentence n. The loss of s is the maximum over
-    all rejecting models r of [log p_r(s) - log p_r(n)] / scale_r. The search minimises the loss.
-    An accepting model a constrains the search: log p_a(s) >= log p_a(n) - margin. The arguments
-    `bounds` and `edits` add further constraints.
+    A search modifies a natural sentence n into a synthetic sentence s. With rejecting models r and
+    accepting models a, it solves
+
+        minimise    max_r [log p_r(s) - log p_r(n)] / scale_r        (the loss)
+        subject to  log p_a(s) >= log p_a(n) - margin  for every a,
+
+    and the constraints in `bounds` and `edits`.
 
     Attributes
     ----------
@@ -134,14 +137,14 @@ class ModelContrast:
     margin
         Maximum decrease of the score of an accepting model, in nats.
     bounds
-        Additional lower bounds on the score of the synthetic sentence. They may refer to models
-        that neither reject nor accept.
+        Additional lower bounds on scores of the synthetic sentence. Their models may be others than
+        the rejecting and accepting models.
     edits
         Limits on the changes to the natural sentence.
     scales
-        Standard deviation of each rejecting model's scores of natural sentences, as returned by
-        `standard_deviations`. Required for several rejecting models, because their scores vary on
-        different scales. Empty for one rejecting model: the loss is then in nats.
+        Standard deviation of each rejecting model's scores of natural sentences
+        (`standard_deviations`), which makes the scores of several models comparable. Empty for one
+        rejecting model: scale_r is then 1, and the loss is in nats.
 
     Raises
     ------
@@ -178,13 +181,13 @@ class ModelContrast:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all models: rejecting models, models in `bounds`, accepting models."""
+        """Names of the rejecting models, the models in `bounds` and the accepting models."""
         return tuple(dict.fromkeys((*self.reject, *(b.model for b in self.bounds), *self.accept)))
 
     @property
     def constraints(self) -> tuple[MinScore, ...]:
         """Lower bounds on scores: `bounds`, followed by one bound for each accepting model."""
-        # A margin of 0 gives 0.0 rather than -0.0, which would be printed differently.
+        # Subtract from 0.0, because the negative of a margin of 0 would be printed as -0.
         accepted = (MinScore(name, 0.0 - self.margin, natural=True) for name in self.accept)
         return (*self.bounds, *accepted)
 
@@ -195,15 +198,17 @@ class ModelContrast:
         return dict(zip(self.reject, scales, strict=True))
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return the loss of each synthetic sentence (see the formula of the class).
+        """Return the loss of each synthetic sentence s compared with a natural sentence n.
+
+        The loss is max_r [log p_r(s) - log p_r(n)] / scale_r over the rejecting models r.
 
         Parameters
         ----------
         scores
-            Scores of the S synthetic sentences in nats: for each rejecting model, by name, an array
-            of shape (S,).
+            Scores of S synthetic sentences in nats by name of the rejecting model, each an array of
+            shape (S,).
         natural
-            Score of the natural sentence in nats under each model, by name.
+            Score of the natural sentence in nats by name of the model.
 
         Returns
         -------
@@ -216,7 +221,7 @@ class ModelContrast:
         return np.asarray(np.max(changes, axis=0))
 
     def sentence_loss(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
-        """Return the loss of one sentence, given its scores by model."""
+        """Return the loss of one synthetic sentence, given scores in nats by name of the model."""
         arrays = {name: np.array([scores[name]]) for name in self.reject}
         return float(self.loss(arrays, natural)[0])
 
@@ -232,10 +237,10 @@ class ModelContrast:
 
 @dataclass(frozen=True)
 class Problem:
-    """A search problem: make a sentence improbable under some models but not under others.
+    """Search for a sentence that is improbable under some models but not under others.
 
     `ModelContrast` states the loss and the constraints as formulas. This class has the same
-    attributes, but contains loaded models instead of names.
+    attributes, with loaded models in place of their names.
 
     Attributes
     ----------
@@ -255,7 +260,7 @@ class Problem:
         several rejecting models.
     bound_models
         Models that only occur in `bounds`. Models that are not given here are loaded by their
-        specs.
+        specification strings.
 
     Raises
     ------
@@ -280,24 +285,26 @@ class Problem:
     bound_models: tuple[SentenceModel, ...] = ()
 
     def __post_init__(self) -> None:
-        # Bounds may refer to a model by its spec or by its name.
         models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
-        names = {key: m.name for m in models.values() for key in (m.spec, m.name)}
-        bounds, bound_models = list[MinScore](), {m.name: m for m in self.bound_models}
-        for bound in (MinScore.parse(b) if isinstance(b, str) else b for b in self.bounds):
-            if bound.model not in names:
-                model = load_model(bound.model)
-                names |= {bound.model: model.name, model.name: model.name}
+        bound_models = {model.name: model for model in self.bound_models}
+        # Replace specification strings in bounds by names of models, and load missing models.
+        names = dict[str, str]()
+        for model in models.values():
+            names |= {model.spec: model.name, model.name: model.name}
+        bounds = list[MinScore]()
+        for bound in self.bounds:
+            parsed = MinScore.parse(bound) if isinstance(bound, str) else bound
+            if parsed.model not in names:
+                model = load_model(parsed.model)
+                names |= {parsed.model: model.name, model.name: model.name}
                 if model.name not in models:
                     models[model.name] = bound_models[model.name] = model
-            bounds.append(replace(bound, model=names[bound.model]))
-        for name, value in {
-            "reject": tuple(self.reject),
-            "accept": tuple(self.accept),
-            "bounds": tuple(bounds),
-            "bound_models": tuple(bound_models.values()),
-        }.items():
-            object.__setattr__(self, name, value)
+            bounds.append(replace(parsed, model=names[parsed.model]))
+        # The dataclass is frozen, so its attributes cannot be assigned directly.
+        object.__setattr__(self, "reject", tuple(self.reject))
+        object.__setattr__(self, "accept", tuple(self.accept))
+        object.__setattr__(self, "bounds", tuple(bounds))
+        object.__setattr__(self, "bound_models", tuple(bound_models.values()))
         if len(self.reject) > 1 and not self.scales:
             raise InputError(
                 f"{len(self.reject)} rejecting models need scales to make their scores comparable; "
@@ -306,7 +313,7 @@ class Problem:
 
     @cached_property
     def contrast(self) -> ModelContrast:
-        """Loss and constraints of the problem, with the names of the models in place of models."""
+        """Loss and constraints of the problem, with models given by name."""
         return ModelContrast(
             tuple(model.name for model in self.reject),
             tuple(model.name for model in self.accept),
@@ -323,20 +330,20 @@ class Problem:
         return {name: models[name] for name in self.contrast.names}
 
     def min_scores(self, natural: Mapping[str, float]) -> dict[str, float]:
-        """Return the minimum score that each constrained model must give to a sentence.
+        """Return the minimum score of a synthetic sentence under each model with a constraint.
 
         The score of a sentence may depend slightly on the batch in which it is computed. The
-        minimum is therefore higher than the bound by the model's `batch_tolerance`.
+        minimum is therefore the bound plus this numerical error (`SentenceModel.batch_tolerance`).
 
         Parameters
         ----------
         natural
-            Score of the natural sentence in nats under each model, by name.
+            Score of the natural sentence in nats by name of the model.
 
         Returns
         -------
         dict
-            Minimum scores in nats, by name of the model.
+            Minimum scores in nats by name of the model.
         """
         min_scores = dict[str, float]()
         for constraint in self.contrast.constraints:
@@ -353,9 +360,9 @@ def require_distinct_models(need: str, models: Sequence[str]) -> None:
     Parameters
     ----------
     need
-        Beginning of the message, for example ``"a pair needs two"``.
+        First words of the error message, for example ``"a pair needs two"``.
     models
-        Names or specs of the models.
+        Names or specification strings of the models.
 
     Raises
     ------
@@ -434,7 +441,9 @@ def require_feasible_start(
 def standard_deviations(
     models: Sequence[SentenceModel], sentences: Sequence[str]
 ) -> tuple[float, ...]:
-    """Return the sample standard deviation (n - 1) of each model's scores of natural sentences.
+    """Return the standard deviation of each model's scores of natural sentences.
+
+    It is the sample standard deviation, with the denominator (number of sentences) - 1.
 
     Raises
     ------
@@ -452,7 +461,7 @@ def standard_deviations(
 
 
 def standard_deviation(name: str, scores: Sequence[float] | FloatArray) -> float:
-    """Return the sample standard deviation (n - 1) of the scores of the model called `name`."""
+    """Return the sample standard deviation of the scores (S,) of the model called `name`."""
     deviation = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
     if not deviation > 0:
         raise InputError(

@@ -1,7 +1,8 @@
 """Results of searches: synthetic sentences, triplets, and rows of tables.
 
-A triplet consists of a natural sentence and two synthetic sentences. Model 1 accepts synthetic
-sentence 1 and rejects synthetic sentence 2; model 2 does the reverse.
+A triplet consists of a natural sentence and two synthetic sentences. Synthetic sentence 1 is
+probable under model 1 (the accepting model) and improbable under model 2 (the rejecting model).
+For synthetic sentence 2, the models are exchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contstim.tables import SPEC
 from contstim.text import highlight_changes
 
 _ATTEMPTS_PER_TRIPLET = 3
-_COLOURS = ("#555", "#0072b2", "#b34700")
+_COLOURS = ("#555", "#0072b2", "#b34700")  # natural, synthetic 1, synthetic 2
 _WIDTH = 110  # of plots, in pixels
 
 
@@ -27,16 +28,16 @@ class Step:
     Attributes
     ----------
     sweep
-        Number of the pass over the positions, from 1; 0 for required edits.
+        Number of the pass over all positions, from 1. 0 for changes that the problem requires.
     position
-        Position of the word.
+        Index of the word in the sentence.
     old, new
         Words before and after the replacement.
     scores
-        Scores of the sentence afterwards in nats, in the order of the problem's models. If several
-        words were replaced together, scores after the last replacement.
+        Score of the new sentence under each model in nats, in the order of `Synthesis.models`. If
+        several words were replaced together, scores after the last replacement.
     n_scores
-        Number of exact scores by each model so far, as in `Synthesis.n_scores`.
+        Number of candidate sentences that each model has scored so far, in the same order.
     """
 
     sweep: int
@@ -52,39 +53,40 @@ class Step:
 class Synthesis:
     """Result of a search for one synthetic sentence.
 
-    All scores are in nats. They were computed for the complete sentences after the search.
+    The search minimises the loss of a sentence: its decrease in log-probability, compared with the
+    natural sentence, under the rejecting models (see `ModelContrast`). Scores are log-probabilities
+    of complete sentences in nats.
 
     Attributes
     ----------
     natural
-        Natural sentence with which the search began.
+        Natural sentence.
     sentence
-        Synthetic sentence. If no better sentence was found, it equals `natural`.
+        Synthetic sentence. If the search found no better sentence, it equals `natural`.
     models
-        Names of all models of the problem: rejecting models, models that only have a lower bound,
+        Names of the rejecting models, of the models that only have a lower bound, and of the
         accepting models.
     natural_scores, scores
         Scores of `natural` and of `sentence`, in the order of `models`.
     loss
-        Loss of `sentence`, the quantity that the search minimises (see
-        `contstim.synthesis.problem.ModelContrast`). 0 if no better sentence was found.
+        Loss of `sentence`; 0 if it equals the natural sentence.
     steps
-        Word replacements, in the order in which they were made.
+        Replacements of words, in the order in which they were made.
     n_scores
-        Number of candidate sentences that each model scored exactly. 0 for models that score all
-        words of the vocabulary at once.
+        Number of candidate sentences that each model scored. 0 for models that score all words of
+        the vocabulary at once.
     problem
         Description of the problem, for output files.
     strategy
-        Name and options of the strategy, for example ``edit?candidates=all``. The text can be read
-        by `contstim.synthesis.parse_strategy`.
+        Name and options of the strategy, for example ``edit?candidates=all``.
     seed, attempt
         Seed of the search, and number of the attempt with this seed.
     finished
-        False if limits of the strategy excluded candidates that might have improved the sentence.
+        Whether the search was complete. False if the strategy skipped candidates that might have
+        improved the sentence.
     stopped
-        Reason why the search ended early, for example because the budget of requests to a model
-        server was used up. `sentence` is then the best sentence until that point. Empty otherwise.
+        Reason why the search was stopped early, for example by a limit on requests to a model
+        server. `sentence` is then the best sentence up to that point. Empty otherwise.
     accepting
         Names of the accepting models.
     filter_only
@@ -138,10 +140,10 @@ class Synthesis:
             ("natural", self.natural, self.natural_scores),
             ("synthetic", self.sentence, self.scores),
         ]
-        note = f"{len(self.steps)} replacements; strategy {self.strategy}, seed {self.seed}."
-        return format_scores_html(
-            rows, self.models, note if self.is_changed else "No better sentence was found."
-        )
+        note = "No better sentence was found."
+        if self.is_changed:
+            note = f"{len(self.steps)} replacements; strategy {self.strategy}, seed {self.seed}."
+        return format_scores_html(rows, self.models, note)
 
 
 @dataclass(frozen=True)
@@ -167,26 +169,31 @@ class TableRow:
 @displayable
 @dataclass(frozen=True)
 class Triplet(TableRow):
-    """A row of the table of triplets.
+    """Natural sentence with two synthetic sentences on which two models disagree.
+
+    Synthetic sentence 1 is probable under model 1 and improbable under model 2, compared with the
+    natural sentence. For synthetic sentence 2, the models are exchanged. Each triplet is a row of a
+    table with the attributes as columns.
 
     Attributes
     ----------
     model_1, model_2
         Names of the models.
     natural, synthetic_1, synthetic_2
-        Natural sentence, and synthetic sentences that model 1 and model 2 accept.
+        Natural sentence and synthetic sentences.
     natural_lp_1, natural_lp_2
         Log-probabilities of the natural sentence under model 1 and model 2, in nats.
     synthetic_1_lp_1, synthetic_1_lp_2
-        Log-probabilities of synthetic sentence 1.
+        Log-probabilities of synthetic sentence 1 under model 1 and model 2, in nats.
     synthetic_2_lp_1, synthetic_2_lp_2
-        Log-probabilities of synthetic sentence 2.
+        Log-probabilities of synthetic sentence 2 under model 1 and model 2, in nats.
     repeat
-        Number of the triplet among those from the same natural sentence and models, from 1.
+        Number that distinguishes triplets with the same natural sentence and models, from 1.
     strategy, seed
         Strategy and seed of the search.
     extra_columns
-        Names and values of further columns: scores by the models of further bounds.
+        Names and values of further columns: scores of the sentences under the models that only have
+        a lower bound.
 
     Examples
     --------
@@ -218,14 +225,15 @@ class Triplet(TableRow):
 
     @classmethod
     def from_syntheses(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
-        """Join two syntheses from one natural sentence.
+        """Combine two results of searches from the same natural sentence into a triplet.
 
         Parameters
         ----------
         first, second
-            Syntheses of the sentences that model 1 and model 2 accept.
+            Results with the sentence that is accepted by model 1 (rejected by model 2), and with
+            the sentence that is accepted by model 2 (rejected by model 1).
         repeat
-            Number of the triplet among those from the same natural sentence and models.
+            Number that distinguishes triplets with the same natural sentence and models, from 1.
         """
         model_1, model_2 = second.reject, first.reject
         scores_by_kind = {
@@ -233,15 +241,14 @@ class Triplet(TableRow):
             "synthetic_1": dict(zip(first.models, first.scores, strict=True)),
             "synthetic_2": dict(zip(second.models, second.scores, strict=True)),
         }
-        log_probs = {
-            f"{kind}_lp_{number}": scores[model]
-            for kind, scores in scores_by_kind.items()
-            for number, model in ((1, model_1), (2, model_2))
-        }
+        log_probs = {}
+        for kind, scores in scores_by_kind.items():
+            log_probs[f"{kind}_lp_1"] = scores[model_1]
+            log_probs[f"{kind}_lp_2"] = scores[model_2]
+        further_models = [model for model in first.models if model not in (model_1, model_2)]
         extra_columns = tuple(
             (f"{kind}_lp {model}", scores[model])
-            for model in first.models
-            if model not in (model_1, model_2)
+            for model in further_models
             for kind, scores in scores_by_kind.items()
         )
         return cls(
@@ -264,14 +271,18 @@ class Triplet(TableRow):
 
     @property
     def controversiality(self) -> float:
-        """Sum of the decreases under the rejecting models, in nats (Golan et al. 2023, Eq. 4)."""
+        """Controversiality in nats (Golan et al. 2023, Eq. 4).
+
+        It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)] for natural sentence n, synthetic
+        sentences s1 and s2, and probabilities p1 and p2 under the two models.
+        """
         return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
             self.natural_lp_1 - self.synthetic_2_lp_1
         )
 
     @property
     def opposed(self) -> bool:
-        """Whether the two models order the synthetic sentences oppositely."""
+        """Whether model 1 prefers synthetic sentence 1 and model 2 prefers synthetic sentence 2."""
         return (
             self.synthetic_1_lp_1 > self.synthetic_2_lp_1
             and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
@@ -283,16 +294,16 @@ class Triplet(TableRow):
 
 
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns ``spec_1`` and ``spec_2`` of a triplet.
+    """Return the columns ``spec_1`` and ``spec_2`` with which the models of a triplet can be loaded.
 
-    The dictionary is empty if all models are called by their specs.
+    The dictionary is empty for other rows, and if all names of models are specification strings.
 
     Parameters
     ----------
     row
-        Row of a table.
+        Row of a table of synthetic sentences.
     specs
-        Specs of the models, by their names in tables.
+        Model specification strings by the names of the models in tables.
     """
     if not isinstance(row, Triplet) or all(name == spec for name, spec in specs.items()):
         return {}
@@ -301,7 +312,9 @@ def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ContrastRow(TableRow):
-    """A row of the table of sentences that some models reject and others accept.
+    """Synthetic sentence that is improbable under some models and probable under others.
+
+    Each object is a row of a table with the attributes as columns.
 
     Attributes
     ----------
@@ -313,13 +326,13 @@ class ContrastRow(TableRow):
         Loss of the synthetic sentence: in nats for one rejecting model, in standard deviations for
         several.
     n_replaced
-        Number of replacements.
+        Number of replaced words.
     finished
-        Attribute `finished` of the `Synthesis`.
+        Whether the search was complete (`Synthesis.finished`).
     strategy, seed
         Strategy and seed of the search.
     extra_columns
-        Names and values of further columns: scores of both sentences by all models.
+        Names and values of further columns: scores of both sentences under all models.
     """
 
     reject: str
@@ -347,25 +360,22 @@ class ContrastRow(TableRow):
             Result of the search. The extra columns contain its scores in alphabetical order of the
             models.
         """
+        extra_columns = []
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
+        for model, natural_score, score in scores:
+            extra_columns.append((f"natural_lp {model}", natural_score))
+            extra_columns.append((f"synthetic_lp {model}", score))
         return cls(
-            " ".join(reject),
-            " ".join(accept),
-            result.natural,
-            result.sentence,
-            result.loss,
-            len(result.steps),
-            result.finished,
-            result.strategy,
-            result.seed,
-            tuple(
-                column
-                for model, natural, synthetic in scores
-                for column in (
-                    (f"natural_lp {model}", natural),
-                    (f"synthetic_lp {model}", synthetic),
-                )
-            ),
+            reject=" ".join(reject),
+            accept=" ".join(accept),
+            natural=result.natural,
+            synthetic=result.sentence,
+            loss=result.loss,
+            n_replaced=len(result.steps),
+            finished=result.finished,
+            strategy=result.strategy,
+            seed=result.seed,
+            extra_columns=tuple(extra_columns),
         )
 
     @property
@@ -379,16 +389,16 @@ Row = Triplet | ContrastRow
 
 
 def sentences_with_originals(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
-    """Return two lists: all synthetic sentences of a table, and the natural sentence of each."""
+    """Return all synthetic sentences of a table, and a list with the natural sentence of each."""
     pairs = [(text, row.natural) for row in rows for text in row.synthetic_sentences]
     return [text for text, _ in pairs], [natural for _, natural in pairs]
 
 
 def max_attempts(per_sentence: int) -> int:
-    """Return the maximum number of searches for one natural sentence and pair of models.
+    """Return how many searches may be made to find `per_sentence` different triplets.
 
-    Searches can yield equal triplets. To find `per_sentence` different triplets, several times as
-    many searches may be made.
+    Searches from the same natural sentence can yield equal triplets. More searches than triplets
+    are therefore allowed, unless one triplet is enough.
     """
     return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
 
@@ -396,22 +406,25 @@ def max_attempts(per_sentence: int) -> int:
 def distinct_triplets(
     pairs: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
 ) -> list[Triplet]:
-    """Combine pairs of syntheses from one natural sentence into triplets without duplicates.
+    """Combine results of searches from one natural sentence into triplets without duplicates.
 
     Parameters
     ----------
     pairs
-        For each attempt, the synthesis of a sentence that model 1 accepts and of a sentence that
-        model 2 accepts. The iterable is read only until there are enough triplets.
+        Pairs of results: a sentence that model 1 accepts, and a sentence that model 2 accepts. The
+        iterable is read only until there are enough triplets.
     per_sentence
         Maximum number of triplets.
     minimum_drop
-        Minimum decrease of the rejecting model's log-probability, in nats.
+        Minimum decrease in log-probability under the rejecting model, in nats. Pairs with a smaller
+        decrease are left out.
     """
     triplets: dict[tuple[str, str], Triplet] = {}
     for first, second in pairs:
         texts = (first.sentence, second.sentence)
-        is_sufficient = all(s.is_improved and -s.loss >= minimum_drop for s in (first, second))
+        is_sufficient = all(
+            result.is_improved and -result.loss >= minimum_drop for result in (first, second)
+        )
         if is_sufficient and texts not in triplets:
             triplets[texts] = Triplet.from_syntheses(first, second, repeat=len(triplets) + 1)
         if len(triplets) == per_sentence:
@@ -422,7 +435,7 @@ def distinct_triplets(
 def format_scores_html(
     rows: Sequence[tuple[str, str, Sequence[float]]], models: Sequence[str], note: str = ""
 ) -> str:
-    """Return an HTML table of sentences with their scores.
+    """Return an HTML table of sentences with their scores under several models.
 
     Words that differ from the first sentence are bold. A small plot shows each score between the
     lowest and the highest score under the same model.
@@ -430,23 +443,24 @@ def format_scores_html(
     Parameters
     ----------
     rows
-        Label, text and scores of each sentence; the scores in the order of `models`.
+        Label, text and scores of each sentence. The scores are in the order of `models`.
     models
         Names of the models.
     note
         Text below the table.
     """
-    natural = rows[0][1]
+    _, first_text, _ = rows[0]
     header = "".join(f"<th colspan=2>{escape(model)}</th>" for model in models)
-    ranges = [(min(column), max(column)) for column in zip(*(row[2] for row in rows), strict=True)]
+    scores_by_model = list(zip(*(scores for _, _, scores in rows), strict=True))
     lines = []
     for number, (label, text, scores) in enumerate(rows):
         colour = _COLOURS[number % len(_COLOURS)]
         cells = ""
-        for score, (minimum, maximum) in zip(scores, ranges, strict=True):
-            # Place the point of the plot between the minimum and the maximum of the column.
+        for score, model_scores in zip(scores, scores_by_model, strict=True):
+            # Place the point of the plot between the lowest and the highest score of the model.
+            minimum, maximum = min(model_scores), max(model_scores)
             fraction = (score - minimum) / (maximum - minimum) if maximum > minimum else 0.5
-            # The view box keeps the plot whole on pages that shrink images to the column width.
+            # The view box keeps the plot complete on pages that shrink images.
             cells += (
                 f"<td style='text-align:right'>{score:.1f}</td>"
                 f"<td><svg width='{_WIDTH}' height='12' viewBox='0 0 {_WIDTH} 12' "
@@ -457,23 +471,25 @@ def format_scores_html(
             )
         lines.append(
             f"<tr><td style='color:{colour}'>{escape(label)}</td>"
-            f"<td style='text-align:left'>{highlight_changes(natural, text)}</td>{cells}</tr>"
+            f"<td style='text-align:left'>{highlight_changes(first_text, text)}</td>{cells}</tr>"
         )
     note_html = f"<p>{escape(note)}</p>" if note else ""
     return f"<table><tr><th></th><th></th>{header}</tr>{''.join(lines)}</table>{note_html}"
 
 
 def format_triplet_html(row: Mapping[Any, Any]) -> str:
-    """Return an HTML table of one triplet, given its row as a mapping."""
+    """Return an HTML table of the three sentences of a triplet and their scores.
+
+    `row` maps the columns of a table of triplets to their values.
+    """
     models = [str(row["model_1"]), str(row["model_2"])]
-    return format_scores_html(
-        [
-            (label, str(row[kind]), [float(row[f"{kind}_lp_{k}"]) for k in (1, 2)])
-            for label, kind in (
-                ("natural", "natural"),
-                (f"1: accepted by {models[0]}", "synthetic_1"),
-                (f"2: accepted by {models[1]}", "synthetic_2"),
-            )
-        ],
-        models,
-    )
+    labels = {
+        "natural": "natural",
+        "synthetic_1": f"1: accepted by {models[0]}",
+        "synthetic_2": f"2: accepted by {models[1]}",
+    }
+    sentences = []
+    for kind, label in labels.items():
+        scores = [float(row[f"{kind}_lp_1"]), float(row[f"{kind}_lp_2"])]
+        sentences.append((label, str(row[kind]), scores))
+    return format_scores_html(sentences, models)

@@ -1,7 +1,8 @@
-"""The strategy that samples sentences from a guided language model."""
+"""Strategy that samples sentences from a language model, guided by the compared models."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,15 +28,15 @@ from contstim.text.languages import ENGLISH
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """A batch of sampled sentences.
+    """Sentences that were sampled together after one prompt.
 
     Attributes
     ----------
     drafts
-        Sampled sentences.
+        Sampled sentences with their log-probabilities.
     filter_only
         Names of the compared models that did not guide the sampling, because they do not score
-        prefixes. They can only filter the sentences.
+        prefixes. Their scores can only exclude sentences afterwards.
     """
 
     drafts: list[Draft]
@@ -46,12 +47,12 @@ class SampledBatch:
 class GuidedSampling(SamplingOptions, Strategy):
     """Sample sentences from a language model, the writer, guided by the compared models.
 
-    1. Each batch of sentences continues a prompt of random natural sentences. The next word is
+    1. The writer continues a prompt of random natural sentences, word by word. The next word is
        drawn from the writer's truncated distribution, reweighted by the probabilities of the word
-       under the compared models (`contstim.synthesis.writer`).
-    2. For a set of natural sentences, the samples form one pool, and each natural sentence is
-       assigned one of them (`contstim.synthesis.pool`). For a single natural sentence, sentences
-       with the same number of words are sampled.
+       under the compared models. `contstim.synthesis.writer` states the formula.
+    2. If there are many natural sentences, the sampled sentences form one pool, and each natural
+       sentence is assigned a sentence of the pool (`contstim.synthesis.pool`). If there is only one
+       natural sentence, the samples have its number of words and its punctuation.
     """
 
     is_pooled: ClassVar[bool] = True
@@ -60,7 +61,7 @@ class GuidedSampling(SamplingOptions, Strategy):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Specs of the writer and, if there is one, of the guide."""
+        """Specification strings of the writer and, if there is one, of the guide."""
         return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
     def run(self, search: Search) -> bool:
@@ -70,10 +71,13 @@ class GuidedSampling(SamplingOptions, Strategy):
         The search accepts a sample if it is feasible and better than all previous samples.
         """
         natural = search.natural
-        fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in search.positions}
-        commas = tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA))
-        marks = (natural.after[-1] or ".",)
-        form = SentenceForm(len(natural), len(natural), marks, commas, fixed)
+        form = SentenceForm(
+            shortest=len(natural),
+            longest=len(natural),
+            marks=(natural.after[-1] or ".",),
+            commas=tuple(p for p, mark in enumerate(natural.after[:-1]) if mark.startswith(COMMA)),
+            words={p: (w,) for p, w in enumerate(natural.words) if p not in search.positions},
+        )
         rng = search.spawn_rng()
         sentences = pool() if natural.language is ENGLISH else [str(natural)]
         prompts = [text for text in sentences if text != str(natural)] or sentences
@@ -87,11 +91,15 @@ class GuidedSampling(SamplingOptions, Strategy):
 
     @property
     def n_batches(self) -> int:
-        """Return the number of batches for each side of a pair."""
-        return -(-self.n_samples // self.batch_size)
+        """Number of batches that give at least `n_samples` sentences."""
+        return math.ceil(self.n_samples / self.batch_size)
 
     def sentence_form(self, natural: Iterable[str]) -> SentenceForm:
-        """Return the form of the sentences to sample, given the natural sentences."""
+        """Return the lengths and punctuation of the sentences to sample.
+
+        Unless the option `lengths` is set, the lengths are those of the natural sentences, extended
+        by one word in both directions.
+        """
         if self.lengths is not None:
             shortest, longest = parse_length_range(self.lengths)
         else:
@@ -113,13 +121,13 @@ class GuidedSampling(SamplingOptions, Strategy):
         Parameters
         ----------
         problem
-            Problem to solve.
+            Problem with the models that guide the sampling.
         shared_vocabulary
             Words that all models of the problem know.
         form
-            Form of the sentences.
+            Lengths and punctuation of the sentences.
         natural
-            Natural sentences for prompts.
+            Natural sentences from which the sentences of the prompt are drawn.
         rng
             Random number generator.
         """
@@ -128,7 +136,7 @@ class GuidedSampling(SamplingOptions, Strategy):
         guide = None if self.guide is None else load_cached_model(self.guide)
         if guide is not None:
             words = extend_models(words, guide)
-        weighted_models = [(c, models[name]) for name, c in guidance_weights(problem).items()]
+        weighted_models = [(w, models[name]) for name, w in guidance_weights(problem).items()]
         writer = SentenceWriter(model, weighted_models, words, form, self, guide)
         n_prompts = min(self.n_prompts, len(natural))
         prompt_indices = rng.choice(len(natural), size=n_prompts, replace=False)
