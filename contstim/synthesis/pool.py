@@ -1,8 +1,9 @@
 """Assignment of sampled sentences to natural sentences.
 
-Each sentence of a pool can be assigned to any natural sentence and any side of any pair, but only
-once. The number of assigned sentences with the same first or last words is limited. Of all
-assignments with the maximum number of sentences, the one with the lowest total loss is used.
+A language model samples a pool of sentences. Each *slot* is a natural sentence that needs one
+sentence of the pool as its synthetic sentence. A sentence of the pool can be assigned to any slot
+whose constraints it satisfies, but only once. As many slots as possible are filled, with the lowest
+total loss. The number of assigned sentences with the same first or last words is limited.
 """
 
 from __future__ import annotations
@@ -25,30 +26,29 @@ from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, folded_words
 #: Maximum number of assigned sentences with the same first, or the same last, words.
 DIVERSITY_CAP = 2
 
-# Key of a group of sentences. The number of assigned sentences in each group is limited. The
-# sentences of a group have the same first or last words (`edge_phrases`), or they contain the same
-# word and are assigned to slots with the same models.
+# Key of a group of similar sentences, of which only a limited number may be assigned: either a
+# boolean and the common first or last words (`edge_phrases`), or the names of the models of a slot
+# and a word that the sentences contain.
 _Group = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
 # Value of an assigned sentence, which exceeds any loss.
 _ASSIGNED_VALUE = 1e6
-# Fractions of a sentence below this are 0.
+# Values of the linear relaxation up to this number are regarded as 0.
 _MIN_FRACTION = 1e-6
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One synthetic sentence to be found: a row of the assignment problem.
+    """Natural sentence that needs one synthetic sentence.
 
-    One sentence of the pool is assigned to each slot. A triplet has two slots, because it needs two
-    synthetic sentences for the same natural sentence.
+    A triplet has two slots, because it needs two synthetic sentences for one natural sentence.
 
     Attributes
     ----------
     natural
         Natural sentence.
     contrast
-        Problem that the synthetic sentence must solve.
+        Loss and constraints of the synthetic sentence.
     """
 
     natural: str
@@ -57,16 +57,17 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class SentencePool:
-    """P sampled sentences with their scores, and the scores of the natural sentences.
+    """Pool of P sampled sentences with their scores.
 
     Attributes
     ----------
     sentences
         Sampled sentences.
     scores
-        Scores in nats of the sampled and the natural sentences, by model and sentence.
+        Scores in nats by name of the model and sentence, for sampled and for natural sentences.
     batch_tolerance
-        Maximum difference in nats between scores in different batches, by model.
+        Maximum numerical difference between scores of the same sentence in different batches, in
+        nats by name of the model.
     """
 
     sentences: tuple[str, ...]
@@ -74,15 +75,15 @@ class SentencePool:
     batch_tolerance: Mapping[str, float]
 
     def model_scores(self, model: str) -> FloatArray:
-        """Return the scores of the pool under one model, (P,); NaN for missing scores."""
+        """Return the scores of the sampled sentences under one model, (P,); NaN if missing."""
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
     def constraint_masks(self, slot: Slot) -> dict[str, BoolArray]:
         """Return which sentences of the pool satisfy each constraint of a slot.
 
-        The dictionary contains a boolean mask (P,) for each constraint. Its keys are the texts of
-        the constraints, for example ``contstim:gpt>=natural``.
+        The result is a mask of shape (P,) for each constraint, in a dictionary by the text of the
+        constraint, for example ``contstim:gpt>=natural``.
         """
         masks: dict[str, BoolArray] = {}
         for constraint in slot.contrast.constraints:
@@ -93,10 +94,10 @@ class SentencePool:
         return masks
 
     def losses(self, slot: Slot) -> FloatArray:
-        """Return the loss of each sentence of the pool in a slot, shape (P,).
+        """Return the loss of each sentence of the pool as the synthetic sentence of a slot, (P,).
 
-        The loss is NaN if the sentence violates a constraint of the slot, or if its loss is not
-        negative, that is, if it is no better than the natural sentence.
+        It is NaN for sentences that violate a constraint of the slot, and for sentences with a loss
+        of 0 or more, which are no better than the natural sentence.
         """
         scores = {name: self.model_scores(name) for name in slot.contrast.reject}
         natural_scores = {name: self.scores[name][slot.natural] for name in scores}
@@ -111,36 +112,40 @@ def assign_sentences(
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[str | None]:
-    """Assign sentences of a pool to slots.
+    """Assign a sentence of a pool to each natural sentence that needs a synthetic sentence.
+
+    Of all assignments with the maximum number of sentences, the assignment with the lowest total
+    loss is searched for.
 
     Parameters
     ----------
     pool
-        Sampled sentences.
+        Sampled sentences with their scores.
     slots
-        Natural sentences that need a synthetic one.
+        Natural sentences, each with the loss and the constraints of its synthetic sentence.
     diversity_cap
         Maximum number of assigned sentences with the same first, or the same last, three words.
     max_word_share
-        Maximum fraction of the sentences for the same models that may contain the same word. Two
-        sentences are always allowed, and as many as natural sentences contain the word. 1: no
+        Maximum fraction of the sentences for the same models that may contain the same word. It
+        may always occur in two sentences, and in as many as natural sentences contain it. 1: no
         limit.
 
     Returns
     -------
     list of str or None
-        Sentence for each slot; None if there is none.
+        Sentence for each slot; None if no sentence can be assigned.
 
     Notes
     -----
     If the optimal assignment without limits (`scipy.optimize.linear_sum_assignment`) satisfies the
     limits, it is returned. Otherwise:
 
-    1. The linear relaxation with all limits is solved and rounded, largest fractions first.
-    2. Unused sentences that fit within the limits are added, and the assignment is optimised
-       again. This is repeated as long as it improves the assignment.
+    1. The linear relaxation of the problem with all limits is solved and rounded: assignments with
+       the largest fractions are made first.
+    2. Unused sentences that fit within the limits are added, and the assignment of the used and the
+       added sentences is optimised. This step is repeated as long as it improves the assignment.
     """
-    # Matrix (slots, sentences) of the decreases of the loss; NaN for impossible assignments.
+    # Matrix (slots, sentences) of the decreases in loss; NaN for impossible assignments.
     gains = np.array([-pool.losses(slot) for slot in slots]).reshape(len(slots), -1)
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
     assigned = _solve_assignment(gains, usable)
@@ -158,15 +163,15 @@ def assign_sentences(
 
 
 def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
-    """Solve the linear assignment problem without limits on groups of sentences.
+    """Assign as many sentences as possible to slots, with the largest total gain.
 
     Parameters
     ----------
     gains
-        Decrease of the loss by each sentence (column) in each slot (row); NaN if the sentence
-        cannot be used in the slot.
+        Decrease in loss if a sentence (column) is assigned to a slot (row), shape (slots,
+        sentences); NaN if the assignment is impossible.
     usable
-        Indices of the sentences to assign.
+        Indices of the sentences that may be assigned.
 
     Returns
     -------
@@ -184,10 +189,10 @@ def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
 
 
 def _total_value(gains: FloatArray, assigned: IntArray) -> float:
-    """Return the objective of an assignment.
+    """Return the total gain of an assignment plus a large constant per assigned sentence.
 
-    It is the total gain plus a large constant per assigned sentence, so that an assignment of more
-    sentences always has a higher value.
+    An assignment of more sentences therefore always has a higher value. `gains` has the shape
+    (slots, sentences); `assigned` contains the index of the sentence for each slot, or -1.
     """
     slots = np.flatnonzero(assigned >= 0)
     return float((_ASSIGNED_VALUE + gains[slots, assigned[slots]]).sum())
@@ -196,9 +201,9 @@ def _total_value(gains: FloatArray, assigned: IntArray) -> float:
 class _Limits:
     """Limits on the number of similar sentences in an assignment (see `assign_sentences`).
 
-    Each limit applies to a group of sentences. A group contains the sentences that have the same
-    first words, that have the same last words, or that contain the same word and are assigned to
-    slots with the same models. A sentence belongs to several groups.
+    Each limit is the maximum number of assigned sentences of a group. A group consists of the
+    sentences that have the same first words, that have the same last words, or that contain the
+    same word and are assigned to slots with the same models. A sentence belongs to several groups.
     """
 
     def __init__(
@@ -228,9 +233,9 @@ class _Limits:
         }
 
     def _groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
-        """Return all groups that sentence `i` would belong to after its assignment.
+        """Return the groups of sentence `i` if it is assigned to a slot with one of the `models`.
 
-        `models` contains the set of model names of each slot that the sentence may be assigned to.
+        `models` contains the set of model names of each of these slots.
         """
         return {*self._edge_phrases[i], *product(models, self._words[i])}
 
@@ -251,15 +256,25 @@ class _Limits:
         return sizes
 
     def are_satisfied(self, assigned: IntArray) -> bool:
-        """Return whether no group has too many assigned sentences."""
+        """Return whether an assignment satisfies the limits of all groups."""
         return all(n <= self._cap(group) for group, n in self._group_sizes(assigned).items())
 
     def round_relaxation(self, usable: IntArray) -> IntArray:
-        """Return an assignment within the limits, as an array of sentence indices by slot.
+        """Return an assignment within the limits, found by rounding the linear relaxation.
 
-        The fractions of the linear relaxation are rounded greedily. In the order of decreasing
-        fractions, each sentence is assigned to its slot, unless the slot or the sentence is already
-        used or a limit would be exceeded. Slots without a sentence have the index -1.
+        In the relaxation, fractions of a sentence can be assigned to several slots. In the order of
+        decreasing fractions, each sentence is assigned to its slot, unless the slot or the sentence
+        is already used or a limit would be exceeded.
+
+        Parameters
+        ----------
+        usable
+            Indices of the sentences that may be assigned.
+
+        Returns
+        -------
+        array
+            Index of the sentence for each slot; -1 for slots without a sentence.
         """
         slots, sentences, fractions = self._solve_relaxation(usable)
         assigned = np.full(len(self._models), -1, dtype=np.int64)
@@ -276,12 +291,20 @@ class _Limits:
         return assigned
 
     def _solve_relaxation(self, usable: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Solve the linear relaxation of the assignment problem with limits.
+        """Solve the linear relaxation of the assignment problem with limits on groups.
 
-        In the linear program, a sentence can be divided between slots. The variables are the
-        fraction x of each sentence that is assigned to each slot, and the fraction y of each
-        sentence that is assigned to all slots with the same models. The limits on groups of
-        sentences are constraints on sums of y.
+        The variables are x[t, i], the fraction of sentence i that is assigned to slot t, and
+        y[m, i], the fraction of sentence i that is assigned to slots with the models m. With the
+        loss decrease gain[t, i]:
+
+            maximise    sum_{t, i} (1 + gain[t, i] / max_total) x[t, i]
+            subject to  sum_i x[t, i] <= 1                  for every slot t,
+                        sum_m y[m, i] <= 1                  for every sentence i,
+                        sum_{t with m} x[t, i] <= y[m, i]   for all models m and sentences i,
+                        sum_{(m, i) in g} y[m, i] <= cap_g  for every group g.
+
+        The constant max_total exceeds the sum of all gains, so that the number of sentences has
+        priority.
 
         Returns
         -------
@@ -295,8 +318,8 @@ class _Limits:
         numbers = np.array([model_numbers[models] for models in self._models])[slots]
         y_keys, y_indices = np.unique(np.stack([sentences, numbers]), axis=1, return_inverse=True)
         n_x, n_y = len(slots), y_keys.shape[1]
-        # Each row of the sparse constraint matrix limits a sum of variables. Collect the entries
-        # (row, column, coefficient) of the matrix, and the upper limits of its rows.
+        # Each row of the sparse constraint matrix is an upper limit on a sum of variables. Collect
+        # the entries (row, column, coefficient) of the matrix and the limits.
         entries: list[tuple[IntArray, IntArray, IntArray]] = []
         upper_limits: list[FloatArray] = []
 
@@ -306,15 +329,15 @@ class _Limits:
             entries.append((first_row + rows, columns, np.ones_like(rows)))
             upper_limits.append(maxima)
 
-        # Each slot has at most one sentence, and each sentence at most one slot.
+        # sum_i x[t, i] <= 1 and sum_m y[m, i] <= 1.
         x, y = np.arange(n_x), n_x + np.arange(n_y)
         add_limits(slots, x, np.ones(len(self._models)))
         sentence_rows = np.unique(y_keys[0], return_inverse=True)[1]
         add_limits(sentence_rows, y, np.ones(len(usable)))
-        # y is at least the sum of x over the slots with the same models: sum x - y <= 0.
+        # sum_{t with m} x[t, i] - y[m, i] <= 0.
         entries.append((sum(map(len, upper_limits)) + np.arange(n_y), y, np.full(n_y, -1)))
         add_limits(y_indices, x, np.zeros(n_y))
-        # Each group has a maximum number of sentences.
+        # sum_{(m, i) in g} y[m, i] <= cap_g.
         group_numbers = dict[_Group, int]()
         group_rows, group_columns = list[int](), list[int]()
         models_by_number = list(model_numbers)
@@ -331,8 +354,7 @@ class _Limits:
         shape = (sum(map(len, upper_limits)), n_x + n_y)
         matrix = scipy.sparse.csr_array((coefficients, (rows, columns)), shape)
 
-        # Minimise -1 per assigned sentence minus its share of the gains. All shares together are
-        # below 1, so the number of sentences comes first.
+        # `linprog` minimises, so the coefficients of the objective are negative.
         gains = self._gains[slots, sentences]
         max_total = 1.0 + len(self._models) * gains.max(initial=0.0)
         cost = np.concatenate([-1.0 - gains / max_total, np.zeros(n_y)])
@@ -343,9 +365,9 @@ class _Limits:
     def find_addable_sentences(self, assigned: IntArray, usable: IntArray) -> IntArray:
         """Return unused sentences that can be added to an assignment without exceeding a limit.
 
-        The limits remain satisfied whichever possible slots the added sentences are assigned to.
-        Sentences are considered in the order of their largest gains in empty slots, then of their
-        largest gains in any slot.
+        Each sentence is counted in the groups of all slots to which it may be assigned. Sentences
+        are considered in the order of their largest decrease in loss in an empty slot, then in any
+        slot.
 
         Parameters
         ----------
@@ -381,22 +403,22 @@ def assign_syntheses(
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[Synthesis]:
-    """Assign the sentences of a pool to slots, and return one synthesis per slot.
+    """Assign sentences of a pool to natural sentences, and return the results as `Synthesis`.
 
-    If no sentence of the pool can be assigned to a slot, the sentence of its synthesis is the
-    natural sentence, with the loss 0.
+    If no sentence can be assigned to a natural sentence, the synthetic sentence of the result is
+    the natural sentence, and the loss is 0.
 
     Parameters
     ----------
     pool, slots, diversity_cap, max_word_share
         Parameters of `assign_sentences`.
     seed, strategy
-        Random seed of the run, and name of the strategy. Both are copied to each synthesis.
+        Random seed of the run and name of the strategy, for the description of the results.
 
     Returns
     -------
     list of Synthesis
-        Results in the order of the slots.
+        Results in the order of `slots`.
     """
     assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
     syntheses = []
@@ -428,13 +450,22 @@ def assign_syntheses(
 def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, float]:
     """Count the sentences of a pool that satisfy each constraint.
 
-    The counts show which constraint is responsible if slots remain without a sentence.
+    The counts show which constraint is responsible if natural sentences remain without a synthetic
+    sentence.
+
+    Parameters
+    ----------
+    pool
+        Sampled sentences with their scores.
+    slots
+        Natural sentences, each with the loss and the constraints of its synthetic sentence.
 
     Returns
     -------
     dict
-        Median number of sentences over all slots, by the text of the constraint. The last entry
-        counts the sentences that satisfy all constraints and have a negative loss.
+        Number of sentences that satisfy the constraint, by the text of the constraint. The number
+        is the median over `slots`. The last entry is the number of sentences that satisfy all
+        constraints and have a negative loss.
     """
     n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
     for slot in slots:

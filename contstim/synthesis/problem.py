@@ -61,7 +61,7 @@ class MinScore:
 
     @classmethod
     def parse(cls, text: str) -> MinScore:
-        """Parse a text of the form ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-VALUE``.
+        """Parse ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-VALUE``.
 
         Raises
         ------

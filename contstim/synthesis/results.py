@@ -294,7 +294,7 @@ class Triplet(TableRow):
 
 
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns ``spec_1`` and ``spec_2`` with which the models of a triplet can be loaded.
+    """Return columns ``spec_1`` and ``spec_2``, from which the models of a triplet can be loaded.
 
     The dictionary is empty for other rows, and if all names of models are specification strings.
 

@@ -1,4 +1,4 @@
-"""The vocabulary words that all models of a problem know, by position in a sentence."""
+"""Vocabulary words that all compared models know, by position in a sentence."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from contstim.text.word_options import same_class_words
 
 @dataclass(frozen=True, eq=False)
 class SharedVocabulary:
-    """The part of a vocabulary that is known to all models of a problem.
+    """Part of a vocabulary that all compared models know.
 
-    The first position of a sentence takes the capitalised words of the vocabulary, every other
-    position takes the other words. No word may occur twice in a sentence (ignoring case) unless the
-    vocabulary declares it repeatable. Word lists are cached: positions with the same punctuation
-    share one `WordList` object, so that models look up its words only once.
+    A model knows a word if it can score the word with the punctuation around it. The capitalised
+    words of the vocabulary may begin a sentence, the other words may be used at later positions. No
+    word may occur twice in a sentence (ignoring case) unless the vocabulary declares it repeatable.
+
+    Word lists are cached. Positions with the same punctuation have the same `WordList` object, so
+    that models look up its words only once.
 
     Attributes
     ----------
     vocabulary
-        Words that are allowed first and elsewhere, and words that may repeat.
+        Words for the first position and for later positions, and words that may be repeated.
     models
-        Models that must know each word together with the punctuation around it.
+        Models that must know each word.
     """
 
     vocabulary: Vocabulary
@@ -50,7 +52,7 @@ class SharedVocabulary:
     )
 
     def exclude(self, words: Collection[str]) -> SharedVocabulary:
-        """Return the vocabulary without some words, which are given case-folded."""
+        """Return a copy of the vocabulary without some words, which must be case-folded."""
         if not words:
             return self
         vocabulary = self.vocabulary.without_words(words)
@@ -62,14 +64,14 @@ class SharedVocabulary:
         return self if self._unrestricted is None else self._unrestricted
 
     def word_positions(self, sentence: Sentence) -> list[int]:
-        """Return the positions that contain a letter or digit, rather than a dash, for example."""
+        """Return the positions of words with a letter or digit, and not of a dash, for example."""
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
     def restricted_words(self, natural: Sentence, edits: Edits) -> dict[int, tuple[str, ...]]:
-        """Return the words that the edits allow at each restricted position, by position.
+        """Return the allowed words at each position that the limits on edits restrict.
 
-        Positions that the edits do not restrict are missing. An empty tuple means that the word at
-        this position must not change.
+        Other positions are missing in the dictionary. An empty tuple means that the word at this
+        position must not change.
         """
         if edits.same_kind is None:
             return dict(edits.words)
@@ -79,10 +81,11 @@ class SharedVocabulary:
         return {**self._same_class_words[key], **dict(edits.words)}
 
     def permits(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
-        """Return whether the natural sentence may be changed into `sentence`, whatever its scores.
+        """Return whether a natural sentence may be changed into `sentence`.
 
-        The words must be in the vocabulary, the edits must be within their limits, and the text of
-        the sentence must be read as the same words again.
+        The new words must be in the vocabulary and must not repeat other words, and the changes
+        must be within the limits `edits`. If the text of the sentence is parsed, the same words
+        must result. Scores are not considered.
         """
         if not edits.permits(natural, sentence):
             return False
@@ -110,7 +113,7 @@ class SharedVocabulary:
     def words_at(
         self, sentence: Sentence, position: int, options: tuple[str, ...] | None = None
     ) -> WordList:
-        """Return the words for one position that all models know.
+        """Return the words that all models know, for one position of a sentence.
 
         Parameters
         ----------
@@ -119,12 +122,13 @@ class SharedVocabulary:
         position
             Index of the word in the sentence.
         options
-            Words to use instead of the vocabulary. None: the vocabulary.
+            Words to use instead of the vocabulary.
 
         Returns
         -------
         WordList
-            The words. Positions with the same options and punctuation get the same object.
+            Known words. The same object is returned for all positions with the same `options` and
+            punctuation.
 
         Raises
         ------
@@ -167,55 +171,52 @@ class SharedVocabulary:
             Words to append to the vocabulary, by the position at which they are needed.
         """
         blank = Sentence(("", ""), ("", ""), ("", ""))
-        appended: tuple[dict[str, None], dict[str, None]] = ({}, {})
+        first_words, later_words = list[str](), list[str]()
         for position, words in words_by_position.items():
-            appended[min(position, 1)].update(dict.fromkeys(words))
-        first, later = (
-            _append_words(
-                self.words_at(blank, position),
-                tuple(compress(words, self._is_known([*words]))) if words else (),
-            )
-            for position, words in enumerate(appended)
-        )
-        return first, later
+            (later_words if position else first_words).extend(words)
+        word_lists = []
+        for position, words in enumerate((first_words, later_words)):
+            distinct = list(dict.fromkeys(words))
+            known_words = tuple(compress(distinct, self._is_known(distinct))) if distinct else ()
+            word_lists.append(_append_words(self.words_at(blank, position), known_words))
+        return word_lists[0], word_lists[1]
 
     def filter_by_n_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
-        """Return the words that have the same number of tokens as the word at `position`.
+        """Return the words with the same number of tokens as the word at `position`.
 
         The numbers of tokens must be equal under every model. The word at `position` itself is
         always included.
         """
         before, after = sentence.before[position], sentence.after[position]
-        present = sentence.words[position]
-        required = self._count_tokens(sentence, position, [present])
+        present_word = sentence.words[position]
+        required = self._count_tokens(sentence, position, [present_word])
         key = words, position == 0, before, after, tuple(required[:, 0].tolist())
         if key not in self._same_length_words:
             counts = self._count_tokens(sentence, position, words.words)
-            is_kept = (counts == required).all(axis=0)
-            is_kept |= np.array([word == present for word in words])
-            self._same_length_words[key] = WordList(tuple(compress(words, is_kept)))
+            is_equal = (counts == required).all(axis=0)
+            is_equal |= np.array([word == present_word for word in words])
+            self._same_length_words[key] = WordList(tuple(compress(words, is_equal)))
         return self._same_length_words[key]
 
     def _count_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
-        """Return the number of tokens of each word under each model, shape (M, V).
+        """Return the number of tokens of V words under each model, shape (M, V).
 
-        M counts the models that split text into tokens, V the words. Each word is tokenised with
-        the punctuation that surrounds the word at `position` of the sentence.
+        Models that do not split text into tokens are left out. Each word is tokenised with the
+        punctuation around the word at `position` of the sentence.
         """
-        # Later words are tokenised after an arbitrary first word.
-        first = self.vocabulary.words_at(0).words[: min(position, 1)]
-        before, after = (
-            (*("",) * len(first), marks[position]) for marks in (sentence.before, sentence.after)
-        )
+        # A word at a later position is tokenised after an arbitrary first word.
+        first = self.vocabulary.words_at(0).words[:1] if position else ()
+        before = (*("" for _ in first), sentence.before[position])
+        after = (*("" for _ in first), sentence.after[position])
         texts = [str(Sentence((*first, w), before, after, sentence.language)) for w in words]
         counts = [model.count_tokens(texts) for model in self.models]
         rows = [n for n in counts if n is not None]
         return np.array(rows, dtype=np.int64).reshape(-1, len(words))
 
     def _is_known(self, surfaces: Sequence[str]) -> BoolArray:
-        """Return whether all models know each of V words, shape (V,).
+        """Return a mask (V,) of the words that all models know.
 
-        `surfaces` are the words together with the punctuation around them.
+        `surfaces` contains V words with the punctuation around them.
         """
         is_known = np.ones(len(surfaces), dtype=np.bool_)
         for model in self.models:
@@ -223,10 +224,10 @@ class SharedVocabulary:
         return is_known
 
     def is_unrepeated(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
-        """Return whether each of V words may be used at `position` without a repetition, (V,).
+        """Return a mask (V,) of the words that may be used at `position` without a repetition.
 
         A word is a repetition if it occurs at another position of the sentence (ignoring case) and
-        is not repeatable.
+        the vocabulary does not declare it repeatable.
         """
         language = self.vocabulary.language
         indices_by_word = words.case_insensitive_index(language)
@@ -240,7 +241,7 @@ class SharedVocabulary:
 
 @lru_cache(maxsize=4)
 def extend_models(vocabulary: SharedVocabulary, model: SentenceModel) -> SharedVocabulary:
-    """Return the words that both the models of a vocabulary and a further model know.
+    """Return a vocabulary whose words must also be known to a further model.
 
     The last results are cached, because many sentences use the same models.
     """
@@ -249,6 +250,6 @@ def extend_models(vocabulary: SharedVocabulary, model: SentenceModel) -> SharedV
 
 @lru_cache(maxsize=8)
 def _append_words(words: WordList, appended: tuple[str, ...]) -> WordList:
-    """Return a list with further words, or the same object if it contains them all."""
+    """Append words that are missing in a list; return the same object if no word is missing."""
     new = tuple(word for word in appended if word not in words)
     return WordList(words.words + new) if new else words

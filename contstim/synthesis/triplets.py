@@ -1,4 +1,8 @@
-"""Synthesis of a table of triplets from many natural sentences, in one process."""
+"""Synthesis of triplets from many natural sentences, in one process.
+
+A triplet consists of a natural sentence and two synthetic sentences about which two models disagree
+(`Triplet`).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from contstim.progress import track
 from contstim.synthesis import synthesize
 from contstim.synthesis.problem import require_distinct_models
 from contstim.synthesis.results import (
+    Synthesis,
     Triplet,
     distinct_triplets,
     format_triplet_html,
@@ -32,7 +37,7 @@ _MAX_SHOWN = 20
 
 
 class TripletTable(pd.DataFrame):
-    """A DataFrame of triplets that notebooks show with the changed words in bold.
+    """DataFrame of triplets that notebooks display as sentences with the changed words in bold.
 
     Examples
     --------
@@ -69,34 +74,39 @@ def synthesize_triplets(
 ) -> TripletTable:
     """Synthesise triplets from many natural sentences for pairs of models.
 
-    ``contstim synthesize --pair`` does the same in several processes, and continues after an
-    interruption. Use it for work of hours.
+    A triplet consists of a natural sentence, a synthetic sentence that model 2 finds less probable
+    and model 1 does not, and a synthetic sentence for which the models are exchanged.
+
+    For long computations, use ``contstim synthesize --pair``, which runs several processes and can
+    be continued after an interruption.
 
     Parameters
     ----------
     sentences
         Natural sentences; duplicates are ignored.
     pairs
-        Pairs of models, or of their specs.
+        Pairs of models or of model specification strings, such as ``contstim:gpt``.
     vocabulary
         Words that may be used. Default: the bundled vocabulary.
     strategy, seed, options
         Parameters of :func:`~contstim.synthesis.synthesize`.
     per_sentence
-        Maximum number of different triplets per natural sentence and pair. Each search visits the
-        positions in a different order.
+        Maximum number of different triplets per natural sentence and pair of models. Each search
+        visits the positions in a different order.
     minimum_drop
-        Minimum decrease of the rejecting model's log-probability, in nats.
+        Minimum decrease in log-probability under the model that finds the synthetic sentence less
+        probable, in nats. Triplets with a smaller decrease are left out.
     max_word_share
-        Maximum fraction of a pair's synthetic sentences that may contain the same word. Below 1,
-        no sentence occurs twice (`contstim.text.diversity.WordShareLimit`). 1: no limit.
+        Maximum fraction of the synthetic sentences for a pair of models that may contain the same
+        word. Below 1, no sentence occurs twice (`contstim.text.diversity.WordShareLimit`). 1: no
+        limit.
 
     Returns
     -------
     TripletTable
-        DataFrame with one row per triplet and the columns of :data:`contstim.tables.TRIPLETS`. If a
-        model has a name other than its spec, the columns ``spec_1`` and ``spec_2`` contain the
-        specs.
+        DataFrame with one row per triplet and the columns of :data:`contstim.tables.TRIPLETS`. If
+        the name of a model differs from its specification string, the columns ``spec_1`` and
+        ``spec_2`` contain the strings.
 
     Raises
     ------
@@ -126,38 +136,35 @@ def synthesize_triplets(
         require_distinct_models("a pair needs two", [model.name for model in models])
     natural = list(dict.fromkeys(map(words.language.normalise_spacing, sentences)))
 
-    def triplets_from(sentence: str, shared_vocabulary: SharedVocabulary) -> list[Triplet]:
-        """Search for the triplets of one natural sentence, and return them."""
+    def search_pairs(
+        sentence: str, shared_vocabulary: SharedVocabulary
+    ) -> Iterator[tuple[Synthesis, Synthesis]]:
+        """Yield the results of searches for synthetic sentences 1 and 2 of a natural sentence."""
         model_1, model_2 = shared_vocabulary.models
-        syntheses = (
-            (
-                synthesize(
-                    sentence,
-                    reject=reject,
-                    accept=accept,
-                    strategy=strategy,
-                    seed=seed,
-                    attempt=attempt,
-                    shared_vocabulary=shared_vocabulary,
-                    **options,
-                )
-                for reject, accept in ((model_2, model_1), (model_1, model_2))
-            )
-            for attempt in range(max_attempts(per_sentence))
-        )
-        pairs_of_syntheses = ((first, second) for first, second in syntheses)
-        return distinct_triplets(pairs_of_syntheses, per_sentence, minimum_drop)
+        for attempt in range(max_attempts(per_sentence)):
+            settings: dict[str, Any] = {
+                "strategy": strategy,
+                "seed": seed,
+                "attempt": attempt,
+                "shared_vocabulary": shared_vocabulary,
+                **options,
+            }
+            first = synthesize(sentence, reject=model_2, accept=model_1, **settings)
+            second = synthesize(sentence, reject=model_1, accept=model_2, **settings)
+            yield first, second
 
     rows = list[Triplet]()
 
     def synthesize_all() -> Iterator[int]:
-        """Append the triplets of all pairs and sentences to `rows`.
+        """Append the triplets of all pairs of models and natural sentences to `rows`.
 
         Yields once for each natural sentence that is finished, for the progress bar.
         """
         for models in model_pairs:
             n_accepted, shared_vocabulary = 0, SharedVocabulary(words, models)
             triplets_by_number = dict[int, list[Triplet]]()
+            # The limit returns batches of natural sentences, some of them again because a word
+            # occurred too often in their synthetic sentences.
             limit = WordShareLimit(natural, 2 * per_sentence, max_word_share, words)
             while True:
                 numbers, excluded_words = limit.next_batch()
@@ -166,7 +173,8 @@ def synthesize_triplets(
                 available = shared_vocabulary.exclude(excluded_words)
                 texts = []
                 for number in numbers:
-                    triplets = triplets_from(natural[number], available)
+                    results = search_pairs(natural[number], available)
+                    triplets = distinct_triplets(results, per_sentence, minimum_drop)
                     triplets_by_number[number] = triplets
                     texts.append([text for row in triplets for text in row.synthetic_sentences])
                 limit.accept(texts)

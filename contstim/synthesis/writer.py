@@ -2,11 +2,12 @@
 
 After the prefix b, the next word w is drawn with probability proportional to
 
-    q(w | b)^(1/temperature) exp(guidance sum_m c_m log p_m(w | b)),
+    q(w | b)^(1/temperature) exp(guidance sum_m c_m log p_m(w | b)).
 
-where q is the distribution of the writer, a language model, after a prompt of natural sentences,
-truncated by top-p and min-p. The weight c_m is positive for accepting and negative for rejecting
-models. A sentence may end wherever the writer gives its end a minimum probability.
+Here q is the distribution of a language model, the *writer*, after a prompt of natural sentences,
+truncated by top-p and min-p. The sum is over the compared models m. The weight c_m is positive for
+accepting models, which should find the sentence probable, and negative for rejecting models. A
+sentence may end wherever the writer gives its end a minimum probability.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList, parse_length_range
 from contstim.text.language import Language
 
-# Maximum number of words considered after a prefix, maximum number of words of several tokens among
-# them, and minimum probability of these.
-_MAX_WORDS, _MAX_LONG_WORDS, _MIN_LONG_PROBABILITY = 400, 4, 4e-3
-# A drawn word is a fragment if the probability that it ends there is below this.
+# Maximum number of words that may follow a prefix.
+_MAX_WORDS = 400
+# Maximum number of words of several tokens among them, and their minimum probability.
+_MAX_LONG_WORDS, _MIN_LONG_PROBABILITY = 4, 4e-3
+# Minimum log-probability that a word is complete. Below it, the word is the beginning of a longer
+# word (a fragment).
 _MIN_LOG_WORD_END = np.log(0.5)
 _FINAL_MARKS = ".?!…。！？"
 
@@ -43,17 +46,17 @@ class SamplingOptions:
     Attributes
     ----------
     writer
-        Spec of the causal model from which sentences are sampled.
+        Specification string of the causal model from which sentences are sampled.
     temperature
         Temperature of the writer's distribution.
     top_p
         Fraction of the writer's probability mass from which words are drawn.
     min_p
-        Minimum probability of a word relative to the most probable word.
+        Minimum probability of a word, relative to the most probable word.
     guidance
-        Factor of the compared models' log-probabilities.
+        Factor of the weighted sum of log-probabilities under the compared models.
     min_end_probability
-        Minimum probability of the end of a sentence under the writer.
+        Minimum probability under the writer with which a sentence may end.
     lengths
         Range of the number of words, for example ``7-9``. None: from one word fewer to one word
         more than the natural sentences have.
@@ -68,8 +71,8 @@ class SamplingOptions:
     n_samples
         Number of sentences sampled for each side of a pair, or for a single natural sentence.
     guide
-        Spec of a model that guides in place of models that do not score prefixes. Without it, such
-        models can only filter sentences that were sampled without them.
+        Specification string of a model that guides in place of compared models that do not score
+        prefixes. Without a guide, these models can only filter the sampled sentences.
     """
 
     writer: str = "contstim:smollm2"
@@ -97,18 +100,19 @@ class SamplingOptions:
 
 @dataclass(frozen=True)
 class SentenceForm:
-    """The form of sampled sentences.
+    """Length and punctuation of sampled sentences.
 
     Attributes
     ----------
     shortest, longest
         Minimum and maximum number of words.
     marks
-        Marks that may end a sentence.
+        Punctuation marks that may end a sentence.
     commas
-        Positions, from 0, of words that are followed by commas. None: the writer draws the commas.
+        Positions, from 0, of the words that are followed by a comma. None: commas are drawn from
+        the distribution of the writer.
     words
-        Words to use instead of the vocabulary, by position, from 0.
+        Words that are allowed at some positions instead of the whole vocabulary.
     """
 
     shortest: int
@@ -120,14 +124,14 @@ class SentenceForm:
 
 @dataclass(frozen=True)
 class Draft:
-    """A sampled sentence.
+    """Sampled sentence, with log-probabilities in nats under the writer after the prompt.
 
     Attributes
     ----------
     sentence
         Text of the sentence.
     log_prob
-        Log-probability in nats, including the final mark, under the writer after the prompt.
+        Log-probability of the sentence, including its final mark.
     worst
         Log-probability of the least probable word.
     end
@@ -141,28 +145,27 @@ class Draft:
 
 
 def guidance_weights(problem: Problem) -> dict[str, float]:
-    """Return the weight c_m of each compared model in guided sampling.
+    """Return the weight of the log-probabilities of each compared model in guided sampling.
 
-    Accepting models have equal positive weights. Rejecting models have negative weights that are
-    inversely proportional to their scales. The positive weights sum to 1, the negative ones to -1,
-    so that a word with the same probability under all models is neither preferred nor avoided.
-    Models that only have a lower bound have no weight.
+    A accepting models have the weight 1 / A. A rejecting model r has the weight
+    -(1 / scale_r) / sum_k (1 / scale_k), where the sum is over all rejecting models and the scales
+    are the attribute of `Problem`. The positive weights sum to 1 and the negative weights to -1, so
+    that a word with the same probability under all models is neither preferred nor avoided. Models
+    that only have a lower bound have no weight.
     """
     scales = problem.contrast.scale_by_model
     accepting = problem.contrast.accept
     rejecting = {name: 0.0 - 1.0 / scale / len(scales) for name, scale in scales.items()}
     total_weight = -sum(rejecting.values())
-    return {
-        **{name: weight / total_weight for name, weight in rejecting.items()},
-        **dict.fromkeys(accepting, 1.0 / max(1, len(accepting))),
-    }
+    weights = {name: weight / total_weight for name, weight in rejecting.items()}
+    return weights | dict.fromkeys(accepting, 1.0 / max(1, len(accepting)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """R unfinished sentences that all have the same number of words.
+    """R unfinished sentences with the same number of words.
 
-    Sentences without a possible next word are removed from the batch, so R can decrease.
+    Sentences that cannot be continued are removed from the batch, so R can decrease.
 
     Attributes
     ----------
@@ -171,9 +174,9 @@ class _Batch:
     words
         Words of each sentence.
     commas
-        Whether each word is followed by a comma.
+        For each sentence, whether each word is followed by a comma.
     log_probs
-        Log-probability of each word, and of its comma, under the writer.
+        For each sentence, the log-probability of each word and its comma under the writer.
     """
 
     numbers: IntArray
@@ -183,34 +186,43 @@ class _Batch:
 
     @classmethod
     def empty(cls, n: int) -> _Batch:
-        """Start `n` sentences without words."""
+        """Create a batch of `n` sentences without words."""
         return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
 
     def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
-        """Return the sentences `rows`, each extended by one word with its log-probability."""
-        extensions = list(zip(rows.tolist(), words, log_probs.tolist(), strict=True))
+        """Return a batch of k sentences, each extended by one word.
+
+        `rows` (k,) contains the indices of the sentences, `words` and `log_probs` the new word of
+        each sentence and its log-probability.
+        """
+        row_words = zip(rows.tolist(), words, strict=True)
+        row_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
         return _Batch(
-            self.numbers[rows],
-            tuple((*self.words[row], word) for row, word, _ in extensions),
-            tuple((*self.commas[row], False) for row, _, _ in extensions),
-            tuple((*self.log_probs[row], value) for row, _, value in extensions),
+            numbers=self.numbers[rows],
+            words=tuple((*self.words[row], word) for row, word in row_words),
+            commas=tuple((*self.commas[row], False) for row in rows.tolist()),
+            log_probs=tuple((*self.log_probs[row], value) for row, value in row_log_probs),
         )
 
     def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
-        """Add a comma after the last word of each sentence in the mask `has_comma` (R,)."""
-        added = np.where(has_comma, log_probs, 0.0).tolist()
-        commas = zip(self.commas, has_comma.tolist(), strict=True)
-        totals = zip(self.log_probs, added, strict=True)
-        return replace(
-            self,
-            commas=tuple((*previous[:-1], comma) for previous, comma in commas),
-            log_probs=tuple((*values[:-1], values[-1] + value) for values, value in totals),
-        )
+        """Return a batch with a comma after the last word of the sentences in a mask.
+
+        `has_comma` is the mask and `log_probs` contains the log-probabilities of commas, both of
+        shape (R,).
+        """
+        added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
+        commas = []
+        for sentence_commas, comma in zip(self.commas, has_comma.tolist(), strict=True):
+            commas.append((*sentence_commas[:-1], comma))
+        word_log_probs = []
+        for values, added in zip(self.log_probs, added_log_probs, strict=True):
+            word_log_probs.append((*values[:-1], values[-1] + added))
+        return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
 
     def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Finish the sentence `row` with a final mark that has the log-probability `end`.
+        """Return the sentence `row` with the final mark `mark`, of log-probability `end`.
 
-        Returns None if parsing the text of the sentence yields other words.
+        Returns None if parsing the text of the sentence would yield other words.
         """
         words, log_probs = self.words[row], self.log_probs[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
@@ -229,15 +241,15 @@ class SentenceWriter:
     model
         Causal model from which sentences are sampled.
     weighted_models
-        Weight c_m and model, for each compared model.
+        Weight in the guidance and model, for each compared model (see `guidance_weights`).
     shared_vocabulary
         Words that all models know.
     form
-        Form of the sentences.
+        Length and punctuation of the sentences.
     options
         Options of guided sampling.
     guide
-        Model that guides in place of models that do not score prefixes.
+        Model that guides in place of compared models that do not score prefixes.
 
     Attributes
     ----------
@@ -274,7 +286,7 @@ class SentenceWriter:
                 weights[prefix] = weights.get(prefix, 0.0) + weight
         self.filter_only = tuple(filter_only)
         self._guiding_weights, self._guiding_prefixes = [*weights.values()], [*weights]
-        # Indices of the first and of the later words that proved to be fragments.
+        # Indices of first words and of later words that are only the beginning of a longer word.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
         self._word_masks = {
             position: np.isin(self.word_lists[min(position, 1)].words, words)
@@ -282,12 +294,12 @@ class SentenceWriter:
         }
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
-        """Sample a batch of sentences after a prompt.
+        """Sample a batch of sentences after a prompt, word by word.
 
         Returns
         -------
         list of Draft
-            Sentences within the range of lengths. A sentence and its continuation can both occur.
+            Sentences with a permitted length. A sentence and its continuation can both occur.
         """
         prefixes = [empty_prefix_after(self.model, prompt, self.word_lists)]
         prefixes += self._guiding_prefixes
@@ -305,16 +317,18 @@ class SentenceWriter:
             prefixes = [writer_prefixes, *guiding]
             if position + 1 >= self.form.shortest:
                 # Finish the sentences that may end here, each with its most probable mark.
-                ends = np.array([prefixes[0].end_log_probs(mark) for mark in self.form.marks])
-                best, end = ends.argmax(axis=0), ends.max(axis=0)
-                for row in np.flatnonzero(np.exp(end) >= self.options.min_end_probability):
-                    mark = self.form.marks[best[row]]
-                    draft = batch.finish(int(row), mark, float(end[row]), self.language)
+                end_log_probs = np.array(
+                    [writer_prefixes.end_log_probs(mark) for mark in self.form.marks]
+                )
+                best_marks, best_ends = end_log_probs.argmax(axis=0), end_log_probs.max(axis=0)
+                for row in np.flatnonzero(np.exp(best_ends) >= self.options.min_end_probability):
+                    mark = self.form.marks[best_marks[row]]
+                    draft = batch.finish(int(row), mark, float(best_ends[row]), self.language)
                     if draft is not None:
                         drafts.append(draft)
             may_have_comma = self.form.commas is None or position in self.form.commas
             if may_have_comma and position + 1 < self.form.longest:
-                log_probs = prefixes[0].comma_log_probs()
+                log_probs = writer_prefixes.comma_log_probs()
                 has_comma = np.ones(len(log_probs), dtype=np.bool_)
                 if self.form.commas is None:
                     has_comma = np.log(rng.random(len(log_probs))) < log_probs
@@ -324,10 +338,10 @@ class SentenceWriter:
         return drafts
 
     def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
-        """Return which of V words may come next in each of R sentences, as a mask (R, V).
+        """Return which of V words may come next in each of R sentences, as a mask of shape (R, V).
 
-        A word is allowed if the form permits it at this position and it does not already occur in
-        the sentence. Repeatable words may occur again.
+        A word is allowed if `SentenceForm` permits it at this position and it does not already
+        occur in the sentence. Repeatable words may occur again.
         """
         is_allowed = np.ones((len(batch.words), len(words)), dtype=np.bool_)
         position = len(batch.words[0])
@@ -346,25 +360,31 @@ class SentenceWriter:
         prefix_rows: IntArray,
         rng: np.random.Generator,
     ) -> tuple[IntArray, IntArray, FloatArray, Prefixes] | None:
-        """Draw the next word of each sentence.
+        """Draw the next word of each of R unfinished sentences.
+
+        A word w is drawn with probability proportional to q(w)^(1/temperature) * exp(guidance *
+        sum_m c_m log p_m(w)), with the writer's truncated distribution q and the weights c_m of the
+        guiding models (Gumbel-max trick).
 
         Parameters
         ----------
         prefixes
-            Prefixes under the writer and under each guiding model.
+            Prefixes under the writer, followed by the prefixes under each guiding model.
         batch
             Unfinished sentences.
         prefix_rows
-            Row of `prefixes` that each sentence extends, (R,).
+            Index of the prefix that each sentence extends, shape (R,).
         rng
             Random number generator.
 
         Returns
         -------
-        tuple or None
-            Rows of the k sentences that have a next word, indices of these words, their
-            log-probabilities under the writer, and the extended prefixes under the writer. None if
-            no sentence has a next word.
+        rows, indices, log_probs
+            For the k sentences that can be continued: index of the sentence, index of its next
+            word, and log-probability of this word under the writer, shape (k,).
+        writer_prefixes
+            Extended prefixes under the writer. None is returned instead of the four values if no
+            sentence can be continued.
         """
         first_rows = np.unique(prefix_rows, return_index=True)[1]
         is_allowed = self._is_allowed(batch, prefixes[0].next_words)[first_rows]
@@ -373,7 +393,8 @@ class SentenceWriter:
         for weight, guiding in zip(self._guiding_weights, prefixes[1:], strict=True):
             contrast += weight * guiding.log_probs(candidate_rows, indices)
 
-        # Guidance increases over the batch because its best strength depends on the models.
+        # The best strength of the guidance depends on the models. It therefore increases from the
+        # first to the last sentence of the batch.
         guidance = self.options.guidance * (batch.numbers + 1) / self.options.batch_size
         candidates = [np.flatnonzero(candidate_rows == row) for row in prefix_rows]
         logits = [
@@ -381,7 +402,8 @@ class SentenceWriter:
             for group, factor in zip(candidates, guidance, strict=True)
         ]
 
-        # Draw by the Gumbel-max trick, until no drawn word is a fragment.
+        # Draw words, and draw again where the drawn word is only the beginning of a longer word
+        # (a fragment). Known fragments are excluded.
         fragments = self._fragments[min(len(batch.words[0]), 1)]
         drawn = np.full(len(prefix_rows), -1, dtype=np.int64)
         while True:
@@ -401,7 +423,7 @@ class SentenceWriter:
             if not new_fragments:
                 return rows, drawn_words, log_probs[drawn[rows]], extended
             fragments |= new_fragments
-            # Draw again for the sentences with a fragment.
+            # Mark the sentences with a fragment, for which the next iteration draws again.
             drawn_indices = np.where(drawn < 0, -1, indices[drawn])
             drawn[np.isin(drawn_indices, list(new_fragments))] = -1
 
@@ -410,13 +432,22 @@ class SentenceWriter:
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Truncate the writer's distribution of the next word by top-p and min-p.
 
-        Words of several tokens are scored exactly only if they remain. Before, the probability of
-        their first token is divided equally among all words that begin with it.
+        For the truncation, the probability of a word of several tokens is estimated: the
+        probability of its first token is divided equally among all words that begin with this
+        token. Words that remain are scored exactly.
+
+        Parameters
+        ----------
+        prefixes
+            R prefixes under the writer.
+        is_allowed
+            Mask of the words that may follow each prefix, shape (R, V).
 
         Returns
         -------
         rows, indices, log_probs
-            Prefix, word and log-probability of each of the k remaining words, (k,).
+            Index of the prefix, index of the word and log-probability of the word, for the k words
+            that remain, shape (k,).
         """
         bounds, is_exact = prefixes.upper_bounds()
         estimates = np.where(is_allowed, bounds, -np.inf)
@@ -427,9 +458,10 @@ class SentenceWriter:
         top = np.argpartition(-estimates, n_words - 1, axis=1)[:, :n_words]
         values = np.take_along_axis(estimates, top, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
-        top, values = np.take_along_axis(top, order, 1), np.take_along_axis(values, order, 1)
+        top = np.take_along_axis(top, order, axis=1)
+        values = np.take_along_axis(values, order, axis=1)
 
-        # Keep the nucleus: the most probable words, until their total probability reaches top-p. Of
+        # Keep the most probable words, until their total probability reaches top-p (nucleus). Of
         # the words of several tokens, keep only a few, because they are expensive to score.
         mass = np.exp(values)
         total = np.exp(estimates).sum(axis=1, keepdims=True)
