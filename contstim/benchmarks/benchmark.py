@@ -22,10 +22,10 @@ from contstim.evaluation.scores import score_table
 #: position between chance (0) and the lower noise ceiling (1); `source` names the publication, or
 #: is `SCORED_HERE`.
 RESULTS = (
-    *("benchmark", "analysis", "measure", "model", "value", "ci_low", "ci_high"),
-    *("ceiling_lower", "ceiling_upper", "share", "share_low", "share_high"),
-    *("n_participants", "n_items", "source", "note"),
-)
+    "benchmark", "analysis", "measure", "model", "value", "ci_low", "ci_high",
+    "ceiling_lower", "ceiling_upper", "share", "share_low", "share_high",
+    "n_participants", "n_items", "source", "note",
+)  # fmt: skip
 #: Columns of a table of published figures, that is, numbers printed in a publication, one per row.
 #: `quantity` is the column of `RESULTS` that the number belongs to, such as ``value``, and `place`
 #: the table or page where it is printed.
@@ -37,11 +37,11 @@ AS_PUBLISHED = "as published, no interval"
 
 _KEYS = ["analysis", "measure", "model"]
 # Columns that the criterion of a benchmark may compute; `with_shares` adds further ones.
-_FILLED = (
-    *("analysis", "measure", "model", "value", "ci_low", "ci_high", "chance"),
-    *("ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
-    *("gap_ci_low", "gap_ci_high", "n_participants", "n_items", "source"),
-)
+_COMPUTED_COLUMNS = (
+    "analysis", "measure", "model", "value", "ci_low", "ci_high", "chance",
+    "ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high",
+    "gap_ci_low", "gap_ci_high", "n_participants", "n_items", "source",
+)  # fmt: skip
 
 
 def figure_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
@@ -52,16 +52,16 @@ def figure_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
 @displayable
 @dataclass(frozen=True, eq=False)
 class BenchmarkResult:
-    """Evaluation of models on a benchmark.
+    """Results of published and new models on one benchmark.
 
     Attributes
     ----------
     results
-        Table with the columns of `RESULTS`.
+        Table with the columns of `RESULTS`, one row per analysis, measure and model.
     detail_tables
         Further tables by name.
     evaluation
-        Evaluation of the choices, for benchmarks of choices.
+        Evaluation of the choices, for benchmarks of choices between two sentences.
     """
 
     results: pd.DataFrame
@@ -135,26 +135,45 @@ class Benchmark(ABC):
         )
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Extract the values of each model, the input of `estimate`, from a table of scores.
+        """Extract the values to which the criterion is applied from a table of scores.
 
-        By default the values are the scores by sentence.
+        By default the values are the scores of the sentences. Subclasses may return other values,
+        such as accuracies by paradigm.
+
+        Parameters
+        ----------
+        scores
+            Table of scores, output of `contstim score`.
+
+        Returns
+        -------
+        mapping
+            Values by name of the model, each an input of `estimate`.
         """
         wide = score_table(scores, self.sentences)
         return {str(model): wide[model] for model in wide}
 
     def estimate(self, values: pd.Series) -> Iterable[Mapping[str, object]]:
-        """Compute the criterion for one model, one row of results per analysis and measure.
+        """Compute the criterion, for example a correlation with the judgements, for one model.
 
-        Each row has `analysis`, `measure`, `value`, its confidence interval (`ci_low`, `ci_high`)
-        and `n_items`. Benchmarks with a noise ceiling add `chance` (value of a model that guesses),
-        `ceiling_lower` (lower noise ceiling) with its interval (`ceiling_lower_ci_low`,
-        `ceiling_lower_ci_high`), and the interval of the difference between value and ceiling
-        (`gap_ci_low`, `gap_ci_high`).
+        Parameters
+        ----------
+        values
+            Values of the model, from `extract_values` or `published_values`.
+
+        Returns
+        -------
+        iterable of mapping
+            One row of results per analysis and measure: `analysis`, `measure`, `value`, its
+            confidence interval (`ci_low`, `ci_high`) and `n_items`. Benchmarks with a noise ceiling
+            add `chance` (value of a model that guesses), `ceiling_lower` (lower noise ceiling) with
+            its interval (`ceiling_lower_ci_low`, `ceiling_lower_ci_high`), and the interval of the
+            difference between value and ceiling (`gap_ci_low`, `gap_ci_high`).
         """
         raise NotImplementedError  # Each kind of benchmark defines its criterion.
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:
-        """Return tables with details of the results, by the stem of the file to write."""
+        """Return tables with details of the results, by name of the CSV file without its suffix."""
         return {}
 
     def check_model_names(self, models: Iterable[str]) -> None:
@@ -181,23 +200,28 @@ class Benchmark(ABC):
         InputError
             If a sentence has no score, or a model has the name of a published one.
         """
-        values = dict(self.published_values)
-        sources = dict.fromkeys(values, self.source)
+        values_by_model = dict(self.published_values)
+        sources = dict.fromkeys(values_by_model, self.source)
         if scores is not None:
-            new = self.extract_values(scores)
-            self.check_model_names(new)
-            values.update(new)
-            sources.update(dict.fromkeys(new, SCORED_HERE))
-        rows = [
-            {**row, "model": model, "source": source}
-            for model, source in sources.items()
-            for row in self.estimate(values[model])
-        ]
-        table = with_shares(pd.DataFrame(rows).reindex(columns=list(_FILLED)))
-        return BenchmarkResult(self.add_published_figures(table), self.detail_tables(values))
+            new_values = self.extract_values(scores)
+            self.check_model_names(new_values)
+            values_by_model.update(new_values)
+            sources.update(dict.fromkeys(new_values, SCORED_HERE))
+        rows = []
+        for model, values in values_by_model.items():
+            for row in self.estimate(values):
+                rows.append({**row, "model": model, "source": sources[model]})
+        table = with_shares(pd.DataFrame(rows).reindex(columns=list(_COMPUTED_COLUMNS)))
+        results = self.add_published_figures(table)
+        return BenchmarkResult(results, self.detail_tables(values_by_model))
 
     def compare_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Compare printed results with the results computed from published scores.
+        """Compare results printed in a publication with results computed from published scores.
+
+        Parameters
+        ----------
+        results
+            Results of `evaluate`, with the columns `RESULTS`.
 
         Returns
         -------
@@ -213,7 +237,7 @@ class Benchmark(ABC):
         return table.assign(difference=table["here"] - table["value"])
 
     def add_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Add printed results to computed results, for models without published scores.
+        """Add results printed in a publication, for models without published scores.
 
         Parameters
         ----------

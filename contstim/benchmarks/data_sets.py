@@ -100,7 +100,10 @@ class MissingFileError(InputError):
 
 
 class _Files(dict[str, Path]):
-    """Paths of a data set's files by name; missing names raise `MissingFileError`."""
+    """Local paths of a data set's files, by published file name.
+
+    Access to a file that is not there raises `MissingFileError`, which names its URL.
+    """
 
     def __init__(self, data_set: DataSet, source: Path | None) -> None:
         super().__init__()
@@ -168,21 +171,25 @@ def _bundled_data_sets() -> dict[str, DataSet]:
     data_sets = {}
     for name, declared in tomllib.loads(text).items():
         repository, commit = declared["repository"], declared["commit"]
-        raw = f"https://raw.githubusercontent.com/{repository}/{commit}/"
+        raw_url = f"https://raw.githubusercontent.com/{repository}/{commit}/"
+        files = tuple(
+            DataFile(Path(path).name, size, sha256, raw_url + quote(path))
+            for path, size, sha256 in declared["files"]
+        )
+        benchmarks: dict[str, Reader] = {}
+        for part, options in declared["benchmarks"].items():
+            benchmarks[part] = partial(
+                _read, name=f"{name}/{part}", reference=declared["reference"], **options
+            )
         data_sets[name] = DataSet(
             name=name,
-            **{key: declared[key] for key in ("title", "citation", "licence", "terms")},
+            title=declared["title"],
+            citation=declared["citation"],
+            licence=declared["licence"],
+            terms=declared["terms"],
             source=f"https://github.com/{repository}/tree/{commit}",
-            files=tuple(
-                DataFile(Path(path).name, size, sha256, raw + quote(path))
-                for path, size, sha256 in declared["files"]
-            ),
-            benchmarks={
-                part: partial(
-                    _read, name=f"{name}/{part}", reference=declared["reference"], **options
-                )
-                for part, options in declared["benchmarks"].items()
-            },
+            files=files,
+            benchmarks=benchmarks,
         )
     return data_sets
 
@@ -200,9 +207,21 @@ def _read(
 ) -> Benchmark:
     """Read a benchmark that is declared in ``data_sets.toml``.
 
-    `files` holds the paths by published file name. The other arguments are the keys of the
-    declaration: `reader` is a name in `READERS`, `figures` contains printed results as rows in the
-    order of `FIGURE_COLUMNS` without their common `place`, and `options` are passed to the reader.
+    Parameters
+    ----------
+    files
+        Local paths by published file name.
+    name, title, reference
+        Name, one-line description and publication of the benchmark.
+    reader
+        Name of the function in `READERS` that converts the files to a benchmark.
+    figures
+        Results printed in the publication: rows in the order of `FIGURE_COLUMNS` without the last
+        column, `place`.
+    place
+        Table or page of the printed results.
+    **options
+        Further arguments of the reader.
     """
     from contstim.benchmarks import readers  # loads the evaluation, which listing does without
     from contstim.benchmarks.benchmark import figure_table
@@ -265,20 +284,19 @@ def _find_files(data_set: DataSet, source: Path) -> FetchedData:
     if not source.is_dir():
         raise InputError(f"there is no folder {source}; give one with files of {data_set.name}")
     paths = sorted(path for path in source.rglob("*") if path.is_file())
-    files, notes = _Files(data_set, source), list[str]()
+    files = _Files(data_set, source)
+    notes: list[str] = []
     for file in data_set.files:
         same_content = (
             p for p in paths if p.stat().st_size == file.size and file_digest(p) == file.sha256
         )
+        same_name = (p for p in paths if p.name.casefold() == file.name.casefold())
         path = next(same_content, None)
-        if path is None:
-            same_name = (p for p in paths if p.name.casefold() == file.name.casefold())
-            path = next(same_name, None)
-            if path is not None:
-                notes.append(
-                    f"{path} differs from the published file (SHA-256 {file_digest(path)[:12]}... "
-                    f"instead of {file.sha256[:12]}...)"
-                )
+        if path is None and (path := next(same_name, None)) is not None:
+            notes.append(
+                f"{path} differs from the published file (SHA-256 {file_digest(path)[:12]}... "
+                f"instead of {file.sha256[:12]}...)"
+            )
         if path is not None:
             files[file.name] = path
     return FetchedData(data_set, files, tuple(notes))
@@ -312,7 +330,10 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
 
 
 class _BoundedFile(FileIO):
-    """File open for writing that refuses more than `size` bytes, to stop a wrong download."""
+    """File open for writing that refuses more bytes than the published file has.
+
+    A download from a faulty or malicious server therefore cannot fill the disk.
+    """
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__(path, "wb")
@@ -327,10 +348,7 @@ class _BoundedFile(FileIO):
 
 
 def _download_bounded(url: str, output_file: str, store: Any, *, size: int) -> None:
-    """Download a file, but stop when the server sends more than `size` bytes.
-
-    The signature is the one that `pooch` requires of a downloader.
-    """
+    """Download a file for `pooch`, but stop when the server sends more than `size` bytes."""
     from pooch import HTTPDownloader
 
     with _BoundedFile(output_file, size) as file:

@@ -34,7 +34,7 @@ def z_scores(values: ArrayLike) -> FloatArray:
 
 
 def mean_over_items(values: FloatArray, chance: float) -> Estimate:
-    """Estimate a mean over randomly sampled items with a confidence interval.
+    """Estimate a mean over items, which are a random sample, with a 95 % confidence interval.
 
     The interval is a Student's t interval on Fisher's z scale, and therefore stays within the
     bounds of the values.
@@ -46,15 +46,22 @@ def mean_over_items(values: FloatArray, chance: float) -> Estimate:
         interval.
     chance
         Value of a model that guesses.
+
+    Returns
+    -------
+    tuple
+        Mean, and the limits of the interval.
     """
     values = values[~np.isnan(values)]
     n = len(values)
     if not n:
         return np.nan, np.nan, np.nan
+    mean = float(values.mean())
     if n < MIN_UNITS:
-        return float(values.mean()), np.nan, np.nan
-    mean = MeanEstimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)), n - 1)
-    return float(values.mean()), *mean.bounded_interval(chance)
+        return mean, np.nan, np.nan
+    stderr = float(values.std(ddof=1) / np.sqrt(n))
+    low, high = MeanEstimate(mean, stderr, n - 1).bounded_interval(chance)
+    return mean, low, high
 
 
 def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
@@ -90,23 +97,26 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     if np.isnan([g_low, g_high, c_low, c_high]).any() or c_low <= 0:
         return 1 + g / c, np.nan, np.nan
 
-    def limit(g_margin: float, c_margin_above: float, c_margin_below: float, side: int) -> float:
+    def solve(g_margin: float, c_margin: float, side: int) -> float:
         """Solve (g - ratio c)² = g_margin² + ratio² c_margin² for the ratio.
 
-        The margin of c depends on the sign of the ratio, so both signs are tried.
+        `side` is -1 for the lower and 1 for the upper solution; NaN if there is none.
         """
-        for c_margin, sign in ((c_margin_above, 1), (c_margin_below, -1)):
-            square = c**2 - c_margin**2
-            discriminant = (g * c) ** 2 - square * (g**2 - g_margin**2)
-            is_real = square > 0 <= discriminant
-            ratio = (g * c + side * np.sqrt(discriminant)) / square if is_real else np.nan
-            if ratio * sign >= 0:
-                break
-        return float(1 + ratio)
+        square = c**2 - c_margin**2
+        discriminant = (g * c) ** 2 - square * (g**2 - g_margin**2)
+        if square <= 0 or discriminant < 0:
+            return np.nan
+        return float((g * c + side * np.sqrt(discriminant)) / square)
 
-    low = limit(g - g_low, c_high - c, c - c_low, -1)
-    high = limit(g_high - g, c - c_low, c_high - c, 1)
-    return float(1 + g / c), low, high
+    # Which margin of c applies depends on the sign of the ratio: use the consistent solution.
+    c_margin_below, c_margin_above = c - c_low, c_high - c
+    low = solve(g - g_low, c_margin_above, -1)
+    if not low >= 0:
+        low = solve(g - g_low, c_margin_below, -1)
+    high = solve(g_high - g, c_margin_below, 1)
+    if not high >= 0:
+        high = solve(g_high - g, c_margin_above, 1)
+    return float(1 + g / c), 1 + low, 1 + high
 
 
 def with_shares(results: pd.DataFrame) -> pd.DataFrame:
@@ -121,27 +131,40 @@ def with_shares(results: pd.DataFrame) -> pd.DataFrame:
         Table with `value`, `chance`, `gap_ci_low`, `gap_ci_high`, `ceiling_lower`,
         `ceiling_lower_ci_low` and `ceiling_lower_ci_high`.
     """
-    columns = ["value", "gap_ci_low", "gap_ci_high", "chance"]
-    columns += ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
+    gap_columns = ["gap_ci_low", "gap_ci_high"]
+    ceiling_columns = ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
+    numbers = results[["value", "chance", *gap_columns, *ceiling_columns]].astype(float)
     shares = []
-    for row in results[columns].to_numpy(dtype=float).tolist():
-        value, low, high, chance, ceiling, ceiling_low, ceiling_high = row
-        gap = value - ceiling, low, high
-        shares.append(ceiling_share(gap, (ceiling, ceiling_low, ceiling_high), chance))
-    names = ("share", "share_low", "share_high")
-    return results.assign(**dict(zip(names, np.array(shares).reshape(-1, 3).T, strict=True)))
+    for row in numbers.to_dict("records"):
+        gap = (row["value"] - row["ceiling_lower"], row["gap_ci_low"], row["gap_ci_high"])
+        ceiling = (row["ceiling_lower"], row["ceiling_lower_ci_low"], row["ceiling_lower_ci_high"])
+        shares.append(ceiling_share(gap, ceiling, row["chance"]))
+    columns = ["share", "share_low", "share_high"]
+    return results.join(pd.DataFrame(shares, index=results.index, columns=columns))
 
 
-def clustered_proportion(right: BoolArray, cluster: IntArray) -> Estimate:
-    """Estimate the proportion of true values, with an interval for clustered data.
+def clustered_proportion(is_true: BoolArray, cluster: IntArray) -> Estimate:
+    """Estimate the proportion of true values, with a 95 % interval for clustered data.
 
-    Values of the same cluster may be dependent; the clusters are a random sample. `right` contains
-    n values and `cluster` their cluster numbers from 0, both of shape (n,). The interval is a
-    Student's t interval on Fisher's z scale.
+    Values of the same cluster may be dependent; the clusters are a random sample. The interval is a
+    Student's t interval on Fisher's z scale, with a cluster-robust standard error.
+
+    Parameters
+    ----------
+    is_true
+        Values, shape (n,).
+    cluster
+        Index of the cluster of each value, from 0, shape (n,).
+
+    Returns
+    -------
+    tuple
+        Proportion, and the limits of the interval.
     """
-    value = float(right.mean())
-    stderr, df = _clustered_error(right.astype(np.float64) - value, cluster)
-    return value, *MeanEstimate(value, stderr, df).bounded_interval(0.5)
+    value = float(is_true.mean())
+    stderr, df = _clustered_error(is_true.astype(np.float64) - value, cluster)
+    low, high = MeanEstimate(value, stderr, df).bounded_interval(0.5)
+    return value, low, high
 
 
 def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Estimate:
@@ -149,30 +172,49 @@ def clustered_correlation(x: FloatArray, y: FloatArray, cluster: IntArray) -> Es
 
     Pairs of the same cluster may be dependent; the clusters are a random sample. The interval is a
     Student's t interval on Fisher's z scale. The variance is computed from the influence of each
-    pair on the correlation (Hampel et al. 1986), summed by cluster. Fewer than three clusters give
-    no interval.
+    pair on the correlation r, z_x z_y - r (z_x² + z_y²) / 2 (Hampel et al. 1986), summed by
+    cluster. Here z_x and z_y are the z-scores of the values. Fewer than three clusters give no
+    interval.
 
     Parameters
     ----------
     x, y
         Values, shape (n,).
     cluster
-        Codes of the clusters from 0, shape (n,).
+        Index of the cluster of each pair, from 0, shape (n,).
+
+    Returns
+    -------
+    tuple
+        Correlation, and the limits of its 95 % confidence interval.
     """
     z_x, z_y = z_scores(x), z_scores(y)
     value = float((z_x * z_y).mean())
-    # Influence function of the correlation r: z_x z_y - r (z_x² + z_y²) / 2.
     influence = z_x * z_y - value / 2 * (z_x**2 + z_y**2)
     stderr, df = _clustered_error(influence, cluster)
-    return value, *MeanEstimate(value, stderr, df).bounded_interval(0.0)
+    low, high = MeanEstimate(value, stderr, df).bounded_interval(0.0)
+    return value, low, high
 
 
 def _clustered_error(influence: FloatArray, cluster: IntArray) -> tuple[float, int]:
     """Compute the cluster-robust standard error of an estimate and its degrees of freedom.
 
-    `influence` is the influence of each of n observations on the estimate, with mean 0. With
-    influences summed within C clusters, s_c, the standard error is sqrt(C / (C - 1) Σ s_c²) / n.
-    Fewer than three clusters give NaN.
+    The standard error is sqrt(C / (C - 1) Σ_c s_c²) / n, where n is the number of observations, C
+    the number of clusters, and s_c the sum of the influences of the observations in cluster c.
+
+    Parameters
+    ----------
+    influence
+        Influence of each observation on the estimate, with mean 0, shape (n,).
+    cluster
+        Index of the cluster of each observation, from 0, shape (n,).
+
+    Returns
+    -------
+    stderr : float
+        Standard error; NaN if there are fewer than three clusters.
+    df : int
+        Degrees of freedom, C - 1.
     """
     sums = np.bincount(cluster, influence)
     n_clusters = len(sums)
@@ -201,19 +243,22 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     DeLong, DeLong and Clarke-Pearson (1988), doi 10.2307/2531595, with Student's interval on
     Fisher's scale.
     """
-    groups = scores[labels], scores[~labels]
-    ranks = rankdata(scores)
-    sizes = [len(group) for group in groups]
-    if not all(sizes):
+    n_acceptable = int(labels.sum())
+    n_unacceptable = len(labels) - n_acceptable
+    n_smaller = min(n_acceptable, n_unacceptable)
+    if n_smaller == 0:
         return np.nan, np.nan, np.nan
-    # For each acceptable sentence, the proportion of unacceptable ones that it is ranked above;
-    # for each unacceptable sentence, the proportion of acceptable ones.
-    above = (ranks[labels] - rankdata(groups[0])) / sizes[1]
-    below = (ranks[~labels] - rankdata(groups[1])) / sizes[0]
-    value = float(above.mean())
-    if min(sizes) < MIN_UNITS:
-        return value, np.nan, np.nan
+    # The rank of a sentence among all sentences minus its rank within its group is the number of
+    # sentences of the other group with a lower score.
+    ranks = rankdata(scores)
+    lower_unacceptable = (ranks[labels] - rankdata(scores[labels])) / n_unacceptable
+    lower_acceptable = (ranks[~labels] - rankdata(scores[~labels])) / n_acceptable
+    area = float(lower_unacceptable.mean())
+    if n_smaller < MIN_UNITS:
+        return area, np.nan, np.nan
     # DeLong's variance: the sum of the variances of the two means.
-    variance = sum(shares.var(ddof=1) / len(shares) for shares in (above, below))
-    mean = MeanEstimate(value, float(np.sqrt(variance)), min(sizes) - 1)
-    return value, *mean.bounded_interval(0.5)
+    variance = lower_unacceptable.var(ddof=1) / n_acceptable
+    variance += lower_acceptable.var(ddof=1) / n_unacceptable
+    estimate = MeanEstimate(area, float(np.sqrt(variance)), n_smaller - 1)
+    low, high = estimate.bounded_interval(0.5)
+    return area, low, high

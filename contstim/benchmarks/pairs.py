@@ -23,7 +23,7 @@ from contstim.files import decode_json
 from contstim.tables import read_table
 from contstim.text.normalise import normalise_sentence
 
-# Names that published sets of minimal pairs give to the columns of the good and the bad sentence.
+# Names of the columns of the good and the bad sentence in published sets of minimal pairs.
 _PAIR_COLUMNS = (
     ("sentence_good", "sentence_bad"),
     ("good_sentence", "bad_sentence"),
@@ -37,12 +37,12 @@ _MAX_UNPACKED = 1 << 27
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChoiceBenchmark(Benchmark):
-    """Human choices between two sentences, analysed by `contstim.evaluate`.
+    """Benchmark of human choices between two sentences, analysed by `contstim.evaluate`.
 
     Attributes
     ----------
     human
-        The choices, and the scores of published models.
+        Choices of the participants, and the scores of published models.
 
     Examples
     --------
@@ -74,28 +74,30 @@ class ChoiceBenchmark(Benchmark):
         return list(dict.fromkeys([*scored, *super().published_models]))
 
     def evaluate(self, scores: pd.DataFrame | None = None) -> BenchmarkResult:  # noqa: D102
-        source = self.human.scores
+        all_scores = self.human.scores
         if scores is not None:
             self.check_model_names(map(str, scores["model"].unique()))
-            source = scores if source is None else join_scores(source, scores)
-        elif source is None:
+            all_scores = scores if all_scores is None else join_scores(all_scores, scores)
+        elif all_scores is None:
             raise InputError(f"{self.name} has no published models; name one, --model SPEC")
-        result = evaluate(self.human, source)
-        table = result.models.rename(columns={"n_trials": "n_items"})
-        table = table.reindex(columns=[*table, *(c for c in CEILING_INTERVALS if c not in table)])
-        chance = {name: MEASURES[name].chance for name in table["measure"].unique()}
-        table = with_shares(table.assign(chance=table["measure"].map(chance)))
-        published = dict.fromkeys(self.published_models, self.source)
-        table["source"] = table["model"].map(published).fillna(SCORED_HERE)
-        return BenchmarkResult(self.add_published_figures(table), evaluation=result)
+        evaluation = evaluate(self.human, all_scores)
+        table = evaluation.models.rename(columns={"n_trials": "n_items"})
+        missing_columns = [name for name in CEILING_INTERVALS if name not in table]
+        table = table.reindex(columns=[*table, *missing_columns])
+        chance_by_measure = {name: MEASURES[name].chance for name in table["measure"].unique()}
+        table = with_shares(table.assign(chance=table["measure"].map(chance_by_measure)))
+        is_published = table["model"].isin(self.published_models)
+        table["source"] = np.where(is_published, self.source, SCORED_HERE)
+        return BenchmarkResult(self.add_published_figures(table), evaluation=evaluation)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParadigmBenchmark(Benchmark):
-    """Items that a model gets right or wrong, grouped into paradigms.
+    """Base class of benchmarks with items that a model gets right or wrong.
 
-    A paradigm is a set of items that test the same grammatical contrast. A model's value is its
-    accuracy by paradigm, averaged over paradigms, which are treated as a random sample.
+    Items are grouped into paradigms: sets of items that test the same grammatical contrast. The
+    accuracy of a model is computed by paradigm and averaged over paradigms, which are treated as a
+    random sample.
 
     Attributes
     ----------
@@ -120,24 +122,32 @@ class ParadigmBenchmark(Benchmark):
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         phenomena, chance = self.phenomena, 0.5
-        right = values.reindex(phenomena.index).to_numpy(dtype=float)
-        ceiling = self.human_accuracies.reindex(phenomena.index).to_numpy(dtype=float)
+        accuracy = values.reindex(phenomena.index).to_numpy(dtype=float)
+        human_accuracy = self.human_accuracies.reindex(phenomena.index).to_numpy(dtype=float)
         for analysis in ("all", *phenomena.unique()):
             is_included = (phenomena == analysis).to_numpy() | (analysis == "all")
-            value, low, high = mean_over_items(right[is_included], chance)
-            mean_ceiling, ceiling_low, ceiling_high = mean_over_items(ceiling[is_included], chance)
-            _, gap_low, gap_high = mean_over_items((right - ceiling)[is_included], 0.0)
+            model, human = accuracy[is_included], human_accuracy[is_included]
+            value, low, high = mean_over_items(model, chance)
+            ceiling, ceiling_low, ceiling_high = mean_over_items(human, chance)
+            _, gap_low, gap_high = mean_over_items(model - human, 0.0)
             yield {
-                **{"analysis": analysis, "measure": "accuracy", "n_items": int(is_included.sum())},
-                **{"value": value, "ci_low": low, "ci_high": high, "chance": chance},
-                **{"ceiling_lower": mean_ceiling, "ceiling_lower_ci_low": ceiling_low},
-                **{"ceiling_lower_ci_high": ceiling_high},
-                **{"gap_ci_low": gap_low, "gap_ci_high": gap_high},
+                "analysis": analysis,
+                "measure": "accuracy",
+                "n_items": int(is_included.sum()),
+                "value": value,
+                "ci_low": low,
+                "ci_high": high,
+                "chance": chance,
+                "ceiling_lower": ceiling,
+                "ceiling_lower_ci_low": ceiling_low,
+                "ceiling_lower_ci_high": ceiling_high,
+                "gap_ci_low": gap_low,
+                "gap_ci_high": gap_high,
             }
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
         phenomena = self.phenomena
-        table = pd.DataFrame({m: v.reindex(phenomena.index) for m, v in values_by_model.items()})
+        table = pd.DataFrame(values_by_model).reindex(phenomena.index)
         if len(self.human_accuracies):
             table["human"] = self.human_accuracies.reindex(phenomena.index)
         table["phenomenon"] = phenomena
@@ -146,7 +156,9 @@ class ParadigmBenchmark(Benchmark):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PairBenchmark(ParadigmBenchmark):
-    """Minimal pairs: a pair is right if the good sentence has the strictly higher score.
+    """Benchmark of minimal pairs, such as BLiMP.
+
+    A model gets a pair right if the good sentence has the strictly higher score.
 
     Attributes
     ----------
@@ -187,14 +199,13 @@ class PairBenchmark(ParadigmBenchmark):
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's accuracy by paradigm."""
-        right = {}
-        for model, score in super().extract_values(scores).items():
-            good, bad = (
-                score.loc[self.pairs[column].tolist()].to_numpy()
-                for column in ("sentence_good", "sentence_bad")
-            )
-            right[model] = pd.Series(good > bad, self.pairs["paradigm"]).groupby(level=0).mean()
-        return right
+        accuracies = {}
+        for model, score_by_sentence in super().extract_values(scores).items():
+            good = score_by_sentence.loc[self.pairs["sentence_good"]].to_numpy()
+            bad = score_by_sentence.loc[self.pairs["sentence_bad"]].to_numpy()
+            is_right = pd.Series(good > bad, self.pairs["paradigm"])
+            accuracies[model] = is_right.groupby(level=0).mean()
+        return accuracies
 
 
 def read_minimal_pairs(
@@ -294,47 +305,68 @@ def _unzip(path: Path) -> dict[str, str]:
 
 
 def _read_json_pairs(stem: str, text: str) -> pd.DataFrame:
-    """Parse a file of minimal pairs with one JSON object per line; `stem` is its paradigm."""
+    """Parse a file of minimal pairs with one JSON object per line.
+
+    Parameters
+    ----------
+    stem
+        Name of the file without suffix, which is the name of the paradigm.
+    text
+        Content of the file.
+    """
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             entry = decode_json(line)
-            pair = [entry["sentence_good"], entry["sentence_bad"]]
+            good, bad = entry["sentence_good"], entry["sentence_bad"]
         except (ValueError, KeyError, TypeError):
-            pair, entry = [None], {}
-        if not all(isinstance(sentence, str) for sentence in pair):
+            entry, good, bad = {}, None, None
+        if not isinstance(good, str) or not isinstance(bad, str):
             raise InputError(f"line {number} of {stem}.jsonl is not a minimal pair")
-        term = next((str(entry[key]) for key in _TERM_COLUMNS if entry.get(key)), "")
-        rows.append((stem, str(entry.get("field") or ""), term, *map(normalise_sentence, pair)))
+        rows.append(
+            {
+                "paradigm": stem,
+                "field": str(entry.get("field") or ""),
+                "term": next((str(entry[key]) for key in _TERM_COLUMNS if entry.get(key)), ""),
+                "sentence_good": normalise_sentence(good),
+                "sentence_bad": normalise_sentence(bad),
+            }
+        )
     return pd.DataFrame(rows, columns=["paradigm", "field", "term", *_PAIR_COLUMNS[0]])
 
 
 def _read_pair_table(path: Path) -> pd.DataFrame | None:
     """Read minimal pairs from a CSV or TSV file and rename its columns.
 
-    Returns None if the file has no columns with a good and a bad sentence: a folder may contain
-    other tables too.
+    Returns
+    -------
+    DataFrame or None
+        Columns as in `read_minimal_pairs`. None if the file has no columns with a good and a bad
+        sentence, because a folder may contain other tables too.
     """
     table = read_table(path, cells="text")
     columns = next((pair for pair in _PAIR_COLUMNS if {*pair} <= {*table.columns}), None)
     if columns is None:
         return None
-    if (empty := table[list(columns)].isna().any(axis=1)).any():
-        raise InputError(f"row {int(empty.argmax()) + 1} of {path} has no sentence; fill it")
+    good, bad = columns
+    is_incomplete = table[[good, bad]].isna().any(axis=1)
+    if is_incomplete.any():
+        row = int(is_incomplete.argmax()) + 1
+        raise InputError(f"row {row} of {path} has no sentence; fill it")
     table = table.fillna("")
     # The files of MultiBLiMP have the same name, in a folder for each language.
     is_generic = path.stem in ("data", "train", "test")
-    field_name = path.parent.name if is_generic else ""
+    language = path.parent.name if is_generic else ""
     names = [c for c in _PARADIGM_COLUMNS if c in table and (is_generic or c != "phenomenon")]
-    term = next((c for c in _TERM_COLUMNS if c in table), None)
     paradigm = table[names[0]] if names else pd.Series(path.stem, table.index)
+    term = next((c for c in _TERM_COLUMNS if c in table), None)
     return pd.DataFrame(
         {
-            "paradigm": f"{field_name} " + paradigm if field_name else paradigm,
-            "field": field_name,
+            "paradigm": f"{language} " + paradigm if language else paradigm,
+            "field": language,
             "term": table[term] if term else "",
-            "sentence_good": table[columns[0]].map(normalise_sentence),
-            "sentence_bad": table[columns[1]].map(normalise_sentence),
+            "sentence_good": table[good].map(normalise_sentence),
+            "sentence_bad": table[bad].map(normalise_sentence),
         }
     )
 

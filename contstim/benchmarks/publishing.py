@@ -30,9 +30,9 @@ from contstim.text_files import format_csv
 
 #: Columns of a table of choices that are published; others only on request.
 PUBLISHED_COLUMNS = (
-    *(*CHOICES, "kind", "item", "expected", "kind_1", "kind_2", "side_1", "stimulus"),
-    *("block", "propensity"),
-)
+    *CHOICES, "kind", "item", "expected", "kind_1", "kind_2", "side_1", "stimulus",
+    "block", "propensity",
+)  # fmt: skip
 CHECKSUMS = "SHA256SUMS"
 
 _COLUMNS = {
@@ -44,8 +44,8 @@ _COLUMNS = {
     "model": Column("model that scored the sentence"),
     "log_prob": Column("score of the sentence under the model; higher is better", "number"),
 }
-# Minimum length of participant ids and sentences that published files are searched for. Shorter
-# ones occur in other text by chance.
+# Minimum length of participant ids and of sentences for which published files are searched, since
+# shorter texts may occur by chance.
 _MIN_ID, _MIN_SENTENCE = 6, 12
 
 _README = """\
@@ -75,6 +75,7 @@ To compare a model of your own with these choices:
 """
 
 _WITHHELD = "\n{} sentences may not be published; numbers replace them.\n"
+_SCORES = "- `{}`: score of each sentence under each model\n"
 _RESULTS = "- `results/`: evaluation of the choices; `results/report.html` is the report\n"
 
 
@@ -104,7 +105,7 @@ class DataSetDescription:
 
 
 def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanData:
-    """Return the choices in a study folder by participants who answered every trial.
+    """Read the choices in a study folder, from participants who answered every trial.
 
     Parameters
     ----------
@@ -145,12 +146,12 @@ def publish(
     columns: Sequence[str] = (),
     preset: str = "default",
 ) -> None:
-    """Write a folder that others can use without contstim.
+    """Publish the choices of a study as a Psych-DS data set that others can use without contstim.
 
-    Participants are replaced by pseudonyms in the order of the table, and only
-    `PUBLISHED_COLUMNS` are published. Withheld sentences are replaced by numbers, so the published
-    scores can still be evaluated. They are recognised without regard to case, punctuation, spaces
-    and Unicode form.
+    Participants are replaced by pseudonyms, which are numbered in the order of the table. Only
+    `PUBLISHED_COLUMNS` are published. Withheld sentences are replaced by numbers, so that the
+    published scores can still be evaluated. They are recognised without regard to case,
+    punctuation, spaces and Unicode form.
 
     Parameters
     ----------
@@ -186,30 +187,34 @@ def publish(
     """
     folder = Path(folder)
     check_new_folder(folder)
-    choices, source = human.choices, human.scores if scores is None else scores
-    if unknown := [column for column in columns if column not in choices]:
-        raise InputError(f"the choices have no column {unknown[0]!r}; leave it out of --columns")
+    choices = human.choices
+    source = human.scores if scores is None else scores
+    for column in columns:
+        if column not in choices:
+            raise InputError(f"the choices have no column {column!r}; leave it out of --columns")
     public_columns = [c for c in choices if c in PUBLISHED_COLUMNS or c in columns]
+
+    # Replace participants by pseudonyms, and withheld sentences by numbers.
     participants = choices["participant"].astype(str)
     ids = list(pd.unique(participants))
     n_digits = len(str(len(ids)))
     pseudonyms = {name: f"p{n:0{n_digits}}" for n, name in enumerate(ids, start=1)}
     withheld_keys = {alphanumeric_key(sentence) for sentence in withheld}
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
-    hidden_sentences = [
-        sentence for sentence in map(str, sentences) if alphanumeric_key(sentence) in withheld_keys
-    ]
-    labels = {
-        sentence: f"withheld sentence {n}" for n, sentence in enumerate(hidden_sentences, start=1)
-    }
-    published = choices[public_columns].map(
-        lambda cell: (
-            labels.get(cell, "withheld text")
-            if isinstance(cell, str) and alphanumeric_key(cell) in withheld_keys
-            else cell
-        )
-    )
+    labels: dict[str, str] = {}
+    for sentence in map(str, sentences):
+        if alphanumeric_key(sentence) in withheld_keys:
+            labels[sentence] = f"withheld sentence {len(labels) + 1}"
+
+    def withhold(cell: object) -> object:
+        if isinstance(cell, str) and alphanumeric_key(cell) in withheld_keys:
+            return labels.get(cell, "withheld text")
+        return cell
+
+    published = choices[public_columns].map(withhold)
     published = published.assign(participant=participants.map(pseudonyms)).reset_index(drop=True)
+
+    # Convert the scores to a table with one row per sentence and model.
     tables, has_scores = {"choices": published}, source is not None
     if source is not None:
         scored = choices[~find_unscored_catch(choices, source)]
@@ -252,10 +257,10 @@ def publish(
             n_choices=len(choices),
             n_pairs=len(choices[["sentence_1", "sentence_2"]].drop_duplicates()),
             n_excluded=len({*human.excluded["participant"]} - {*choices["participant"]}),
-            withheld=_WITHHELD.format(len(labels)) * bool(labels),
-            scores=f"- `{scores_file}`: score of each sentence under each model\n" * has_scores,
-            results=_RESULTS * has_scores,
-            option=f"--scores {scores_file} " * has_scores,
+            withheld=_WITHHELD.format(len(labels)) if labels else "",
+            scores=_SCORES.format(scores_file) if has_scores else "",
+            results=_RESULTS if has_scores else "",
+            option=f"--scores {scores_file} " if has_scores else "",
             checksums=CHECKSUMS,
             columns="\n".join(
                 f"- `{name}`: {column.description}" for name, column in column_descriptions.items()
@@ -272,16 +277,32 @@ def publish(
 def _check_files(
     folder: Path, files: Iterable[Path], ids: Iterable[str], withheld_keys: Iterable[str]
 ) -> None:
-    """Raise InputError if a file would reveal a participant's id or a withheld sentence.
+    """Check that no file contains the id of a participant or a withheld sentence.
 
-    Files are searched without regard to case; withheld sentences are also searched without regard
-    to punctuation and spaces, since `withheld_keys` contains only their letters and digits.
+    Case is ignored; for withheld sentences, punctuation and spaces are ignored too.
+
+    Parameters
+    ----------
+    folder
+        Folder of the data set.
+    files
+        Files to search.
+    ids
+        Ids of the participants. Short ids are not searched, since they may occur by chance.
+    withheld_keys
+        Withheld sentences, reduced to letters and digits (`alphanumeric_key`).
+
+    Raises
+    ------
+    InputError
+        If a file contains one of them.
     """
-    searched_ids = [
-        name.casefold()
-        for name in ids
-        if len(name) >= _MIN_ID and not (name.isalpha() and len(name) < 2 * _MIN_ID)
-    ]
+    searched_ids = []
+    for participant in ids:
+        # Ids of letters only may be words, so they must be longer.
+        min_length = 2 * _MIN_ID if participant.isalpha() else _MIN_ID
+        if len(participant) >= min_length:
+            searched_ids.append(participant.casefold())
     searched_keys = [key for key in withheld_keys if len(key) >= _MIN_SENTENCE]
     for path in files:
         text = unescape(path.read_bytes().decode("utf-8", "replace"))

@@ -26,10 +26,10 @@ from contstim.evaluation.inference.quasi_f import MIN_UNITS
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RatingBenchmark(Benchmark):
-    """Ratings of sentences: the correlation of scores with mean ratings.
+    """Benchmark of ratings of sentences: the correlation of scores with mean ratings.
 
-    The noise ceiling is the correlation that a perfect model would be expected to have with the
-    observed mean ratings: the square root of their reliability (Spearman 1904).
+    The noise ceiling is the expected correlation of a perfect model with the observed mean ratings:
+    the square root of their reliability (Spearman 1904).
 
     Attributes
     ----------
@@ -95,10 +95,18 @@ class RatingBenchmark(Benchmark):
 
 @dataclass(frozen=True, eq=False)
 class _RatingData:
-    """Ratings of S sentences as arrays, for the jackknife over participants and items.
+    """N ratings of S sentences as arrays, for the jackknife over participants and items.
 
-    `sentence`, `participant` (None if unknown) and `rating` have one value per rating; `item` has
-    the item of each sentence, shape (S,). All but `rating` are indices from 0.
+    Attributes
+    ----------
+    sentence
+        Index of the rated sentence, shape (N,).
+    participant
+        Index of the participant, shape (N,); None if the participants are unknown.
+    rating
+        Ratings, shape (N,).
+    item
+        Index of the item that each sentence is a version of, shape (S,).
     """
 
     sentence: IntArray
@@ -122,12 +130,21 @@ class _RatingData:
         return cls(np.asarray(sentence), participant, rating, np.asarray(items))
 
     def moments(self, is_included: BoolArray) -> FloatArray:
-        """Compute statistics of each sentence from the ratings in the mask `is_included`.
+        """Compute the mean rating of each sentence and its error variance.
 
-        Returns an array of shape (3, S): number of ratings, mean rating, and error variance of the
-        mean rating. The error variance is the jackknife variance over participants. The change that
-        a participant causes in the mean ratings of all sentences alike is subtracted, because it
-        does not affect a correlation.
+        The error variance is the jackknife variance over participants. The change that a
+        participant causes in the mean ratings of all sentences alike is subtracted, because it does
+        not affect a correlation.
+
+        Parameters
+        ----------
+        is_included
+            Mask of the ratings to use, shape (N,).
+
+        Returns
+        -------
+        (3, S) array
+            Number of ratings, mean rating, and error variance of the mean rating.
         """
         weight, n_sentences = is_included.astype(float), len(self.item)
         n = np.bincount(self.sentence, weight, n_sentences)
@@ -154,7 +171,15 @@ class _RatingData:
     def estimate(self, score: FloatArray) -> dict[str, float]:
         """Estimate correlation, noise ceiling and their difference with jackknife intervals.
 
-        The dictionary has the columns of a row of results, see `Benchmark.estimate`.
+        Parameters
+        ----------
+        score
+            Scores of the S sentences; NaN for sentences without a score.
+
+        Returns
+        -------
+        dict
+            Columns of a row of results, see `Benchmark.estimate`.
         """
         has_score = np.isfinite(score)
         moments, *moments_without_participant = self._all_moments
@@ -187,9 +212,9 @@ class _RatingData:
             ]
             limits = [*np.tanh(intervals[:2]).ravel().tolist(), *intervals[2]]
         names = (
-            *("ci_low", "ci_high", "ceiling_lower_ci_low", "ceiling_lower_ci_high"),
-            *("gap_ci_low", "gap_ci_high"),
-        )
+            "ci_low", "ci_high", "ceiling_lower_ci_low", "ceiling_lower_ci_high",
+            "gap_ci_low", "gap_ci_high",
+        )  # fmt: skip
         return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, limits, strict=True))}
 
 
@@ -198,8 +223,19 @@ def _correlation(
 ) -> tuple[float, float]:
     """Compute the correlation of scores with mean ratings, and its noise ceiling.
 
-    Only sentences in the mask `is_included` are used. `moments` are the statistics of
-    `_RatingData.moments`. Undefined numbers are NaN.
+    Parameters
+    ----------
+    score
+        Scores of S sentences, shape (S,).
+    moments
+        Statistics of the ratings, from `_RatingData.moments`, shape (3, S).
+    is_included
+        Mask of the sentences to use, shape (S,).
+
+    Returns
+    -------
+    correlation, ceiling : float
+        Both are NaN if they are undefined, for example for fewer than three sentences.
     """
     n_ratings, mean_rating, error_variances = moments
     is_used = is_included & (n_ratings > 0)
@@ -251,12 +287,15 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeltaBenchmark(Benchmark):
-    """Mean judgements of sentences, and pairs of an acceptable and an unacceptable sentence.
+    """Benchmark of mean judgements, and of pairs of an acceptable and an unacceptable sentence.
 
-    There are four kinds of measures: Pearson's correlation of scores with judgements; Pearson's
-    correlation of their differences within pairs (deltas); the proportion of pairs in which the
-    acceptable sentence has the higher score, as in BLiMP; and the proportion of pairs that satisfy
-    the Acceptability Delta Criterion (Vazquez Martinez 2021) with delta 0.5, 1 and 5.
+    There are four kinds of measures:
+
+    - ``sentence_correlation``: Pearson's correlation of scores with judgements;
+    - ``pair_correlation``: Pearson's correlation of their differences within pairs (deltas);
+    - ``blimp``: the proportion of pairs in which the acceptable sentence has the higher score;
+    - ``adc_D``: the proportion of pairs that satisfy the Acceptability Delta Criterion (Vazquez
+      Martinez 2021) with delta D = 0.5, 1 or 5.
 
     Confidence intervals treat phenomena as a random sample. Sentences whose ids differ only in the
     last number belong to the same phenomenon.
@@ -356,13 +395,20 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
 
 def _row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:
     """Return a row of `Benchmark.estimate` without a noise ceiling."""
-    names = ("analysis", "measure", "value", "ci_low", "ci_high", "n_items")
-    return dict(zip(names, (analysis, measure, *estimate, n_items), strict=True))
+    value, low, high = estimate
+    return {
+        "analysis": analysis,
+        "measure": measure,
+        "value": value,
+        "ci_low": low,
+        "ci_high": high,
+        "n_items": n_items,
+    }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelBenchmark(Benchmark):
-    """Sentences that experts labelled as acceptable (1) or unacceptable (0).
+    """Benchmark of sentences that experts labelled as acceptable (1) or unacceptable (0), as CoLA.
 
     The measure `mcc` is the Matthews correlation between labels and predictions. A sentence is
     predicted to be acceptable if its score is above a threshold, which is chosen to maximise the

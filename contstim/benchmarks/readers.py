@@ -35,13 +35,18 @@ _SPROUSE_COLUMNS = ["Bad ID", "Bad sentence", "Good ID", "Good sentence"]
 def _finish_choices(table: pd.DataFrame, first_code: int, second_code: int) -> HumanData:
     """Rescale and clean choices between two sentences.
 
-    The column `rating` is `first_code` if sentence 1 was chosen, `second_code` if sentence 2 was.
     Choices without a sentence or an answer, and repeated choices, are excluded.
+
+    Parameters
+    ----------
+    table
+        Choices in the tidy format, except for the values of the column `rating`.
+    first_code, second_code
+        Values of `rating` for the choice of sentence 1 and of sentence 2.
     """
     table = table.assign(rating=rescale(table["rating"], first_code, second_code))
-    return prepare_choices(
-        RawChoices(table, CleaningRules("exclude", "exclude", "keep_first"), "slider")
-    )
+    cleaning = CleaningRules("exclude", "exclude", "keep_first")
+    return prepare_choices(RawChoices(table, cleaning, "slider"))
 
 
 def golan2023(files: _Files, shared: _Shared) -> Benchmark:
@@ -53,9 +58,12 @@ def golan2023(files: _Files, shared: _Shared) -> Benchmark:
 def _blimp_summary(files: _Files) -> pd.DataFrame:
     """Read the published accuracies of BLiMP.
 
-    There is one row per paradigm (column ``UID``) with its phenomenon (``linguistics_term``) and
-    the accuracy of each model. In rows with the UID ``overall``, accuracies are means over a
-    phenomenon.
+    Returns
+    -------
+    DataFrame
+        One row per paradigm (column ``UID``) with its phenomenon (``linguistics_term``) and the
+        accuracy of each model. In rows with the UID ``overall``, accuracies are means over a
+        phenomenon.
     """
     lines = files["models_summary.jsonl"].read_text("utf-8").splitlines()
     table = pd.DataFrame([decode_json(line) for line in lines])
@@ -94,13 +102,12 @@ def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
     Each row of the file is a task of five pairs. One of them is an attention check, which is left
     out.
     """
-    numbers = range(1, 6)
-    columns = [f"Input.item_{k}_condition" for k in numbers] + [
-        f"Answer.Choice{k}" for k in numbers
-    ]
+    pair_numbers = range(1, 6)
+    columns = [f"Input.item_{k}_condition" for k in pair_numbers]
+    columns += [f"Answer.Choice{k}" for k in pair_numbers]
     raw = read_table(files["human_responses.csv"], ["anonCode", *columns], cells="text")
     parts = []
-    for k in numbers:
+    for k in pair_numbers:
         # The condition is the paradigm followed by the correct answer, such as "PARADIGMans2".
         condition = raw[f"Input.item_{k}_condition"].str.extract(r"^(.*)ans([12])$")
         answers = {
@@ -156,8 +163,14 @@ def li_adger(files: _Files, shared: _Shared) -> Benchmark:
 def lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
     """Read the acceptability ratings of Lau et al. (2020) for one kind of context.
 
-    `context` is the kind of text that participants read before a sentence, as in the name of the
-    file. Models score the sentences without context.
+    Participants read a context before each sentence; models score the sentences without context.
+
+    Parameters
+    ----------
+    files, shared
+        As for `syntaxgym`.
+    context
+        Kind of context, as in the name of the file.
     """
     path = files[f"context-{context}-ratings.csv"]
     table = read_table(path, ["sentence", "full-ratings"], cells="text")
@@ -171,9 +184,18 @@ def events(
 ) -> Benchmark:
     """Read plausibility ratings of sentences that describe events, with published scores.
 
-    Identifiers of crowd workers are replaced with numbers. `subset` is the set of events in the
-    name of the file of ratings, and `prefix` the beginning of the names of the score files.
-    `models` contains the rest of these names, by model.
+    Identifiers of crowd workers are replaced with numbers.
+
+    Parameters
+    ----------
+    files, shared
+        As for `syntaxgym`.
+    subset
+        Set of events, as in the name of the file of ratings.
+    prefix
+        Beginning of the names of the score files, before a dot.
+    models
+        Rest of the names of the score files, by model.
     """
     path = files[f"clean_{subset}_human_dat.csv"]
     table = read_table(path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="inferred")
@@ -268,9 +290,14 @@ def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
 
 
 def sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchmark:
-    """Read Likert ratings or magnitude estimates, which are z-scored within participants.
+    """Read ratings by Sprouse et al. (2013), which are z-scored within participants.
 
-    `file` is the name of the file of answers.
+    Parameters
+    ----------
+    files, shared
+        As for `syntaxgym`.
+    file
+        Name of the file with Likert ratings or magnitude estimates.
     """
     answers, pairs = _sprouse_answers(files[file]), _sprouse_materials(files)
     ids = pd.concat([pairs["bad_id"], pairs["good_id"]])
@@ -335,17 +362,25 @@ def syntaxgym(
 
 
 def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) -> Benchmark:
-    """Read how predictable words are to humans and to published models.
+    """Read how predictable words are to humans and to published models (de Varda et al. 2024).
 
     Human measures are cloze probabilities (the proportion of participants who guess the word) and
     ratings. The file contains surprisals, which become log-probabilities. Words with punctuation
-    are excluded. `models` maps columns of surprisals to names of models.
+    are excluded.
+
+    Parameters
+    ----------
+    files, shared
+        As for `syntaxgym`.
+    models
+        Names of the published models, by column of surprisals.
     """
-    columns = ["sentence", "word", "context_length", "rating_mean", "cloze_s", *models]
+    number_columns = ["context_length", "rating_mean", "cloze_s", *models]
     # Cells are read as text, because one of the words is "None".
+    columns = ["sentence", "word", *number_columns]
     words = read_table(files["all_measures.csv"], columns, cells="text")
     words = words[~words["word"].str.contains("[.,']", regex=True)].reset_index(drop=True)
-    numbers = words[columns[2:]].astype(float)
+    numbers = words[number_columns].astype(float)
     table = pd.DataFrame(
         {
             "sentence": words["sentence"],

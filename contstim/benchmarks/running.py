@@ -30,10 +30,24 @@ PROVENANCE = "provenance.json"
 def score_whole_sentences(
     model: SentenceModel, sentences: Iterable[str], cache: ScoreCache
 ) -> pd.DataFrame:
-    """Return the scores of sentences, with the columns of `contstim score`.
+    """Score sentences and save the scores in a cache.
 
     Sentences are scored in batches, shortest first. Each batch is saved before the next one, so an
     interrupted run continues with the same results.
+
+    Parameters
+    ----------
+    model
+        Model that scores the sentences.
+    sentences
+        Distinct sentences.
+    cache
+        Saved scores. Sentences with a saved score are not scored again.
+
+    Returns
+    -------
+    DataFrame
+        One row per sentence, with the columns of `contstim score`.
 
     Raises
     ------
@@ -45,19 +59,36 @@ def score_whole_sentences(
     texts = list(sentences)
     for batch in _batches(texts, f"scoring, {model.name}"):
         cache.score_with_counts(model, batch)
-    scores = cache.read(model_identity(model))
-    totals = SentenceScores.from_rows(scores[sentence] for sentence in texts)
-    columns = (
-        *(texts, model.name, totals.score, totals.n_tokens, totals.n_words, totals.stderr),
-        *(model.kind.unit, model.spec),
+    saved = cache.read(model_identity(model))
+    scores = SentenceScores.from_rows(saved[sentence] for sentence in texts)
+    table = pd.DataFrame(
+        {
+            "sentence": texts,
+            "model": model.name,
+            "log_prob": scores.score,
+            "n_tokens": scores.n_tokens,
+            "n_words": scores.n_words,
+            "stderr": scores.stderr,
+            UNIT: model.kind.unit,
+            SPEC: model.spec,
+        }
     )
-    return pd.DataFrame(dict(zip((*SCORES, UNIT, SPEC), columns, strict=True)))
+    return table[[*SCORES, UNIT, SPEC]]
 
 
 def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCache) -> pd.DataFrame:
-    """Return the log-probability of each word given the preceding words of its sentence.
+    """Compute the log-probability of each word given the preceding words of its sentence.
 
-    Like sentence scores, they are saved after each batch.
+    Sentences are scored in batches, shortest first, and each batch is saved before the next one.
+
+    Parameters
+    ----------
+    model
+        Causal model that scores the sentences.
+    sentences
+        Distinct sentences.
+    cache
+        Saved word scores. Sentences with saved scores are not scored again.
 
     Returns
     -------
@@ -78,19 +109,19 @@ def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCach
             f"{model.name!r} does not predict each word from the words before it; name a causal "
             "model, such as contstim:gpt"
         )
-    wanted, identity = list(sentences), model_identity(model)
-    for batch in _batches(wanted, f"scoring words, {model.name}"):
+    texts, identity = list(sentences), model_identity(model)
+    for batch in _batches(texts, f"scoring words, {model.name}"):
         saved = cache.read_words(identity)
-        if missing := [sentence for sentence in batch if sentence not in saved]:
+        missing = [sentence for sentence in batch if sentence not in saved]
+        if missing:
             cache.add_words(identity, missing, model.score_words(missing))
     saved = cache.read_words(identity)
-    rows = [
-        (sentence, model.name, position, word, value)
-        for sentence in wanted
-        for position, (word, value) in enumerate(
-            zip(model.language.split(sentence), saved[sentence].tolist(), strict=True)
-        )
-    ]
+    rows = []
+    for sentence in texts:
+        words = model.language.split(sentence)
+        log_probs = saved[sentence].tolist()
+        for position, (word, log_prob) in enumerate(zip(words, log_probs, strict=True)):
+            rows.append((sentence, model.name, position, word, log_prob))
     return pd.DataFrame(rows, columns=["sentence", "model", "position", "word", "log_prob"])
 
 
@@ -103,19 +134,19 @@ def _batches(sentences: Iterable[str], label: str) -> Iterable[list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class BenchmarkRun:
-    """Results of benchmarks.
+    """Results of one or more benchmarks.
 
     Attributes
     ----------
     benchmarks
         Benchmarks by name.
     outcomes
-        Results of all models by the name of the benchmark.
+        Results of all models, by name of the benchmark.
     scores
         Scores of the models that were scored in this run, by the name of the benchmark. None if
         there are no such models.
     models
-        Names, specs and versions of the models that were scored in this run.
+        Descriptions of the models that were scored in this run: names, specifications, versions.
     notes
         Notes on the files that were read.
     """
@@ -144,7 +175,7 @@ class BenchmarkRun:
         return pd.concat(rows, ignore_index=True)
 
     def write(self, folder: str | Path) -> None:
-        """Write the results; results of benchmarks in the folder are replaced.
+        """Write the results to a folder, in place of earlier results of benchmarks.
 
         ``results.csv`` contains all results and ``provenance.json`` the models and versions. A
         folder for each benchmark contains its tables and scores, and the report of the evaluation
@@ -189,14 +220,14 @@ class BenchmarkRun:
 
 
 def check_results_folder(folder: Path) -> None:
-    """Refuse a folder with anything other than results of benchmarks.
+    """Check that a folder is new, empty, or contains only results of benchmarks.
 
     Raises
     ------
     InputError
-        If it has other contents.
+        If it contains other files.
     OutputError
-        If it is the working folder or contains it.
+        If it is the working folder or contains the working folder.
     """
     check_replaceable(folder)
     if folder.exists() and any(folder.iterdir()) and not (folder / PROVENANCE).exists():
@@ -280,12 +311,12 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace the working folder or a folder above it.
+    """Check that replacing a folder would not delete the working folder.
 
     Raises
     ------
     OutputError
-        If the folder is or contains the working folder.
+        If the folder is the working folder or contains it.
     """
     working_folder = Path.cwd()
     if Path(os.path.realpath(folder)) in (working_folder, *working_folder.parents):

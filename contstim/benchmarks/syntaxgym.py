@@ -35,7 +35,7 @@ _OPERATORS: dict[type, Callable[[float, float], float]] = {
 
 @dataclass(frozen=True)
 class Suite:
-    """SyntaxGym suite: items that test one phenomenon, and predictions about surprisals.
+    """SyntaxGym test suite: items that test one phenomenon, and predictions about surprisals.
 
     An item consists of versions of a sentence, one for each *condition*, such as ``match`` and
     ``mismatch``. All versions are divided into the same numbered *regions*. A prediction is a
@@ -86,20 +86,19 @@ class Suite:
             If the number of values differs from the number of words, or a formula cannot be
             evaluated.
         """
+        sentences = self.sentences
+        scored_sentences = zip(self.cases, sentences, score_words(sentences), strict=True)
         # Surprisal in bits by item, condition and region.
-        sentences, surprisals = self.sentences, dict[int, dict[str, dict[int, float]]]()
-        for case, sentence, values in zip(
-            self.cases, sentences, score_words(sentences), strict=True
-        ):
-            item, condition, regions = case
+        surprisals: dict[int, dict[str, dict[int, float]]] = {}
+        for (item, condition, regions), sentence, log_probs in scored_sentences:
             region_by_word = [number for number, words in regions for _ in words]
-            if len(values) != len(region_by_word):
+            if len(log_probs) != len(region_by_word):
                 raise InputError(
-                    f"suite {self.name!r}: there are {len(values)} values for the "
+                    f"suite {self.name!r}: there are {len(log_probs)} values for the "
                     f"{len(region_by_word)} words of {sentence!r}"
                 )
-            by_region = dict.fromkeys((number for number, _ in regions), 0.0)
-            for number, log_prob in zip(region_by_word, values, strict=True):
+            by_region = {number: 0.0 for number, _ in regions}
+            for number, log_prob in zip(region_by_word, log_probs, strict=True):
                 by_region[number] -= float(log_prob) / np.log(2)
             surprisals.setdefault(item, {})[condition] = by_region
         rows = []
@@ -221,8 +220,20 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
 def _evaluate(node: ast.expr, surprisals: Mapping[str, float]) -> float | bool:
     """Evaluate the syntax tree of a formula recursively.
 
-    `surprisals` contains the values of the variables. Only numbers, variables, sums, differences,
-    comparisons, ``and`` and ``or`` are allowed, because formulas come from downloaded files.
+    Only numbers, variables, sums, differences, comparisons, ``and`` and ``or`` are allowed, because
+    formulas come from downloaded files.
+
+    Parameters
+    ----------
+    node
+        Node of the tree.
+    surprisals
+        Values of the variables.
+
+    Raises
+    ------
+    ValueError
+        If the formula contains something else.
     """
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
@@ -232,8 +243,8 @@ def _evaluate(node: ast.expr, surprisals: Mapping[str, float]) -> float | bool:
         case ast.BinOp(left=left, op=op, right=right):
             return _OPERATORS[type(op)](_evaluate(left, surprisals), _evaluate(right, surprisals))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            sides = (_evaluate(left, surprisals), _evaluate(right, surprisals))
-            return bool(_OPERATORS[type(op)](*sides))
+            left_value, right_value = _evaluate(left, surprisals), _evaluate(right, surprisals)
+            return bool(_OPERATORS[type(op)](left_value, right_value))
         case ast.BoolOp(op=op, values=values):
             parts = [bool(_evaluate(value, surprisals)) for value in values]
             return all(parts) if isinstance(op, ast.And) else any(parts)

@@ -19,32 +19,42 @@ from contstim.errors import InputError
 
 
 def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
-    """Return the log-probabilities of the words in each sentence, by model and sentence.
+    """Convert a table of word scores to arrays.
 
-    `scores` has the columns of ``contstim score --per word``. A sentence of W words has an array of
-    shape (W,) in the order of the words.
+    Parameters
+    ----------
+    scores
+        Table with one row per word, with the columns of ``contstim score --per word``.
+
+    Returns
+    -------
+    dict
+        For each model, a dictionary from each sentence of W words to the log-probabilities of its
+        words in their order, shape (W,).
     """
     ordered = scores.sort_values("position", kind="stable")
-    return {
-        str(model): {
-            str(sentence): values.to_numpy(dtype=float)
-            for sentence, values in rows.groupby("sentence", sort=False)["log_prob"]
-        }
-        for model, rows in ordered.groupby("model", sort=False)
-    }
+    log_probs_by_model: dict[str, dict[str, FloatArray]] = {}
+    for (model, sentence), log_probs in ordered.groupby(["model", "sentence"], sort=False)[
+        "log_prob"
+    ]:
+        log_probs_by_sentence = log_probs_by_model.setdefault(str(model), {})
+        log_probs_by_sentence[str(sentence)] = log_probs.to_numpy(dtype=float)
+    return log_probs_by_model
 
 
-def _look_up(sentences: list[str], words: Mapping[str, FloatArray]) -> list[FloatArray]:
-    """Return the word log-probabilities of sentences; raise InputError if one has no scores."""
+def _find_words(
+    sentences: list[str], log_probs_by_sentence: Mapping[str, FloatArray]
+) -> list[FloatArray]:
+    """Return the word log-probabilities of each sentence; raise InputError if one has none."""
     for sentence in sentences:
-        if sentence not in words:
+        if sentence not in log_probs_by_sentence:
             raise InputError(f"the words of {sentence!r} have no scores; score all sentences")
-    return [words[sentence] for sentence in sentences]
+    return [log_probs_by_sentence[sentence] for sentence in sentences]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SuiteBenchmark(ParadigmBenchmark):
-    """SyntaxGym suites: an item is right if all predictions of its suite hold.
+    """SyntaxGym test suites: an item is right if all predictions of its suite are true.
 
     Attributes
     ----------
@@ -88,18 +98,20 @@ class SuiteBenchmark(ParadigmBenchmark):
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's accuracy by suite."""
         accuracies = {}
-        for model, words in _words_by_model(scores).items():
-            tables = [suite.evaluate(partial(_look_up, words=words)) for suite in self.suites]
-            by_item = pd.concat(tables).groupby(["suite", "item"], sort=False)["correct"].all()
-            accuracies[model] = by_item.groupby("suite", sort=False).mean()
+        for model, log_probs in _words_by_model(scores).items():
+            score_words = partial(_find_words, log_probs_by_sentence=log_probs)
+            tables = [suite.evaluate(score_words) for suite in self.suites]
+            is_right = pd.concat(tables).groupby(["suite", "item"], sort=False)["correct"].all()
+            accuracies[model] = is_right.groupby("suite", sort=False).mean()
         return accuracies
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WordBenchmark(Benchmark):
-    """Predictability of words: the correlation of log-probabilities with human measures.
+    """Predictability of words: the correlation of word log-probabilities with human measures.
 
-    Confidence intervals treat the sentences as a random sample, with words clustered in them.
+    Confidence intervals treat the sentences as a random sample; words of the same sentence may be
+    dependent.
 
     Attributes
     ----------
@@ -145,25 +157,30 @@ class WordBenchmark(Benchmark):
         sentences = self.words["sentence"].astype(str).tolist()
         positions = self.words["position"].tolist()
         values = {}
-        for model, words in _words_by_model(scores).items():
-            rows = zip(_look_up(sentences, words), positions, strict=True)
+        for model, log_probs in _words_by_model(scores).items():
+            word_log_probs = _find_words(sentences, log_probs)
             values[model] = pd.Series(
-                [word_scores[position] for word_scores, position in rows], self.words.index
+                [
+                    words[position]
+                    for words, position in zip(word_log_probs, positions, strict=True)
+                ],
+                self.words.index,
             )
         return values
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         sentence = pd.factorize(self.words["sentence"])[0]
-        score = values.to_numpy(dtype=float)
+        log_probs = values.to_numpy(dtype=float)
         for measure in self.measures:
             human = self.words[measure].to_numpy(dtype=float)
-            has_both = np.isfinite(score) & ~np.isnan(human)
+            has_both = np.isfinite(log_probs) & ~np.isnan(human)
             clusters = np.unique(sentence[has_both], return_inverse=True)[1]
-            value, low, high = clustered_correlation(human[has_both], score[has_both], clusters)
-            numbers = {
+            value, low, high = clustered_correlation(human[has_both], log_probs[has_both], clusters)
+            yield {
+                "analysis": "all",
+                "measure": measure,
                 "value": value,
                 "ci_low": low,
                 "ci_high": high,
                 "n_items": int(has_both.sum()),
             }
-            yield {"analysis": "all", "measure": measure, **numbers}

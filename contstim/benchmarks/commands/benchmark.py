@@ -97,25 +97,27 @@ def benchmark(
     for scored_model in models:
         report_model(scored_model)
     with explain_interruption():
-        judged = run_benchmarks(benchmarks, models, store, notes)
-    judged.write(out)
-    for name, judged_benchmark in judged.benchmarks.items():
-        if len(judged_benchmark.published_figures):
-            difference = judged_benchmark.compare_published_figures(judged.outcomes[name].results)[
-                "difference"
-            ]
+        run = run_benchmarks(benchmarks, models, store, notes)
+    run.write(out)
+
+    # Print notes on published figures, on trials that do not distinguish models, and on models
+    # below chance.
+    for name, scored_benchmark in run.benchmarks.items():
+        if len(scored_benchmark.published_figures):
+            compared = scored_benchmark.compare_published_figures(run.outcomes[name].results)
+            difference = compared["difference"]
             n, worst = difference.notna().sum(), difference.abs().max()
             largest = f"; the largest difference is {worst:.2g}" if n else ""
             print(f"{name}: {n} of {len(difference)} published figures recomputed{largest}")
-    for name, judgement in judged.outcomes.items():
-        if judgement.evaluation is not None:
-            trials = judgement.evaluation.data
+    for name, outcome in run.outcomes.items():
+        if outcome.evaluation is not None:
+            trials = outcome.evaluation.data
             for line in describe_disagreement(trials.models, experimental_log_ratios(trials)):
                 print(f"{name}: {line}")
-    primary_results = judged.primary_results
-    chance = (primary_results["measure"] == "accuracy") * 0.5
-    below = primary_results["ci_high"].fillna(primary_results["value"]).astype(float) < chance
-    for row in primary_results[below].to_dict("records"):
+    primary_results = run.primary_results
+    chance = primary_results["measure"].map({"accuracy": 0.5}).fillna(0.0)
+    upper_limit = primary_results["ci_high"].fillna(primary_results["value"]).astype(float)
+    for row in primary_results[upper_limit < chance].to_dict("records"):
         print(
             f"{row['benchmark']}: {row['model']} is below chance ({row['value']:.3f}); check that "
             "the preferred and the other sentence, or the sign of the scores, are not swapped"
