@@ -9,9 +9,14 @@ __all__ = ["load_hf"]
 
 
 def load_hf(spec: ModelSpec) -> SentenceModel:
-    """Load the checkpoint of a spec ``hf:NAME-OR-PATH`` as a sentence model.
+    """Load a Hugging Face checkpoint as a sentence model.
 
     The configuration of the checkpoint determines whether the model is causal or masked.
+
+    Parameters
+    ----------
+    spec
+        Model specification ``hf:NAME-OR-PATH?option=value&...``, for example ``hf:gpt2``.
 
     Raises
     ------

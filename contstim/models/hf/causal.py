@@ -32,8 +32,7 @@ _MIN_CACHED_PREFIX = 16
 # used. A token costs more in a tree of sentences than in a row with one sentence.
 _MAX_TREE_SHARE = 0.7
 
-# Log-probabilities at one position, nats: of the next token and, for corrected words, of all tokens
-# that end the present word and of all tokens with which the first word can start.
+# Log-probabilities at one position, nats, see `CausalModel.predict`.
 _PREDICTION = np.dtype([("token", np.float64), ("boundary", np.float64), ("start", np.float64)])
 _Predictions = NDArray[np.void]
 
@@ -45,8 +44,8 @@ class CausalEvent(Event):
     Attributes
     ----------
     first
-        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` if the vocabulary does
-        not mark white space.
+        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
+        ``unmarked`` if tokens do not include white space.
     words
         ``tokens`` if the probability of a word is the product of its tokens' probabilities,
         ``corrected`` if it includes the probability that the word ends.
@@ -59,12 +58,12 @@ class CausalEvent(Event):
 class CausalModel(TransformerModel, PrefixModel):
     """Causal language model: log P(s) = sum_t log p(t | prefix, earlier tokens).
 
-    The prefix consists, by default, of the special tokens that the tokenizer adds before a
-    sentence, else of its BOS token, else of nothing. Without a prefix the first word has no
-    probability: its entry of `score_words` is NaN, the event states ``start none``, and the score
-    is the log-probability of the other words given the first. Sentences of one word are then
-    refused. The end of the sentence is scored only with the option ``end=scored``, because the
-    training texts of most models do not end after a sentence.
+    The prefix consists of the special tokens that the tokenizer adds before a sentence. Without
+    these, it is the BOS token or, if the tokenizer has none, empty. With an empty prefix the first
+    word has no probability: its entry of `score_words` is NaN, and the score is the log-probability
+    of the other words given the first. Sentences of one word are then refused. The end of the
+    sentence is scored only with the option ``end=scored``, because the training texts of most
+    models do not end after a sentence.
 
     The probability of a word is the product of its tokens' probabilities. If tokens include the
     white space before a word, this product omits the probability that the word ends, and the
@@ -73,29 +72,30 @@ class CausalModel(TransformerModel, PrefixModel):
 
         p(w | c) = p(tokens of w | c) P(B | c, w) / P(B | c),
 
-    where B is the set of tokens that cannot continue a word: tokens that start with white space
-    and special tokens. For a first word without a space before it, the divisor is the probability
-    of all tokens that do not start with white space, given the prefix. Over a sentence all factors
-    cancel except the first divisor and the last numerator.
+    where c is the context of word w and B is the set of tokens that cannot continue a word: special
+    tokens and tokens that start with white space. For a first word without a space before it, the
+    divisor is the probability of all tokens that do not start with white space, given the prefix.
+    In the product over a sentence, all divisors cancel except the first, and all numerators except
+    the last.
 
     Parameters
     ----------
     spec
-        Spec with options of `CAUSAL_OPTIONS`.
+        Model specification, for example ``hf:gpt2?prefix=bos``, with options of `CAUSAL_OPTIONS`.
     checkpoint
-        The network and its tokenizer.
+        Network and tokenizer.
 
     Attributes
     ----------
     is_corrected
-        Whether words are corrected for white space.
+        Whether word probabilities are corrected for white space.
     boundary_ids
-        Ids of the tokens that cannot continue a word.
+        Ids of the tokens that cannot continue a word, the set B.
     start_ids
         Ids of the tokens with which the first word can start, and of special tokens.
     first_divisor
-        Field of a prediction, ``start`` or ``boundary``, from which the first scored word is
-        divided.
+        Divisor of the first scored word: ``start``, the probability of `start_ids`, or
+        ``boundary``, the probability of `boundary_ids`.
     """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
@@ -132,18 +132,18 @@ class CausalModel(TransformerModel, PrefixModel):
             )
         n, device = self.network.n_logits, self.network.device
         is_spaced = self.tokenizer.first == "spaced"
-        other_first = classes.is_continuing if is_spaced else classes.is_starting
+        cannot_start = classes.is_continuing if is_spaced else classes.is_starting
         self.boundary_ids = _complement(classes.is_continuing, n, device)
-        self.start_ids = _complement(other_first, n, device)
+        self.start_ids = _complement(cannot_start, n, device)
         # Without a prefix, the first scored word is the second word.
         self.first_divisor = "start" if self.prefix else "boundary"
         self._prefix_cache: tuple[torch.Tensor, KVCache] | None = None
 
     def _find_prefix(self) -> list[int]:
-        """Find the tokens that precede every sentence, according to the option ``prefix``.
+        """Return the ids of the tokens before every sentence, according to the option ``prefix``.
 
-        The option is ``auto``, ``bos``, ``eos``, ``none`` or a token of the vocabulary. The result
-        is a list of token ids, which is empty without a prefix.
+        The option is ``auto``, ``bos``, ``eos``, ``none`` or a token of the vocabulary. The list is
+        empty for ``none``.
         """
         tokenizer, option = self.checkpoint.tokenizer, self.options.prefix
         if option == "none":
@@ -165,7 +165,7 @@ class CausalModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> CausalEvent:
-        """Definition of the score."""
+        """Definition of the score: start and end symbols, and treatment of words."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
         start = " ".join(convert(self._prefix_ids)) or "none"
         if self._prompt_ids:
@@ -197,22 +197,24 @@ class CausalModel(TransformerModel, PrefixModel):
             )
         n_words, n_end = encoded.n_words, len(self.end)
         positions = encoded.scored_positions[scored] + len(self.prefix)
-        end_tokens = self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
+        positions = np.append(positions, [len(ids) - 1] * n_end)
         # The end of the sentence is part of the last word.
         word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
+        tokens = [encoded.units[t] for t in scored]
+        tokens += self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
         return EncodedSentence(
             ids=ids,
-            scored_positions=np.append(positions, [len(ids) - 1] * n_end).astype(np.int64),
+            scored_positions=positions.astype(np.int64),
             word_indices=word_indices.astype(np.int64),
-            units=(*(encoded.units[t] for t in scored), *end_tokens),
+            units=tuple(tokens),
             n_words=n_words,
         )
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return the log-probability of each word of S sentences.
 
-        The values of a sentence sum to its score. Without a prefix, the first word has no
-        probability: its value is NaN.
+        The values of a sentence sum to its score. Without a token before the sentence, the first
+        word has no probability: its value is NaN.
 
         Returns
         -------
@@ -228,8 +230,8 @@ class CausalModel(TransformerModel, PrefixModel):
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probability of each scored token of S sentences.
 
-        A long prefix of the model is computed once, and so are first words that many sentences
-        share, if the network allows it. Otherwise each sentence is computed as a whole.
+        If the network allows it, a long text before the sentences is computed only once, and so are
+        first words that several sentences share. Otherwise each sentence is computed as a whole.
 
         Returns
         -------
@@ -256,7 +258,9 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def cached_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
-        """Compute the values of `term_log_probs` from cached keys and values of the prefix.
+        """Compute the log-probabilities of tokens from cached keys and values of the prefix.
+
+        The prefix is the text before every sentence, for example a prompt.
 
         Returns
         -------
@@ -288,7 +292,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
-        """Compute the values of `term_log_probs` by tree attention.
+        """Compute the log-probabilities of tokens by tree attention.
 
         Sentences that begin with the same tokens are merged into trees, so that these tokens are
         computed once.
@@ -297,13 +301,16 @@ class CausalModel(TransformerModel, PrefixModel):
         -------
         list of array or None
             One array for each sentence, with one value per scored token, nats. None if the
-            sentences share too few tokens, if one is longer than half a row, or if the network does
-            not support trees of this size.
+            sentences share too few tokens, if a sentence has more than half of the maximum number
+            of tokens of a tree, or if the network does not support trees of this size.
         """
         if len(encoded) < 2:
             return None
-        positions = [self._read_positions(e) for e in encoded]
-        sequences = [e.ids[: int(p.max()) + 1] for e, p in zip(encoded, positions, strict=True)]
+        positions, sequences = [], []
+        for sentence in encoded:
+            read_positions = self._read_positions(sentence)
+            positions.append(read_positions)
+            sequences.append(sentence.ids[: int(read_positions.max()) + 1])
         max_tokens = min(MAX_ROW_TOKENS, self.checkpoint.max_tokens or MAX_ROW_TOKENS)
         depth = max(map(len, sequences))
         if 2 * depth > max_tokens:
@@ -333,10 +340,11 @@ class CausalModel(TransformerModel, PrefixModel):
         return values
 
     def _read_positions(self, encoded: EncodedSentence) -> IntArray:
-        """Return the positions at which the network's predictions are needed.
+        """Return the positions at which predictions of the network are needed for a score.
 
-        Each scored token is predicted at the position before it. If words are corrected for white
-        space, the prediction at the last token gives the probability that the last word ends.
+        Each scored token is predicted at the position before it. If word probabilities are
+        corrected for white space, the prediction at the last token gives the probability that the
+        last word ends.
         """
         positions = encoded.scored_positions - 1
         if self.is_corrected and not self.end:
@@ -344,11 +352,11 @@ class CausalModel(TransformerModel, PrefixModel):
         return positions
 
     def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
-        """Return the log-probabilities of the scored tokens, corrected for white space if required.
+        """Return the log-probabilities of the scored tokens of a sentence.
 
-        The correction follows the formula of `CausalModel`. For each word, log P(B | context) is
-        subtracted from its first token, and log P(B | context, word) is added to its last token,
-        where B is the set of tokens that cannot continue a word.
+        If word probabilities are corrected for white space (see `CausalModel`), log P(B | context)
+        is subtracted from the first token of each word and log P(B | context, word) is added to its
+        last token, where B is the set of tokens that cannot continue a word.
 
         Parameters
         ----------
@@ -412,7 +420,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return predictions
 
     def predict(self, logits: torch.Tensor, next_tokens: IntArray) -> _Predictions:
-        """Return the log-probabilities that the score of a sentence needs at each position.
+        """Return log-probabilities of the next token and of sets of tokens at each position.
 
         Parameters
         ----------
@@ -426,8 +434,8 @@ class CausalModel(TransformerModel, PrefixModel):
         array
             Structured array, shape (m,), with three log-probabilities in nats: ``token`` of the
             next token, ``boundary`` of all tokens that cannot continue a word, and ``start`` of all
-            tokens with which the first word can start. The last two are 0 unless words are
-            corrected for white space.
+            tokens with which the first word can start. The last two are 0 unless word probabilities
+            are corrected for white space.
         """
         log_probs = logits.log_softmax(dim=1)
         targets = torch.from_numpy(next_tokens).to(logits.device)
@@ -441,7 +449,7 @@ class CausalModel(TransformerModel, PrefixModel):
     def with_context(self, text: str) -> CausalModel:
         """Return a copy of the model that scores sentences as continuations of a text.
 
-        The tokens of the text are added to the prefix. The spec stays the same.
+        The tokens of the text are added to the prefix. The copy has the same model specification.
         """
         model = copy.copy(self)
         model.prefix = [*self.prefix, *self.tokenizer.tokenize_text(text)]
@@ -450,7 +458,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return model
 
     def empty_prefix(self, first: WordList, later: WordList) -> CausalPrefixes | None:
-        """Return the empty prefix, from which sentences are built word by word.
+        """Return the empty prefix, from which sentences are written word by word.
 
         Parameters
         ----------
@@ -460,8 +468,8 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         CausalPrefixes or None
-            None if the model has no token before the first word, or if the language does not
-            separate words by spaces.
+            Empty prefix; None if the model has no token before the first word, or if the language
+            does not separate words by spaces.
         """
         if not self.prefix or not self.language.is_space_delimited:
             return None
@@ -470,7 +478,7 @@ class CausalModel(TransformerModel, PrefixModel):
     def score_candidates(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates for one position; see `score_causal_candidates`."""
+        """Score candidate words for one position; see `score_causal_candidates`."""
         return score_causal_candidates(self, sentence, position, words)
 
 
@@ -480,10 +488,12 @@ def _next_tokens(ids: IntArray, positions: IntArray) -> IntArray:
 
 
 def _complement(is_member: BoolArray, n: int, device: torch.device) -> torch.Tensor:
-    """Return all token ids from 0 to n - 1 that do not belong to a class of tokens.
+    """Return the token ids from 0 to n - 1 that do not belong to a class of tokens.
 
-    Special tokens belong to no class. The network may have more logits than the class has elements.
+    `is_member` states for each token of the vocabulary whether it belongs to the class. Ids beyond
+    the vocabulary, for which a network may have logits, do not belong to it.
     """
     is_outside = np.ones(n, dtype=np.bool_)
-    is_outside[: len(is_member)][is_member[:n]] = False
+    member_ids = np.flatnonzero(is_member[:n])
+    is_outside[member_ids] = False
     return torch.from_numpy(np.flatnonzero(is_outside)).to(device)

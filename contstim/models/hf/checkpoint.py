@@ -1,4 +1,4 @@
-"""Checkpoints: a network, its tokenizer and their limits, loaded once and shared by specs."""
+"""Checkpoints: networks with their tokenizers, loaded once and shared by several models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _IGNORED_SETTINGS = {"_name_or_path", "architectures", "dtype", "transformers_ve
 
 @dataclass(eq=False)
 class Checkpoint:
-    """A loaded checkpoint, shared by all specs that differ only in how they score.
+    """A loaded checkpoint, shared by all models that differ only in the options of scoring.
 
     Attributes
     ----------
@@ -100,11 +100,15 @@ _LOADED: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.Weak
 
 
 def load_checkpoint(spec: ModelSpec) -> Checkpoint:
-    """Load the checkpoint of a spec, or return it if it is loaded already.
+    """Load a checkpoint, or return it if it has already been loaded.
 
-    The location is a folder, a ``.gguf`` file or a name on the Hugging Face hub. For a name, the
-    local cache of the hub is searched first, so a downloaded model needs no network access. Code
-    that is part of a checkpoint runs only with the option ``code=run``.
+    Code that is part of a checkpoint runs only with the option ``code=run``.
+
+    Parameters
+    ----------
+    spec
+        Model specification ``hf:LOCATION?option=value&...``. The location is a folder, a ``.gguf``
+        file or a name on the Hugging Face hub, which is downloaded unless it is in the local cache.
 
     Raises
     ------
@@ -122,10 +126,12 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
 
     # The key contains time and size of the files, so that a changed checkpoint is loaded again.
     path = spec.path
-    files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+    files = [path] if path.is_file() else []
+    if path.is_dir():
+        files = sorted(path.iterdir())
     stats = [(file.name, file.stat()) for file in files]
-    stamp = " ".join(f"{name}:{stat.st_mtime_ns}:{stat.st_size}" for name, stat in stats)
-    key = (spec.location, revision, str(device), str(dtype), stamp, str(run_code))
+    file_states = " ".join(f"{name}:{stat.st_mtime_ns}:{stat.st_size}" for name, stat in stats)
+    key = (spec.location, revision, str(device), str(dtype), file_states, str(run_code))
 
     checkpoint = _LOADED.get(key)
     if checkpoint is None:
@@ -137,10 +143,10 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
 def _read_checkpoint(
     spec: ModelSpec, device: torch.device, dtype: torch.dtype, run_code: bool
 ) -> Checkpoint:
-    """Read a checkpoint and verify that it can score sentences.
+    """Load a checkpoint and check that it can score sentences.
 
-    The network must have a trained language-model head. A masked model must define a mask token.
-    The predictions of a causal model must not depend on later words.
+    `ModelFileError` is raised if the network has no trained language-model head, if a masked model
+    defines no mask token, or if the predictions of a causal model depend on later words.
     """
 
     def loader_for(config: Any) -> Any:
@@ -191,15 +197,16 @@ def _read_checkpoint(
 
 
 def _model_kind(config: Any, spec: ModelSpec) -> str:
-    """Determine the kind of a language model, ``causal`` or ``masked``, from its configuration.
+    """Return whether a configuration describes a ``causal`` or a ``masked`` language model.
 
-    An error is raised if transformers can load it as neither.
+    `ModelFileError` is raised if transformers can load the model as neither.
     """
     if config.model_type not in CONFIG_MAPPING and hasattr(config, "auto_map"):
-        # The checkpoint has its own code: only its configuration is informative.
-        is_masked = getattr(config, "mask_token_id", None) is not None
-        is_masked |= AutoModelForMaskedLM.__name__ in config.auto_map
-        return "masked" if is_masked else "causal"
+        # transformers does not implement this network: it has its own code.
+        has_mask_token = getattr(config, "mask_token_id", None) is not None
+        if has_mask_token or AutoModelForMaskedLM.__name__ in config.auto_map:
+            return "masked"
+        return "causal"
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     architecture = (getattr(config, "architectures", None) or [""])[0]

@@ -1,8 +1,8 @@
 """Tokenisation of sentences into subword tokens, each assigned to a word.
 
-A sentence is tokenised once, as a whole. A token belongs to the word that contains its characters
-in the sentence. Thus "don't" is one word even if it has several tokens, and a punctuation mark
-belongs to the word to which it is attached.
+A sentence is tokenised once, as a whole. A token belongs to the word that contains its characters.
+Thus "don't" is one word even if it has several tokens, and a punctuation mark belongs to the word
+to which it is attached.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str
     max_tokens
         Maximum number of input tokens; None if there is no limit.
     name
-        Spec of the model, for the message.
+        Name of the model, for the message.
 
     Raises
     ------
@@ -61,16 +61,16 @@ def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str
 
 @dataclass(frozen=True)
 class EncodedSentence:
-    """Token ids of a sentence and the words to which they belong.
+    """Token ids of a sentence of W words, and the word to which each token belongs.
 
     Attributes
     ----------
     ids
         Ids of all L tokens, special tokens included, shape (L,).
     scored_positions
-        Positions of the T scored tokens in `ids`, ascending, shape (T,).
+        Positions of the T scored tokens in `ids`, in ascending order, shape (T,).
     word_indices
-        Index of the word of each scored token, ascending, shape (T,).
+        Index of the word of each scored token, in ascending order, shape (T,).
     units
         Scored tokens as written in the vocabulary.
     n_words
@@ -85,11 +85,11 @@ class EncodedSentence:
 
     @property
     def word_lengths(self) -> tuple[int, ...]:
-        """Number of scored tokens of each word, W integers."""
+        """Number of scored tokens of each of the W words."""
         return tuple(np.bincount(self.word_indices, minlength=self.n_words).tolist())
 
     def with_log_probs(self, log_probs: FloatArray, stderr: float = 0.0) -> TokenScores:
-        """Combine the scored tokens of the sentence with their log-probabilities.
+        """Return the scored tokens of the sentence with their log-probabilities.
 
         Parameters
         ----------
@@ -130,10 +130,10 @@ class CandidateTokens:
 
     @cached_property
     def by_length(self) -> dict[int, tuple[IntArray, IntArray]]:
-        """Words grouped by their number of tokens n.
+        """Words grouped by their number of tokens, n.
 
-        The keys are the numbers n. Each value contains the indices of the k words with n tokens,
-        shape (k,), and their token ids, shape (k, n).
+        For each n, a tuple contains the indices of the k words with n tokens, shape (k,), and their
+        token ids, shape (k, n).
         """
         groups = {}
         for n in np.unique(self.n_tokens).tolist():
@@ -143,7 +143,7 @@ class CandidateTokens:
 
 
 class SubwordTokenizer:
-    """Tokenizer that assigns subword tokens to words and applies the options of a spec.
+    """Tokenizer that divides a sentence into subword tokens and assigns each token to a word.
 
     Parameters
     ----------
@@ -152,15 +152,15 @@ class SubwordTokenizer:
     options
         Treatment of the first word, final punctuation and unknown words.
     name
-        Spec of the model, for error messages.
+        Name of the model, for error messages.
     special
         Whether to add the special tokens of the tokenizer.
 
     Attributes
     ----------
     first
-        Form of the first word: ``spaced``, ``unspaced``, or ``unmarked`` if the vocabulary does
-        not mark white space.
+        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
+        ``unmarked`` if tokens do not include white space.
     """
 
     def __init__(self, tokenizer: Any, options: SharedOptions, name: str, *, special: bool) -> None:
@@ -183,9 +183,9 @@ class SubwordTokenizer:
         self.first = self._first_word_form()
 
     def _first_word_form(self) -> str:
-        """Find out whether the tokenizer encodes the first word with a space before it.
+        """Return the form of the first word: ``spaced``, ``unspaced`` or ``unmarked``.
 
-        An error is raised if the option ``first`` demands a form that the tokenizer cannot produce.
+        An error is raised if the option ``first`` names a form that the tokenizer cannot produce.
         """
         option = self.options.first
         if not self.token_classes.marks_space:
@@ -221,9 +221,9 @@ class SubwordTokenizer:
         ordinary = np.flatnonzero(~self.token_classes.is_special).tolist()
         tokens = self.tokenizer.convert_ids_to_tokens(ordinary)
         surfaces = [self.token_classes.surface(token) for token in tokens if token]
-        words = [s for s in surfaces if s.isalpha() and s.isascii()]
-        words.sort(key=lambda word: not word.islower())
-        return next((word for word in words if self.in_vocabulary([word])[0]), "a")
+        words = [text for text in surfaces if text.isalpha() and text.isascii()]
+        lower_case_first = sorted(words, key=str.islower, reverse=True)
+        return next((word for word in lower_case_first if self.in_vocabulary([word])[0]), "a")
 
     @cached_property
     def closing_mark_ids(self) -> list[int]:
@@ -244,7 +244,7 @@ class SubwordTokenizer:
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
         """Tokenise S sentences and assign each token to a word.
 
-        Before this, several spaces between two words are replaced with one space.
+        Repeated spaces between words are first replaced by one space.
 
         Raises
         ------
@@ -254,8 +254,10 @@ class SubwordTokenizer:
             If a sentence contains a special token, if a token spans two words, or if tokens
             cannot be aligned with the text.
         """
-        spaces = self._initial_space
-        texts = [spaces + self.language.normalise_spacing(sentence) for sentence in sentences]
+        texts = [
+            self._initial_space + self.language.normalise_spacing(sentence)
+            for sentence in sentences
+        ]
         if not texts:  # Some tokenizers raise an error for an empty list.
             return []
         batch = self.tokenizer(
@@ -285,10 +287,20 @@ class SubwordTokenizer:
         tokens: list[str],
         spans: list[tuple[int, int]],
     ) -> EncodedSentence:
-        """Assign each ordinary token of a text to the word that contains its characters.
+        """Assign each token of a text to the word that contains its characters.
 
-        The ordinary tokens, that is, all except special tokens, are given by their positions in
-        `ids`, their spelling in the vocabulary and their character spans (start, end) in the text.
+        Parameters
+        ----------
+        text
+            Text with the spaces that the language prescribes.
+        ids
+            Ids of all tokens, special tokens included.
+        positions
+            Positions in `ids` of the n ordinary tokens, that is, all except special tokens.
+        tokens
+            The n ordinary tokens as written in the vocabulary.
+        spans
+            Start and end of each ordinary token in the text, in characters.
         """
         words, word_by_character = [], [-1] * len(text)
         for number, (start, end) in enumerate(self.language.word_spans(text)):
@@ -340,7 +352,10 @@ class SubwordTokenizer:
         )
 
     def _check_token(self, token: int, word: str, text: str) -> None:
-        """Raise an error for an unknown word or a special token in the text of a sentence."""
+        """Raise an error if a token of a word is a special token or the unknown-word token.
+
+        Unknown words are accepted if the option ``unknown`` is ``unk``.
+        """
         if token not in self._special_ids:
             return
         if token == self.tokenizer.unk_token_id and self.tokenizer.unk_token not in word:
@@ -357,10 +372,10 @@ class SubwordTokenizer:
         )
 
     def _align_tokens(self, text: str, ids: list[int], tokens: list[str]) -> list[tuple[int, int]]:
-        """Find the characters of each token in a text, for tokenizers that do not report them.
+        """Find the start and end of each token in a text, for tokenizers that do not report them.
 
-        The tokens are compared with the text from left to right. Case, accents and white space are
-        ignored. The result is the span (start, end) of each token, in characters of the text.
+        The tokens are compared with the text from left to right, ignoring case, accents and white
+        space. The result contains the offsets (start, end) of each token, in characters.
         """
         characters: list[tuple[str, int]] = []
         for index, character in enumerate(text):
@@ -392,7 +407,7 @@ class SubwordTokenizer:
         return can_encode
 
     def count_tokens(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
-        """Count the tokens of a text, of which only the word frequencies are known.
+        """Count the tokens of a text from the frequencies of its words.
 
         Parameters
         ----------
@@ -401,13 +416,14 @@ class SubwordTokenizer:
         n
             Number of occurrences of each word, shape (V,).
         n_first
-            Number of these occurrences at the beginning of a sentence, shape (V,).
+            Number of occurrences at the beginning of a sentence, shape (V,).
 
         Returns
         -------
         array
             Number of occurrences of each token of the vocabulary.
         """
+        # Tokenise a word at the beginning of a sentence, and after another word.
         context = self._initial_space + self.sample_word
         context_ids = self._tokenize([context])[0]
         counts = np.zeros(len(self.token_classes.is_special), dtype=np.float64)
@@ -418,7 +434,7 @@ class SubwordTokenizer:
             occurring = np.flatnonzero(frequencies).tolist()
             texts = [before + words[i] for i in occurring]
             for i, ids in zip(occurring, self._tokenize(texts), strict=True):
-                # Some tokenizers split a word differently next to other words.
+                # Skip words that change the tokens of the word before them.
                 if ids[:n_context] == context_ids[:n_context]:
                     np.add.at(counts, ids[n_context:], frequencies[i])
         return counts
@@ -444,9 +460,9 @@ class SubwordTokenizer:
     def candidates(self, sentence: Sentence, position: int, words: WordList) -> CandidateTokens:
         """Return the tokens of candidate words that replace one word of a sentence.
 
-        The result depends on the word list and on the punctuation marks around the word, and is
-        cached for both. It is correct for tokenizers that split texts at white space. For other
-        tokenizers, the caller compares it with the tokens of the whole sentence.
+        The result depends only on the word list and the punctuation marks around the word, for
+        which it is cached. It is correct for tokenizers that split texts at white space. For other
+        tokenizers, the caller must compare it with the tokens of the whole sentence.
 
         Raises
         ------
@@ -462,8 +478,8 @@ class SubwordTokenizer:
         key = (sentence.before[position], sentence.after[position], position == 0, is_last)
         cached = self._candidates.setdefault(words, {})
         if key not in cached:
-            # The words of the sentence serve as neighbours because they can be encoded. Any other
-            # words give the same tokens.
+            # The tokens of a candidate do not depend on its neighbours. Use those of the sentence,
+            # because the tokenizer can encode them.
             left = "" if position == 0 else sentence.surface(position - 1) + " "
             right = "" if is_last else " " + sentence.surface(position + 1)
             texts = [left + sentence.surface(position, word) + right for word in words]

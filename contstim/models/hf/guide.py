@@ -1,4 +1,4 @@
-"""Sentence prefixes under a masked transformer, for proposing words."""
+"""Sentence prefixes under a masked transformer, which proposes the next words."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _N_MASKS = 2
 
 
 class MaskedGuide(TokenPrefixes):
-    """Sentence prefixes under a masked model, which proposes the next word.
+    """R sentence prefixes under a masked model, which proposes the next word.
 
     The input of the network is a prefix, two mask tokens and a full stop. The prediction at the
-    first mask token gives the log-probabilities of the next token. Their sum over the words of a
-    sentence is not the score of the model, because the score also depends on later words.
+    first mask token gives the log-probabilities of the next token. They serve to write a sentence
+    from left to right. Their sum is not the model's score of the sentence, in which each token is
+    predicted from the later words as well.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class MaskedGuide(TokenPrefixes):
     word_lists
         Two word lists: words for the first position of a sentence, and words for later positions.
     rows
-        Token ids of each of R prefixes.
+        Token ids of each of the R prefixes.
     n_words
         Number of words of each prefix. All prefixes have the same number.
     """
@@ -64,13 +65,15 @@ class MaskedGuide(TokenPrefixes):
             Log-probability of each token of the vocabulary, nats, shape (R, tokens).
         """
         model = self._model
+        # Read the special tokens before and after a sentence from an encoded example.
         example = model.encode([f"{model.tokenizer.sample_word}."])[0]
         positions = example.scored_positions
         before, after = example.ids[: positions[0]], example.ids[positions[-1] + 1 :]
+        masks = [model.mask_id] * _N_MASKS
         full_stop = model.tokenizer.tokenize_text(".")
-        end = [*[model.mask_id] * _N_MASKS, *full_stop, *after]
-        inputs = [[*before, *row, *end] for row in rows]
-        logits = model.network.logits_at(inputs, [[len(before) + len(row)] for row in rows])
+        inputs = [[*before, *row, *masks, *full_stop, *after] for row in rows]
+        first_mask_positions = [[len(before) + len(row)] for row in rows]
+        logits = model.network.logits_at(inputs, first_mask_positions)
         return torch.cat(logits).log_softmax(dim=1)
 
     def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
@@ -104,26 +107,26 @@ class MaskedGuide(TokenPrefixes):
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return 0 for each prefix: the final mark is part of every input."""
+        """Return zeros, shape (R,), because the final mark is part of every input."""
         return np.zeros(len(self._rows))
 
     def comma_log_probs(self) -> FloatArray:
-        """Return 0 for each prefix: commas are not scored."""
+        """Return zeros, shape (R,), because commas are not scored."""
         return np.zeros(len(self._rows))
 
     def add_commas(self, is_marked: BoolArray) -> MaskedGuide:
-        """Return the prefixes unchanged: commas are not scored."""
+        """Return the prefixes unchanged, because commas are not scored."""
         return self
 
     def extend(self, rows: IntArray, indices: IntArray) -> MaskedGuide:
-        """Return k longer prefixes, each a present prefix with one more word.
+        """Return k prefixes that are one word longer.
 
         Parameters
         ----------
         rows
-            Index of the present prefix of each new prefix, shape (k,).
+            Index of the prefix that each of the k prefixes extends, shape (k,).
         indices
-            Index of the word that is appended to it, shape (k,).
+            Index of the word to append to it, shape (k,).
         """
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]

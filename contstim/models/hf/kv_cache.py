@@ -21,8 +21,8 @@ _Tokens = tuple[int, ...]
 class KVCache:
     """Cached attention keys and values of R rows of tokens.
 
-    A row is a sequence of tokens that the network has computed. New tokens are computed from the
-    cache, without computing the row again.
+    A row is a sequence of tokens that the network has computed. Further tokens of the row are
+    computed from the cache, without computing the row again.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class KVCache:
         Token ids of each row.
     cache
         Cache object of transformers, in which shorter rows are padded. None if the network has no
-        usable cache. Then a longer row is computed from its first token.
+        usable cache; longer rows are then computed from their first token.
     mask
         Attention mask, shape (R, L): 1 at the positions of tokens, 0 at padding. L is the number
         of tokens of the longest row.
@@ -41,20 +41,20 @@ class KVCache:
     mask: torch.Tensor
 
     def repeat(self, n_rows: int, length: int) -> dict[str, Any]:
-        """Copy the cache of the first row for several new rows that continue it.
+        """Copy the cache of the first row for a batch of rows that continue it.
 
         Parameters
         ----------
         n_rows
-            Number of new rows.
+            Number of rows of the batch.
         length
-            Number of new tokens of each row.
+            Number of further tokens of each row.
 
         Returns
         -------
         dict
-            Keyword arguments of the network: ``attention_mask``, ``past_key_values`` and
-            ``use_cache``.
+            Arguments for the forward pass of the network: ``attention_mask``, ``past_key_values``
+            and ``use_cache``.
         """
         cache = copy.deepcopy(self.cache)
         cache.batch_repeat_interleave(n_rows)
@@ -65,38 +65,40 @@ class KVCache:
     def extend(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
     ) -> tuple[KVCache, torch.Tensor]:
-        """Append tokens to rows, in one batch that pads shorter rows.
+        """Create k longer rows by appending tokens to cached rows, in one batch with padding.
 
         Parameters
         ----------
         network
             Network that computed the cache.
         rows
-            Index of the present row of each of k new rows. A row may occur several times.
+            Index of the cached row that each of the k rows begins with. A cached row may occur
+            several times.
         tokens
-            Token ids, one or more, that are appended to the present row of each new row.
+            Ids of the tokens to append to each of the k rows, at least one per row.
         all_logits
-            Whether to return the logits at all new tokens, or only at the last token of each row.
+            Whether to return the logits at all appended tokens, or only at the last token of each
+            row.
 
         Returns
         -------
         KVCache
-            Cache of the k new rows.
+            Cache of the k rows.
         tensor
             Logits over the V tokens of the vocabulary. With `all_logits` the shape is (n, V), where
-            n is the number of all new tokens, row by row. Otherwise it is (k, V).
+            n is the number of appended tokens of all rows, row by row. Otherwise it is (k, V).
         """
         lengths = [len(ids) for ids in tokens]
         row_ids = tuple(self.ids[row] + ids for row, ids in zip(rows, tokens, strict=True))
         if self.cache is None:
+            n_read = lengths if all_logits else [1] * len(lengths)
             positions = [
-                range(len(ids) - (length if all_logits else 1), len(ids))
-                for ids, length in zip(row_ids, lengths, strict=True)
+                range(len(ids) - n, len(ids)) for ids, n in zip(row_ids, n_read, strict=True)
             ]
             logits = torch.cat(network.logits_at(row_ids, positions))
             return KVCache(row_ids, None, self.mask), logits
         device, max_length = network.device, max(lengths)
-        # Any token may serve as padding, since the mask hides it: repeat the last one.
+        # Pad with the last token. Any token would do, because the mask hides the padding.
         padded = [[*ids, *[ids[-1]] * (max_length - len(ids))] for ids in tokens]
         row_indices = torch.tensor(rows, device=device)
         ends = torch.tensor(lengths, device=device)
@@ -123,25 +125,25 @@ class KVCache:
     def extend_by_length(
         self, network: Network, rows: Sequence[int], tokens: Sequence[_Tokens]
     ) -> tuple[KVCache, list[torch.Tensor]]:
-        """Append tokens to rows, in one batch for each number of new tokens.
+        """Create k longer rows by appending tokens to cached rows, without padding.
 
-        Batches of equal length need no padding. The parameters are the same as in `extend`.
+        Rows with the same number of appended tokens form a batch.
 
         Parameters
         ----------
         network
             Network that computed the cache.
         rows
-            Index of the present row of each of k new rows.
+            Index of the cached row that each of the k rows begins with.
         tokens
-            Token ids that are appended to the present row of each new row.
+            Ids of the tokens to append to each of the k rows.
 
         Returns
         -------
         KVCache
-            Cache of the k new rows.
+            Cache of the k rows.
         list of tensor
-            Logits at the new tokens of each row, k tensors of shape (number of new tokens, V).
+            Logits at the appended tokens of each row, k tensors of shape (number of tokens, V).
         """
         lengths = np.array([len(ids) for ids in tokens])
         caches, logits = [], dict[int, torch.Tensor]()
@@ -151,33 +153,36 @@ class KVCache:
             cache, group_logits = self.extend(network, group_rows, group_tokens, all_logits=True)
             caches.append(cache)
             logits.update(zip(group, torch.split(group_logits, length), strict=True))
-        # The batches list the rows by length: restore the original order.
+        # Restore the original order of the rows, which are sorted by the number of tokens.
         order = np.argsort(list(logits), kind="stable").tolist()
         return KVCache.concatenate(caches, order), [logits[i] for i in range(len(tokens))]
 
     @staticmethod
     def concatenate(caches: Sequence[KVCache], order: Sequence[int]) -> KVCache:
-        """Merge several caches into one.
+        """Merge the rows of several caches into one cache, and reorder them.
 
         Parameters
         ----------
         caches
             Caches of the same network.
         order
-            Index of each row of the result among the rows of all caches, one cache after the other.
+            Indices of the rows in their new order. They count through the rows of all caches, one
+            cache after the other.
         """
         all_ids = [ids for cache in caches for ids in cache.ids]
         row_ids = tuple(all_ids[i] for i in order)
         if caches[0].cache is None:
             return KVCache(row_ids, None, caches[0].mask)
-        # Some layers store the number of their positions; the cache of the longest rows has it.
-        merged = max(caches, key=lambda cache: cache.mask.shape[1]).cache
-        max_length = max(cache.mask.shape[1] for cache in caches)
+        # Pad all rows to the length of the longest. Reuse its cache object, because some layers
+        # store their number of positions.
+        longest = max(caches, key=lambda cache: cache.mask.shape[1])
+        merged, max_length = longest.cache, longest.mask.shape[1]
         pad = torch.nn.functional.pad
         masks = [pad(cache.mask, (0, max_length - cache.mask.shape[1])) for cache in caches]
         for number, layer in enumerate(merged.layers):
             for name in ("keys", "values"):
                 tensors = [getattr(cache.cache.layers[number], name) for cache in caches]
+                # The positions of keys and values are the last dimension but one.
                 padded = [pad(x, (0, 0, 0, max_length - x.shape[-2])) for x in tensors]
                 setattr(layer, name, torch.cat(padded)[list(order)])
         return KVCache(row_ids, merged, torch.cat(masks)[list(order)])
@@ -188,8 +193,7 @@ def prefill(
 ) -> tuple[torch.Tensor, KVCache]:
     """Run the network on one row of tokens and cache its keys and values.
 
-    Some networks give wrong results if rows are continued from a cache. The functions `can_extend`
-    and `can_extend_ragged` test this.
+    Some networks compute wrong logits from a cache, see `can_extend` and `can_extend_ragged`.
 
     Parameters
     ----------
@@ -220,11 +224,11 @@ def prefill(
 def can_extend(
     network: Network, length: int, max_tokens: int | None, prefix: Sequence[int]
 ) -> bool:
-    """Test whether logits computed from a cache are equal to logits without a cache.
+    """Test whether a network computes the same logits from a cache as without a cache.
 
-    Networks with sliding windows, attention chunks or recurrent states may differ, but only in rows
-    beyond some length. Therefore the length is rounded up to a power of two, and rows of this
-    length are tested once, with cached parts of several lengths.
+    Networks with sliding windows, attention chunks or recurrent states may compute other logits,
+    but only for rows beyond some length. The length is therefore rounded up to a power of two, and
+    a row of this length is tested once, with different parts of it cached.
 
     Parameters
     ----------
@@ -235,7 +239,8 @@ def can_extend(
     max_tokens
         Maximum number of input tokens; None if there is no limit.
     prefix
-        Tokens at the beginning of every row. Some networks count positions from one of them.
+        Ids of the tokens at the beginning of every row. Some networks count positions from one of
+        these tokens.
     """
     length = max(4, 2 ** (length - 1).bit_length())
     length = length if max_tokens is None else min(length, max_tokens)
@@ -268,18 +273,19 @@ def can_extend(
 
 
 def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
-    """Test whether rows can be continued from a cache if the numbers of new tokens differ.
+    """Test whether different numbers of tokens can be appended to the cached rows of a batch.
 
     Such a batch needs padding, which some networks do not support. Two rows are extended three
-    times, with padding and in batches of equal length. The logits are compared with rows that are
-    computed from their first token.
+    times, with padding and in batches without padding. The logits must equal those of rows that
+    are computed from their first token.
 
     Parameters
     ----------
     network
         Causal network.
     prefix
-        Tokens at the beginning of every row. Some networks count positions from one of them.
+        Ids of the tokens at the beginning of every row. Some networks count positions from one of
+        these tokens.
     """
 
     def is_correct() -> bool:

@@ -205,7 +205,10 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether the model can propose words at low cost: at most one masked copy per token."""
+        """Whether a search can use the model's own proposals of words, which must cost little.
+
+        This requires a metric with at most one masked copy per token.
+        """
         # Count the masked copies of a sentence of six words that have one token each.
         word_lengths = (1,) * 6
         return len(masking_plan(word_lengths, self.options).masks) <= len(word_lengths)

@@ -1,8 +1,8 @@
 """Batched forward passes of a transformer.
 
 The inputs are rows of token ids of equal length, so that no padding is needed. The language-model
-head, which computes the logits, is expensive. It is applied only at the positions that are needed:
-a hook discards the hidden states at all other positions.
+head, which computes the logits, is expensive. It is applied only at the required positions: a hook
+discards the hidden states at all other positions.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ FORWARD_ERRORS = (
 # of this size; a GPU is faster with larger ones.
 _CPU_TOKENS, _GPU_TOKENS = 2048, 65_536
 _CPU_LOGITS, _GPU_LOGITS = 2**22, 2**28
-# Maximum difference in nats between the scores of a sentence in two batches, with floating-point
-# numbers of 32 and of 16 bits.
-_RESOLUTION, _HALF_RESOLUTION = 1e-4, 0.5
-# Tolerance for log-probabilities computed in two ways: maximum root mean square of their
-# differences over the vocabulary in nats, with 32 and with 16 bits.
+# Maximum difference in nats between the scores of a sentence in two batches, in single and in half
+# precision.
+_BATCH_TOLERANCE, _HALF_BATCH_TOLERANCE = 1e-4, 0.5
+# Maximum difference between two vectors of log-probabilities that are considered equal: root mean
+# square over the vocabulary in nats, in single and in half precision.
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
 
 
@@ -52,7 +52,7 @@ class HiddenStateSelector:
     Attributes
     ----------
     indices
-        Selected positions, shape (m,). They count through all rows of the batch, one row after the
+        Selected positions, shape (m,), numbered through all rows of the batch, one row after the
         other. None disables the hooks.
     """
 
@@ -65,11 +65,11 @@ class HiddenStateSelector:
         return hidden.reshape(-1, hidden.shape[-1]).index_select(0, self.indices)[None]
 
     def select_inputs(self, module: Any, inputs: Any) -> Any:
-        """Select hidden states before a module that processes each position separately."""
+        """Select hidden states in the inputs of a module that treats each position separately."""
         return inputs if self.indices is None else tuple(self._select(x) for x in inputs)
 
     def select_output(self, module: Any, inputs: Any, output: Any) -> Any:
-        """Select hidden states in the output of a module, whatever the type of the output."""
+        """Select hidden states in the output of a module: a tensor, a tuple or an output object."""
         if self.indices is None:
             return output
         if isinstance(output, torch.Tensor):
@@ -86,8 +86,9 @@ class Normaliser:
     Parameters
     ----------
     classes
-        Whether each token belongs to each class, boolean arrays of shape (V,). No token belongs to
-        two classes. If there are no classes, tokens are normalised over the whole vocabulary.
+        One boolean array per class, shape (V,), which states whether each token belongs to the
+        class. A token belongs to at most one class. An empty tuple normalises over the whole
+        vocabulary.
     n_logits
         Number of logits of the network.
     device
@@ -133,8 +134,11 @@ class Normaliser:
         """Return the weighted sum of log-probabilities over positions, for every token.
 
         With the weight w_i and the logits x_i of position i, the sum for token v is
-        sum_i w_i x_iv - sum_i w_i log sum_u exp x_iu. The two sums are computed separately, which
-        needs less memory than all log-probabilities.
+
+            sum_i w_i x_iv - sum_i w_i log sum_u exp x_iu,
+
+        where u runs over the tokens of the class of v. The two sums over i are computed separately,
+        which needs less memory than the log-probabilities of all tokens at all positions.
 
         Parameters
         ----------
@@ -194,7 +198,7 @@ class Network:
         # Softmax is computed in float32 or wider, whatever the dtype of the network.
         self.wide_dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
         is_half = self.dtype in (torch.float16, torch.bfloat16)
-        self.batch_tolerance = _HALF_RESOLUTION if is_half else _RESOLUTION
+        self.batch_tolerance = _HALF_BATCH_TOLERANCE if is_half else _BATCH_TOLERANCE
         self._tolerance = _HALF_TOLERANCE if is_half else _TOLERANCE
         on_cpu = device.type == "cpu"
         self.batch_tokens = _CPU_TOKENS if on_cpu else _GPU_TOKENS
@@ -222,7 +226,7 @@ class Network:
         Returns
         -------
         HiddenStateSelector or None
-            The hooks; None if the logits change at both places.
+            The hooks; None if the network computes other logits with the hooks.
         """
         modules = list(self.model.named_modules())
         attention_outputs = [m for name, m in modules if name.endswith("attention.output")][-1:]
@@ -274,7 +278,7 @@ class Network:
         tensor
             Logits, shape (m, V), float32 or wider.
         """
-        # Positions count through all rows, one row after the other.
+        # Number the positions through all rows, one row after the other.
         indices = rows * ids.shape[1] + positions
         inputs = {**self._model_inputs(ids), **inputs}
         logits: torch.Tensor
@@ -413,21 +417,18 @@ class Network:
         return values
 
     def agree(self, logits: torch.Tensor, expected: torch.Tensor) -> bool:
-        """Return whether logits that are computed in two ways are equal up to rounding.
+        """Return whether two arrays of logits give the same log-probabilities up to rounding.
 
         Parameters
         ----------
         logits, expected
-            Logits at m positions, shapes (m, V).
+            Logits at m positions, computed in two ways, each of shape (m, V).
         """
         difference = logits.log_softmax(dim=1) - expected.log_softmax(dim=1)
         return bool((difference.square().mean(dim=1).sqrt() <= self._tolerance).all())
 
     def sample_ids(self, length: int, prefix: Sequence[int]) -> IntArray:
-        """Return `length` pseudo-random token ids that begin with `prefix`.
-
-        They are the input of tests of the network, see `check_once`.
-        """
+        """Return `length` pseudo-random token ids that begin with `prefix`, to test the network."""
         ids = np.random.default_rng(0).integers(self.n_logits, size=length)
         ids[: len(prefix)] = prefix[:length]
         return ids
@@ -473,8 +474,8 @@ class Network:
     def n_weights(self) -> tuple[int, int]:
         """Number of weights of the layers, and number of weights of the language-model head.
 
-        The first approximates the cost of an input token, the second the cost of a prediction, both
-        in multiply-additions. Embeddings are not counted.
+        These approximate the cost of an input token and the cost of a prediction, respectively, in
+        multiply-add operations. Embeddings are not counted.
         """
         head = self.model.get_output_embeddings()
         if head is None:  # The code of the checkpoint does not define it.

@@ -1,4 +1,8 @@
-"""Options of specs of the family ``hf``: how a checkpoint is loaded and how it scores sentences."""
+"""Options of models of the family ``hf``: loading of checkpoints and scoring of sentences.
+
+The options are written into the model specification, for example
+``hf:bert-base-cased?metric=pll&dtype=bfloat16``.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +15,40 @@ from contstim.models import ModelSpec
 from contstim.models.hf.metrics import METRICS
 from contstim.text.languages import LANGUAGES
 
-#: Options that determine which checkpoint is loaded and how, with their defaults.
+#: Default values of the options for loading a checkpoint.
 LOADING_OPTIONS = {"revision": "main", "device": "cpu", "dtype": "float32", "code": "never"}
 
 
 def _option(default: str, read: Callable[[ModelSpec, str, str], Any] = ModelSpec.get) -> Any:
-    """Declare a dataclass field that is read from an option of a spec.
+    """Declare a dataclass field with the value of an option in a model specification.
 
-    The function `read` receives the spec, the name of the option and its default, and returns the
-    value of the field.
+    Parameters
+    ----------
+    default
+        Default value of the option, as text.
+    read
+        Function that receives the specification, the name of the option and its default, and
+        returns the value of the field.
     """
     return field(metadata={"default": default, "read": read})
 
 
 def _choice(default: str, choices: Iterable[str]) -> Any:
-    """Declare an option that must be one of `choices`."""
+    """Declare a dataclass field with the value of an option that must be one of `choices`."""
     return _option(default, lambda spec, key, default: spec.get_choice(key, choices, default))
 
 
 def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
-    """Declare an option that must be an integer of at least `minimum`.
+    """Declare a dataclass field with the value of an option that must be at least `minimum`.
 
-    If the default is ``auto``, this value is allowed, too, and is read as None.
+    The value is an integer, or even integer. If the default is ``auto``, this text is allowed as
+    well, and the value of the field is then None.
     """
     kind = "an even number" if is_even else "a whole number"
 
     def read(spec: ModelSpec, key: str, default: str) -> int | None:
         text = spec.get(key, default)
-        if text == "auto" == default:
+        if default == "auto" and text == "auto":
             return None
         if not text.isdecimal() or int(text) < minimum or (is_even and int(text) % 2):
             raise SpecError(f"{key}={text!r} in {str(spec)!r}: give {kind} of at least {minimum}")
@@ -48,11 +58,11 @@ def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
 
 
 class _SpecOptions:
-    """Base class of the options of a spec, which subclasses declare as dataclass fields."""
+    """Base class of dataclasses with one field for each option of a model specification."""
 
     @classmethod
     def read(cls, spec: ModelSpec) -> Self:
-        """Read the options of a spec.
+        """Read the values of all fields from the options of a model specification.
 
         Raises
         ------
@@ -67,7 +77,7 @@ class _SpecOptions:
 
     @classmethod
     def defaults(cls) -> dict[str, str]:
-        """Return the default of each option, as written in a spec."""
+        """Return the default of each option by name, as written in a model specification."""
         return {option.name: option.metadata["default"] for option in fields(cast(Any, cls))}
 
 
@@ -78,8 +88,8 @@ class SharedOptions(_SpecOptions):
     Attributes
     ----------
     first
-        Form of the first word in vocabularies that mark white space: ``spaced`` inserts a space
-        before the sentence, ``unspaced`` requires that there is none, ``auto`` leaves the
+        Form of the first word if tokens include the white space before a word: ``spaced`` inserts
+        a space before the sentence, ``unspaced`` requires that there is none, ``auto`` leaves the
         decision to the tokenizer.
     punctuation
         ``keep``: punctuation marks are scored with their word. ``context``: the marks that end
@@ -111,11 +121,12 @@ class MaskedOptions(_SpecOptions):
         Whether probabilities are normalised over tokens of the same class only, word-starting or
         word-continuing (Golan et al. 2023).
     exact
-        Maximum number of words for which ``permutation`` is computed exactly.
+        Maximum number of words of sentences for which the metric ``permutation`` averages over all
+        word orders.
     orders
-        Number of sampled word orders for longer sentences, an even number.
+        Number of word orders that ``permutation`` samples for longer sentences, an even number.
     seed
-        Seed of the sampled orders.
+        Random seed of the sampled orders.
     """
 
     metric: str = _choice("pll-word-l2r", METRICS)
@@ -144,7 +155,7 @@ class CausalOptions(_SpecOptions):
         ``none``.
     words
         ``tokens``: the probability of a word is the product of its tokens' probabilities.
-        ``corrected``: it is corrected for white space before words.
+        ``corrected``: it also includes the probability that the word ends (see `CausalModel`).
     """
 
     prefix: str = _option("auto")
@@ -153,7 +164,7 @@ class CausalOptions(_SpecOptions):
     words: str = _choice("tokens", ("tokens", "corrected"))
 
 
-#: Options of all, of masked and of causal models, with their defaults.
+#: Default values of the options of all models, of masked models and of causal models.
 SHARED_OPTIONS = {**LOADING_OPTIONS, **SharedOptions.defaults()}
 MASKED_OPTIONS = {**SHARED_OPTIONS, **MaskedOptions.defaults()}
 CAUSAL_OPTIONS = {**SHARED_OPTIONS, **CausalOptions.defaults()}

@@ -24,10 +24,10 @@ _MAX_ROWS = 128
 
 
 class TokenPrefixes(Prefixes):
-    """Base class of sentence prefixes under a model of subword tokens.
+    """Base class of R sentence prefixes under a model of subword tokens.
 
-    One prediction of the next token gives the log-probability of the first token of every word.
-    This is an upper bound of the log-probability of the word.
+    Predicting the next token once gives the log-probability of the first token of every word, which
+    is an upper bound of the log-probability of the word.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TokenPrefixes(Prefixes):
     word_lists
         Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
-        Number of words of each prefix. All R prefixes have the same number.
+        Number of words of each prefix. All prefixes have the same number.
     next_log_probs
         Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
     """
@@ -50,11 +50,14 @@ class TokenPrefixes(Prefixes):
     ) -> None:
         super().__init__(word_lists, n_words)
         self._next_log_probs = next_log_probs
-        # Tokenise the words in a sentence in which any other words surround them.
+        # Tokenise the next words as the first or second word of a sentence. Any words can surround
+        # them, because the tokens of a word do not depend on its neighbours.
         neighbour = tokenizer.sample_word
         words = ("", neighbour) if n_words == 0 else (neighbour, "", neighbour)
-        sentence = Sentence(words, ("",) * len(words), ("",) * len(words))
-        self._candidates = tokenizer.candidates(sentence, int(n_words > 0), self.next_words)
+        position = 0 if n_words == 0 else 1
+        no_marks = ("",) * len(words)
+        sentence = Sentence(words, before=no_marks, after=no_marks)
+        self._candidates = tokenizer.candidates(sentence, position, self.next_words)
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return upper bounds of the log-probability of each word after each prefix.
@@ -63,11 +66,11 @@ class TokenPrefixes(Prefixes):
 
         Returns
         -------
-        array
+        bounds : array
             Upper bounds, shape (R, V), nats.
-        array
-            Whether each word has one token only, so that the bound is its log-probability, shape
-            (V,).
+        is_exact : array
+            Whether the bounds of each word equal its log-probabilities, because it has only one
+            token, shape (V,).
         """
         first_tokens = self._candidates.first_tokens
         indices = torch.from_numpy(first_tokens).to(self._next_log_probs.device)
@@ -75,14 +78,15 @@ class TokenPrefixes(Prefixes):
         return np.minimum(bounds, 0.0), self._candidates.n_tokens == 1
 
     def log_group_sizes(self) -> FloatArray:
-        """Return, for each word, the logarithm of the number of words with its first token.
+        """Return the log of the number of words that share the first token of each word.
 
-        Words with the same first token have the same upper bound and share its probability.
+        Words with the same first token have the same upper bound, `upper_bounds`, and divide the
+        probability of this token among them.
 
         Returns
         -------
         array
-            Logarithms, shape (V,).
+            Natural logarithms, shape (V,).
         """
         first_tokens = self._candidates.first_tokens
         return np.log(np.bincount(first_tokens)[first_tokens])
@@ -110,7 +114,7 @@ class TokenPrefixes(Prefixes):
 
 
 class CausalPrefixes(TokenPrefixes):
-    """Prefixes of sentences under a causal model.
+    """R sentence prefixes under a causal model, with cached keys and values.
 
     Parameters
     ----------
@@ -119,13 +123,14 @@ class CausalPrefixes(TokenPrefixes):
     word_lists
         Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
-        Number of words of each prefix. All R prefixes have the same number.
+        Number of words of each prefix. All prefixes have the same number.
     past
         Cached keys and values of the R prefixes.
     next_log_probs
         Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
     pending
-        Tokens of a comma at the end of each prefix. They are not in the cache yet.
+        Tokens of a comma at the end of each prefix, empty without comma. The comma is added to the
+        cache together with the next word.
     """
 
     def __init__(
@@ -143,13 +148,13 @@ class CausalPrefixes(TokenPrefixes):
 
     @classmethod
     def empty(cls, model: CausalModel, word_lists: tuple[WordList, WordList]) -> CausalPrefixes:
-        """Return the prefix of a sentence that has no words yet."""
+        """Return one prefix without words, from which sentences are written under a model."""
         use_cache = can_extend_ragged(model.network, model.prefix[:1])
         ids = np.array(model.prefix, dtype=np.int64)
         logits, past = prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
         if model.is_corrected:
-            # Divide by the probability that the first word starts. Later divisors cancel.
+            # Divide by the probability that the first word starts, see `CausalModel`.
             start_log_probs = next_log_probs[:, model.start_ids]
             next_log_probs = next_log_probs - start_log_probs.logsumexp(dim=1, keepdim=True)
         return cls(model, word_lists, 0, past, next_log_probs)
@@ -191,13 +196,13 @@ class CausalPrefixes(TokenPrefixes):
         if not len(tokens):
             return np.zeros(0)
         values = self.first_log_probs(rows, tokens)
-        # The last token of a sequence is predicted, but not part of the input. Sequences with the
-        # same tokens before the last one share one row of the input.
+        # To predict the tokens after the first, the network needs all tokens of a sequence but the
+        # last. Sequences that differ only in the last token share one extension of a prefix.
         members: dict[tuple[int, _Tokens], list[int]] = {}
         for i, (row, ids) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             if len(ids) > 1:
                 members.setdefault((row, self._pending[row] + ids[:-1]), []).append(i)
-        # Extend rows by similar numbers of tokens together, which saves padding.
+        # Compute extensions by similar numbers of tokens together, which saves padding.
         extensions = sorted(members, key=lambda extension: len(extension[1]))
         for start in range(0, len(extensions), _MAX_ROWS):
             batch = extensions[start : start + _MAX_ROWS]
@@ -206,7 +211,7 @@ class CausalPrefixes(TokenPrefixes):
                 self._model.network, batch_rows, batch_tokens, all_logits=True
             )
             log_probs = logits.log_softmax(dim=1)
-            # `stop` is the end of the present row in the logits of all rows, one after the other.
+            # The logits of all extensions follow one another; `stop` is the end of the current one.
             stop = 0
             for row, ids in batch:
                 stop += len(ids)
@@ -219,8 +224,8 @@ class CausalPrefixes(TokenPrefixes):
     def _mark_tokens(self, mark: str) -> _Tokens:
         """Return the tokens of a punctuation mark that is attached to a word.
 
-        The tokens are the difference between a word with the mark and the word alone. If the mark
-        changes the tokens of the word, the mark is tokenised alone.
+        These are the tokens that the mark adds to the tokens of a word. If it changes the tokens of
+        the word, the mark is tokenised alone.
         """
         tokenizer = self._model.tokenizer
         word = tokenizer.sample_word
@@ -237,11 +242,11 @@ class CausalPrefixes(TokenPrefixes):
         return self._sequence_log_probs(rows, [tokens] * len(rows))
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the log-probability that each prefix ends as a sentence.
+        """Return the log-probability that each prefix ends with a punctuation mark.
 
-        It includes the final punctuation mark and the end-of-sentence token, if the model scores
-        them. If the model corrects words for white space and does not score the end, it includes
-        the probability that the last word ends.
+        It includes the mark and the end-of-sentence token, if the model scores them. If word
+        probabilities are corrected for white space and the end is not scored, it also includes the
+        probability that the last word ends.
 
         Parameters
         ----------
@@ -270,8 +275,8 @@ class CausalPrefixes(TokenPrefixes):
     def word_end_log_probs(self) -> FloatArray:
         """Return the log-probability that the last word of each prefix is complete.
 
-        It is the total probability of the tokens that cannot continue a word and of closing
-        punctuation marks.
+        The last word is complete if the next token cannot continue a word or is a closing
+        punctuation mark.
 
         Returns
         -------
@@ -289,14 +294,14 @@ class CausalPrefixes(TokenPrefixes):
         return self._all_log_probs(self._mark_tokens(COMMA))
 
     def _extended_log_probs(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
-        """Return the log-probabilities of the next token after prefixes and further tokens.
+        """Return the log-probabilities of the next token after appending tokens to prefixes.
 
         Parameters
         ----------
         rows
             Indices of k prefixes.
         tokens
-            Tokens that are appended to each of these prefixes.
+            Tokens to append to each of the k prefixes.
 
         Returns
         -------
@@ -310,9 +315,7 @@ class CausalPrefixes(TokenPrefixes):
         return logits.log_softmax(dim=1)
 
     def add_commas(self, is_marked: BoolArray) -> CausalPrefixes:
-        """Append a comma to selected prefixes.
-
-        The comma stays outside the cache until the next word is appended.
+        """Return the prefixes with a comma appended to some of them.
 
         Parameters
         ----------
@@ -336,14 +339,14 @@ class CausalPrefixes(TokenPrefixes):
         )
 
     def extend(self, rows: IntArray, indices: IntArray) -> CausalPrefixes:
-        """Return k longer prefixes, each a present prefix with one more word.
+        """Return k prefixes that are one word longer.
 
         Parameters
         ----------
         rows
-            Index of the present prefix of each new prefix, shape (k,).
+            Index of the prefix that each of the k prefixes extends, shape (k,).
         indices
-            Index of the word that is appended to it, shape (k,).
+            Index of the word to append to it, shape (k,).
         """
         tokens = self._new_tokens(rows, indices)
         past, logits = self._past.extend(
@@ -353,7 +356,7 @@ class CausalPrefixes(TokenPrefixes):
         return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, past, next_log_probs)
 
     def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Compute `log_probs` and `extend` together, with one run of the network.
+        """Append words to prefixes and compute their log-probabilities in one run of the network.
 
         Parameters
         ----------

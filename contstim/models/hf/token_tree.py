@@ -1,8 +1,9 @@
-"""Tree attention: several token sequences are computed in one row, and shared prefixes only once.
+"""Tree attention: computation of several token sequences that share prefixes in one pass.
 
-The sequences are merged into a tree, and the nodes of the tree form one row of the network's input.
-Each token attends to itself and its ancestors only, and its position is its depth in the tree. Its
-logits are therefore the same as in a row that contains one sequence alone.
+The sequences are merged into a tree, and the nodes of the tree form one row of the network's input,
+so shared prefixes are computed once. Each token attends only to itself and its ancestors, and its
+position is its depth in the tree. Its logits are therefore the same as in a row that contains one
+sequence alone.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ MAX_ROW_TOKENS = 256
 
 @dataclass(frozen=True, eq=False)
 class TokenTree:
-    """Several token sequences merged into a tree with N nodes, which form one row of input.
+    """Tree of token sequences with N nodes, which form one row of a network's input.
 
-    A node is a token together with all tokens before it. Sequences with the same first tokens share
-    nodes. The nodes are numbered from 0, and parents have lower numbers than their children.
+    A node represents a token after certain preceding tokens. Sequences that begin with the same
+    tokens share nodes. Nodes are numbered from 0, and parents have lower numbers than children.
 
     Attributes
     ----------
     ids
         Token id of each node, shape (N,).
     parents
-        Number of the parent of each node; -1 for the first token of a sequence; shape (N,).
+        Number of the parent of each node, -1 for the first token of a sequence, shape (N,).
     depths
         Position of the token of each node in its sequence, counted from 0, shape (N,).
     sequences
         Index of each sequence of the tree in the list from which the tree was built.
     paths
-        Numbers of the nodes of each of these sequences, one array per sequence.
+        Numbers of the nodes on the path of each sequence, one array per sequence.
     """
 
     ids: IntArray
@@ -160,9 +161,9 @@ def supports_trees(
 ) -> bool:
     """Test whether a network computes the same logits in trees as in separate sequences.
 
-    Recurrent networks and networks that ignore position ids do not. Networks with sliding windows
-    or attention chunks do not for large trees or long sequences. Therefore the test
-    is repeated for each pair of powers of two that `n_tokens` and `depth` exceed.
+    Recurrent networks and networks that ignore position ids compute other logits. Networks with
+    sliding windows or attention chunks do so only for large trees or long sequences, so the test is
+    repeated whenever `n_tokens` or `depth` exceeds another power of two.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ def supports_trees(
     max_tokens
         Maximum number of tokens of any tree.
     prefix
-        Tokens at the beginning of every sequence. Some networks count positions from one of them.
+        Ids of the tokens at the beginning of every sequence. Some networks count positions from one
+        of these tokens.
     """
     # Round both sizes up to a power of two, within the limits.
     depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)

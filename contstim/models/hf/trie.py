@@ -21,19 +21,18 @@ _MIN_COMPUTED, _DEFAULT_LOG_PROB = 20, -3.0
 
 @dataclass(frozen=True, eq=False)
 class TrieInputs:
-    """Batch of R token sequences of equal length L, the input of a network.
+    """Batch of R token sequences of equal length L, from which a network predicts trie nodes.
 
-    Each sequence is a path of the trie from a child of the root to a chosen node. The output of the
-    network at the last token of a node is the distribution of the next token. It contains the
-    log-probabilities of all children of this node. One sequence serves all m chosen nodes on its
-    path.
+    Each sequence is a path of the trie from a child of the root to a chosen node. The network's
+    prediction of the next token, at the position of any chosen node on the path, contains the
+    log-probabilities of all children of this node. The batch has m chosen nodes.
 
     Attributes
     ----------
     ids
         Token ids of the sequences, shape (R, L).
     rows
-        Index of the sequence that contains each chosen node, ascending, shape (m,).
+        Index of the sequence that contains each chosen node, in ascending order, shape (m,).
     positions
         Position of each chosen node in its sequence, counted from 0, shape (m,).
     nodes
@@ -118,24 +117,24 @@ class TokenTrie:
     ) -> IntArray:
         """Choose the nodes at which the network predicts the next token, within a budget.
 
-        A prediction at a node gives the log-probabilities of its children. It lowers the upper
-        bounds of all words that continue beyond the node. Therefore the nodes with the largest
-        number of longer words are chosen first. Among nodes with the same number, nodes with the
-        more probable first token come first.
+        A prediction at a node gives the log-probabilities of its children, and so lowers the upper
+        bounds of all words that continue beyond the node. Nodes with more such words are chosen
+        first and, among equals, nodes with a more probable first token.
 
         Parameters
         ----------
         first_log_probs
             Log-probability of each token of the vocabulary as first token of the word, nats.
         cost
-            Two costs in the same unit: of one input token, and of one prediction.
+            Cost of one input token and cost of one prediction, in the same unit.
         budget
             Maximum total cost of the chosen nodes, in the unit of `cost`.
 
         Returns
         -------
         array
-            Numbers of the chosen nodes, ascending. All ancestors of a chosen node are chosen, too.
+            Numbers of the chosen nodes, in ascending order. All ancestors of a chosen node are
+            chosen as well.
         """
         inner = np.flatnonzero(self.n_longer)
         # Sort by number of longer words, probability of the first token, first token, and depth. A
@@ -157,10 +156,10 @@ class TokenTrie:
         return np.sort(order[:n_chosen])
 
     def build_inputs(self, chosen: IntArray) -> list[TrieInputs]:
-        """Return the input batches of the network that give predictions at the chosen nodes.
+        """Return batches of token sequences, from which the network predicts the next tokens.
 
-        A sequence runs from the root to a chosen node without chosen children. It also gives the
-        predictions at the chosen nodes on its path, so that each node is predicted once.
+        Each sequence is the path to a chosen node without chosen children. It also gives the
+        predictions at all other chosen nodes on its path, so each chosen node is needed only once.
 
         Parameters
         ----------
@@ -220,7 +219,7 @@ class TokenTrie:
         return children, parent_indices[children]
 
     def sum_to_words(self, values: FloatArray) -> FloatArray:
-        """Return, for each word, the sum of the values of the nodes on its path.
+        """Return the sum of the values of the nodes on the path of each word.
 
         If the values are log-probabilities of tokens, the sums are log-probabilities of words.
 
@@ -242,10 +241,9 @@ class TokenTrie:
         return np.asarray(sums[self.ends])
 
     def is_covered(self, chosen: IntArray) -> BoolArray:
-        """Return for each word whether all its tokens have predictions, shape (V,).
+        """Return whether all tokens of each word have been predicted, shape (V,).
 
-        The token of a node has a prediction if the parent of the node is chosen. The predictions at
-        the root are always available.
+        The token of a node is predicted if the parent of the node is chosen or the root.
         """
         # All ancestors of a chosen node are chosen, so it suffices to test the parent of the last
         # node. The last element is the root, which has the number -1.
@@ -256,26 +254,26 @@ class TokenTrie:
 
 
 def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) -> FloatArray:
-    """Estimate log p(token | preceding tokens) of nodes that the network has not computed.
+    """Estimate log p(token | preceding tokens) of trie nodes that the network has not computed.
 
-    Let n be the number of words that contain a node, and n' the number of words that contain its
-    parent. The estimate is b0 + b1 log n + b2 log n'. The coefficients are fitted to the computed
+    The estimate is b0 + b1 log n + b2 log n', where n is the number of words that contain the node
+    and n' the number of words that contain its parent. The coefficients are fitted to the computed
     nodes by ordinary least squares. If fewer than 20 nodes are computed, the estimate is -3 nats.
 
     Parameters
     ----------
     trie
-        Trie of the candidate words, N nodes.
+        Trie (prefix tree) of the tokens of candidate words, with N nodes.
     log_probs
         Log-probability of each node, nats, shape (N,). Only values of computed nodes are used.
     chosen
-        Numbers of the nodes at which the next token was predicted. Their children are computed.
+        Nodes at which the next token was predicted. Their children are the computed nodes.
 
     Returns
     -------
     array
-        Estimates in nats, at most 0, shape (N,). They are 0 for computed nodes and for nodes of
-        depth 1, the first tokens of the words.
+        Estimates in nats, at most 0, shape (N,); 0 for computed nodes and for nodes of depth 1, the
+        first tokens of the words.
     """
     estimates = np.zeros(len(trie.parents), dtype=np.float64)
     computed, _ = trie.children(chosen)

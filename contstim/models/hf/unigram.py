@@ -25,16 +25,16 @@ WORD_COUNTS = "word_counts.tsv.gz"
 
 
 def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
-    """Read a tab-separated table with the columns `word`, `n` and `n_first`.
+    """Read a tab-separated table of word frequencies with the columns `word`, `n` and `n_first`.
 
     Returns
     -------
-    list of str
-        Words with attached punctuation.
-    array
-        Number of occurrences of each word.
-    array
-        Number of its occurrences at the beginning of a sentence.
+    words : list of str
+        V words with attached punctuation.
+    n : array
+        Number of occurrences of each word, shape (V,).
+    n_first : array
+        Number of occurrences of each word at the beginning of a sentence, shape (V,).
 
     Raises
     ------
@@ -60,14 +60,13 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
 class TokenUnigram(SentenceModel):
     """Unigram model over the tokens of a transformer, for the reduction SLOR.
 
-    SLOR subtracts the unigram log-probability of a sentence from its score. Here it is the sum over
-    the subword tokens of the transformer, as in Kann et al. (2018). Lau et al. (2017) use models of
-    whole words, for which this is the same as a sum over words.
+    SLOR subtracts the unigram log-probability of a sentence from its log-probability. As in Kann et
+    al. (2018), the unigrams are the subword tokens of the transformer.
 
-    The training text of a checkpoint is rarely available. Therefore tokens are counted in the
-    training text of the bundled models, of which the word frequencies are stored. The probability
-    of a token is p = (c + 1) / (N + V), where c is the count of the token, N the sum of all counts
-    and V the size of the vocabulary.
+    The training text of a checkpoint is rarely available, so the tokens are counted in the training
+    text of the bundled models. With Laplace smoothing, the probability of a token is
+    p = (c + 1) / (N + V), where c is the count of the token, N the sum of all counts and V the size
+    of the vocabulary.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class TokenUnigram(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score, the same as of the transformer."""
+        """Definition of the score: the same tokens as the transformer."""
         return self.model.event
 
     @property
@@ -120,16 +119,15 @@ class TokenUnigram(SentenceModel):
 
     @property
     def scores_vocabulary(self) -> bool:
-        """True: all candidates are scored exactly at little cost."""
+        """True, because exact scores of all candidate words cost little."""
         return True
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score the sentence with each candidate for one position.
+        """Score a sentence with one word replaced by each of V candidates.
 
-        A candidate changes only the tokens of its word. The log-probabilities of all other tokens
-        stay the same, so the scores are exact.
+        The log-probabilities of all other tokens stay the same, so the scores are exact.
         """
         sentence.check_position(position)
         scores = self.score_tokens([str(sentence)])[0]
