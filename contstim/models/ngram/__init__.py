@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +26,14 @@ def find_sorted(keys: IntArray, wanted: IntArray) -> IntArray:
 
 
 class NgramLevel(NamedTuple):
-    """The n-grams of one order, sorted by key. The index of an n-gram is its id.
+    """The n-grams of one order, sorted by key. The id of an n-gram is its index in the arrays.
 
     Attributes
     ----------
     keys
-        ``context * V + word``: `word` is the id of the last word, `context` the id of the other
-        words among the n-grams of the next lower order (0 for unigrams), and V the vocabulary
-        size.
+        Integers ``context * V + word`` that identify the n-grams. `word` is the id of the last
+        word, `context` the id of the (n-1)-gram of the other words (0 for unigrams), and V the size
+        of the vocabulary.
     log_probs
         Base-10 logarithms of the probabilities.
     log_backoffs
@@ -71,32 +72,34 @@ class NgramTable:
         return {word: i for i, word in enumerate(self.words)}
 
     def filter(self, masks: Sequence[BoolArray]) -> NgramTable:
-        """Return the table with some of the n-grams.
+        """Return a table with selected n-grams.
 
         Parameters
         ----------
         masks
-            Whether to retain each n-gram, one boolean array per order. If an n-gram is retained,
-            its context (all words but the last) must be retained too.
+            Whether to select each n-gram, one boolean array per order. If an n-gram is selected,
+            its context (all words but the last) must be selected too.
         """
-        words = tuple(word for word, keep in zip(self.words, masks[0], strict=True) if keep)
-        # The new id of an n-gram is the number of kept n-grams of its order before it.
-        new_word_ids = np.cumsum(masks[0]) - 1
+        is_selected_word = masks[0]
+        words = tuple(compress(self.words, is_selected_word))
+        # The new id of an n-gram is the number of selected n-grams of its order before it.
+        new_word_ids = np.cumsum(is_selected_word) - 1
         new_context_ids = np.zeros(1, dtype=np.int64)  # The empty context of unigrams has id 0.
         levels = []
-        for level, is_kept in zip(self.levels, masks, strict=True):
-            contexts, last_words = np.divmod(level.keys[is_kept], len(self.words))
+        for level, is_selected in zip(self.levels, masks, strict=True):
+            contexts, last_words = np.divmod(level.keys[is_selected], len(self.words))
             keys = new_context_ids[contexts] * len(words) + new_word_ids[last_words]
-            levels.append(NgramLevel(keys, level.log_probs[is_kept], level.log_backoffs[is_kept]))
-            new_context_ids = np.cumsum(is_kept) - 1
+            log_probs, log_backoffs = level.log_probs[is_selected], level.log_backoffs[is_selected]
+            levels.append(NgramLevel(keys, log_probs, log_backoffs))
+            new_context_ids = np.cumsum(is_selected) - 1
         return NgramTable(words, tuple(levels))
 
     @cached_property
     def suffix_ids(self) -> list[IntArray]:
         """Ids of the suffixes of all n-grams, one array per order.
 
-        The suffix of an n-gram is the n-gram without its first word, which belongs to the next
-        lower order. The id is -1 if the table does not contain the suffix, and 0 for unigrams.
+        The suffix of an n-gram is the (n-1)-gram of all words but the first. Its id is -1 if the
+        table does not contain it, and 0 for the empty suffix of unigrams.
         """
         n_words = len(self.words)
         suffix_ids = [np.zeros(n_words, dtype=np.int64)]
@@ -112,10 +115,10 @@ class NgramTable:
         return suffix_ids
 
 
-class _Matches(NamedTuple):
-    """N-grams of one order that contain candidate words, with no more than one per candidate.
+class _CandidateNgrams(NamedTuple):
+    """N-grams of one order that contain a candidate word, at most one for each candidate.
 
-    ``ids[i]`` is the id of the n-gram that contains the candidate with the word id ``words[i]``.
+    The n-gram ``ids[i]`` contains the candidate with the word id ``words[i]``.
     """
 
     words: IntArray
@@ -125,40 +128,39 @@ class _Matches(NamedTuple):
 class ReplacementScorer:
     """Scorer of a sentence with each of V candidate words at one position, for back-off models.
 
-    In a model of order N the candidate affects N word log-probabilities: the candidate's, and those
-    of the N-1 words after it. Each is computed for all candidates at once, by the back-off formula
+    In a model of order N, a candidate affects the log-probabilities of N words: the candidate and
+    the N-1 words after it. Each is computed for all candidates at once, by the back-off formula
 
         log p(w | c) = log_prob(c w)                     if the table contains the n-gram c w,
                        log_backoff(c) + log p(w | c')    otherwise,
 
-    where c' is the context c without its first word. The computation proceeds from the shortest
-    context to the longest. For each length, it adds the back-off weight of the candidates whose
-    context c is in the table, and then inserts the log-probability of the candidates whose n-gram
-    is in the table. The table contains the suffixes of all n-grams, so a candidate with a longer
-    context also has all shorter ones.
+    where c' is the context c without its first word. The computation starts with the shortest
+    context. For each longer context c, the back-off weight of c is added for all candidates for
+    which the table contains c. The result is then replaced by the log-probability of the n-gram c w
+    for all candidates for which the table contains c w.
 
     Parameters
     ----------
     table
-        N-gram model with all suffixes.
+        N-gram model that contains the suffixes of all its n-grams.
     """
 
     def __init__(self, table: NgramTable) -> None:
         self.table = table
         self._size = len(table.words)
         all_words = np.arange(self._size)
-        self._unigrams = _Matches(all_words, all_words)
+        self._unigrams = _CandidateNgrams(all_words, all_words)
 
-        # For each order above 1, the n-grams sorted by suffix, with their first words, and the
-        # end of the group of n-grams with each suffix.
-        self._by_suffix: list[tuple[_Matches, IntArray]] = []
+        # Group the n-grams of each order above 1 by their suffixes, to find all first words that
+        # can precede a suffix. `ends` are the ends of the groups.
+        self._by_suffix: list[tuple[_CandidateNgrams, IntArray]] = []
         first_words = all_words
         for n, suffixes in enumerate(table.suffix_ids[1:], start=1):
             first_words = first_words[table.levels[n].keys // self._size]
-            order = np.argsort(suffixes, kind="stable")
+            sorted_ids = np.argsort(suffixes, kind="stable")
             n_suffixes = len(table.levels[n - 1].keys)
             ends = np.cumsum(np.bincount(suffixes, minlength=n_suffixes))
-            self._by_suffix.append((_Matches(first_words[order], order), ends))
+            self._by_suffix.append((_CandidateNgrams(first_words[sorted_ids], sorted_ids), ends))
 
     def _find_ngram(self, order: int, context: int, word: int) -> int:
         """Return the id of an n-gram, or -1 if the table does not contain it.
@@ -189,10 +191,10 @@ class ReplacementScorer:
         return ids
 
     def _log10_prob(self, context_ids: list[int], word: int) -> float:
-        """Return log10 p(word | context).
+        """Return log10 p(word | context) for one word.
 
-        `context_ids` are the contexts of the word, see `_context_ids`. Back-off weights are added
-        until a context is found that forms an n-gram with the word.
+        `context_ids` are the ids of the contexts of the word, the shortest first. From the longest
+        to the shortest, back-off weights are added until the table contains context and word.
         """
         levels = self.table.levels
         log_backoff = 0.0
@@ -204,31 +206,40 @@ class ReplacementScorer:
             log_backoff += float(levels[order - 2].log_backoffs[context])
         return log_backoff + float(levels[0].log_probs[word])
 
-    def _score_candidates(self, context_ids: list[int]) -> tuple[FloatArray, list[_Matches]]:
+    def _score_candidates(
+        self, context_ids: list[int]
+    ) -> tuple[FloatArray, list[_CandidateNgrams]]:
         """Score every word as the continuation of one context.
+
+        Parameters
+        ----------
+        context_ids
+            Ids of the contexts of 1, 2, ... words, see `_context_ids`.
 
         Returns
         -------
         log_probs
             log10 p(word | context), shape (V,).
-        matches
-            ``matches[n]``: n-grams that consist of the last n words of the context and a word.
+        ngrams
+            Element n contains the n-grams of the last n words of the context and a word.
         """
-        levels, matches = self.table.levels, [self._unigrams]
+        levels, ngrams = self.table.levels, [self._unigrams]
         log_probs = levels[0].log_probs.copy()
         for n, context in enumerate(context_ids, start=1):
-            # The keys of the n-grams of one context are consecutive.
+            # The keys of the n-grams with one context are consecutive.
             keys = levels[n].keys
             first_key = context * self._size
             begin, end = keys.searchsorted((first_key, first_key + self._size)).tolist()
-            matches.append(_Matches(keys[begin:end] - first_key, np.arange(begin, end)))
+            continued = _CandidateNgrams(keys[begin:end] - first_key, np.arange(begin, end))
+            ngrams.append(continued)
             log_probs += levels[n - 1].log_backoffs[context]
-            log_probs[matches[n].words] = levels[n].log_probs[matches[n].ids]
-        return log_probs, matches
+            log_probs[continued.words] = levels[n].log_probs[continued.ids]
+        return log_probs, ngrams
 
     def next_log10_probs(self, tokens: list[int]) -> FloatArray:
         """Return log10 p(word | tokens) for all V words; `tokens` begin with ``<s>``."""
-        return self._score_candidates(self._context_ids(tokens, len(tokens)))[0]
+        log_probs, _ = self._score_candidates(self._context_ids(tokens, len(tokens)))
+        return log_probs
 
     def score(self, tokens: list[int], position: int) -> FloatArray:
         """Return the base-10 log-probability of a sentence for each word at one position.
@@ -247,6 +258,7 @@ class ReplacementScorer:
             Shape (V,).
         """
         levels, order = self.table.levels, self.table.order
+        # Words that do not depend on the candidate.
         constant = sum(
             self._log10_prob(self._context_ids(tokens, t), tokens[t])
             for t in range(1, len(tokens))
@@ -254,14 +266,15 @@ class ReplacementScorer:
         )
         totals = np.full(self._size, constant, dtype=np.float64)
 
-        # Add log p(candidate | words before it). matches[j] contains the n-grams of the j words
+        # Add log p(candidate | words before it). ngrams[j] contains the n-grams of the j words
         # before the candidate and the candidate.
-        log_probs, matches = self._score_candidates(self._context_ids(tokens, position))
+        log_probs, ngrams = self._score_candidates(self._context_ids(tokens, position))
         totals += log_probs
 
-        # Add log p(word | words before it) for each following word whose context includes the
-        # candidate. matches[j] is extended to the n-grams that end with this word.
-        suffix = -1  # n-gram from the word after the candidate to this word
+        # Add log p(word | words before it) for each following word with a context that includes the
+        # candidate. ngrams[j] then contains the n-grams from j words before the candidate to the
+        # word.
+        suffix = -1  # id of the n-gram from the word after the candidate to the word
         for distance in range(1, min(order, len(tokens) - position)):
             word = tokens[position + distance]
             between = tokens[position + 1 : position + distance]
@@ -269,32 +282,34 @@ class ReplacementScorer:
                 suffix = word
             elif suffix >= 0:
                 suffix = self._find_ngram(distance, suffix, word)
-            contexts = matches[: order - distance]
-            matches = [self._prepend_candidates(distance + 1, suffix)]
+            # The n-grams that end before the word are its contexts.
+            contexts = ngrams[: order - distance]
+            ngrams = [self._prepend_candidates(distance + 1, suffix)]
             for n, context in enumerate(contexts[1:], start=distance + 2):
-                matches.append(self._append_word(n, context, word))
-            # Start with the longest context that does not include the candidate.
+                ngrams.append(self._append_word(n, context, word))
+            # Start with the longest context that does not include the candidate, and apply the
+            # back-off formula to longer contexts.
             log_probs.fill(self._log10_prob(self._context_ids(between, distance - 1), word))
-            for n, (context, ngrams) in enumerate(
-                zip(contexts, matches, strict=True), start=distance
-            ):
+            pairs = zip(contexts, ngrams, strict=True)
+            for n, (context, extended) in enumerate(pairs, start=distance):
                 log_probs[context.words] += levels[n - 1].log_backoffs[context.ids]
-                log_probs[ngrams.words] = levels[n].log_probs[ngrams.ids]
+                log_probs[extended.words] = levels[n].log_probs[extended.ids]
             totals += log_probs
         return totals
 
-    def _prepend_candidates(self, order: int, suffix: int) -> _Matches:
+    def _prepend_candidates(self, order: int, suffix: int) -> _CandidateNgrams:
         """Return the n-grams of one order that consist of a candidate followed by `suffix`.
 
-        `suffix` is the id of an n-gram of the next lower order, or -1 for no n-gram.
+        `suffix` is the id of an (n-1)-gram. If it is -1, no n-gram is returned.
         """
-        matches, ends = self._by_suffix[order - 2]
-        if suffix < 0:
-            return _Matches(matches.words[:0], matches.ids[:0])
-        group = slice(ends[suffix - 1] if suffix else 0, ends[suffix])
-        return _Matches(matches.words[group], matches.ids[group])
+        ngrams, ends = self._by_suffix[order - 2]  # sorted by suffix, for orders from 2
+        start = ends[suffix - 1] if suffix > 0 else 0
+        stop = ends[suffix] if suffix >= 0 else 0
+        group = slice(start, stop)
+        return _CandidateNgrams(ngrams.words[group], ngrams.ids[group])
 
-    def _append_word(self, order: int, contexts: _Matches, word: int) -> _Matches:
+    def _append_word(self, order: int, contexts: _CandidateNgrams, word: int) -> _CandidateNgrams:
         """Return the n-grams of one order that consist of one of `contexts` followed by `word`."""
         ids = find_sorted(self.table.levels[order - 1].keys, contexts.ids * self._size + word)
-        return _Matches(contexts.words[ids >= 0], ids[ids >= 0])
+        is_found = ids >= 0
+        return _CandidateNgrams(contexts.words[is_found], ids[is_found])

@@ -25,6 +25,7 @@ from contstim.models.word_tokenizer import END, START
 _BINARY_MAGIC = b"mmap lm http://kheafield.com/code"
 _READ_BYTES = 1 << 20  # per read while only the unigrams are needed
 _BLOCK_BYTES = 1 << 20  # parsed at a time: fits the cache of a processor
+_MAX_HEADER_BYTES = 1 << 16
 _ROWS_PER_WRITE = 200_000
 _MAX_DIGITS = 17  # of numbers that are parsed as integers
 
@@ -59,8 +60,8 @@ def is_kenlm_binary(path: Path) -> bool:
 def _read(path: Path, until: bytes | None = None) -> bytes:
     """Read a file, and decompress it if it is gzipped.
 
-    If `until` is set, reading stops soon after its first occurrence. This saves most of the time
-    if only the unigrams are needed.
+    If `until` is not None, reading stops soon after its first occurrence, which saves time if only
+    the first part of a large file is needed.
     """
     blocks: list[bytes] = []
     try:
@@ -78,22 +79,27 @@ def _read(path: Path, until: bytes | None = None) -> bytes:
 
 
 def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
-    """Parse the header of an ARPA file, which consists of lines ``ngram ORDER=COUNT``.
+    r"""Parse the header of an ARPA file: ``\data\``, followed by lines ``ngram ORDER=COUNT``.
 
-    Returns the number of n-grams of each order, and the offset of the first byte after the
-    header.
+    Returns
+    -------
+    counts : list of int
+        Number of n-grams of each order, from 1.
+    offset : int
+        Offset of the first byte after the header.
     """
+    # Skip comments before the header.
     offset = 0
     while data[offset : offset + 1] == b"#":
         offset = data.find(b"\n", offset) + 1 or len(data)
     counts: list[int] = []
-    is_data = False
-    for line in data[offset : offset + (1 << 16)].split(b"\n"):
+    is_in_header = False
+    for line in data[offset : offset + _MAX_HEADER_BYTES].split(b"\n"):
         text = line.strip()
         if text == b"\\data\\":
-            is_data = True
+            is_in_header = True
         elif text:
-            match = _COUNT.fullmatch(text) if is_data else None
+            match = _COUNT.fullmatch(text) if is_in_header else None
             if match is None or int(match.group(1)) != len(counts) + 1:
                 break
             counts.append(int(match.group(2)))
@@ -107,11 +113,30 @@ def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
 
 
 class _LineBlock:
-    """Consecutive lines of an ARPA section, divided into fields with array operations.
+    """Consecutive lines of an ARPA file, each with one n-gram, divided into fields.
 
-    The fields of a line are the log-probability, the words of the n-gram and, if there is one,
-    the back-off weight. `starts` and `ends` are the byte offsets of all fields, and
-    `first_fields` contains the index of the first field of each line.
+    The fields of a line are the log-probability, the n words and, optionally, the back-off weight.
+    The lines are parsed with array operations, which is much faster than line by line.
+
+    Parameters
+    ----------
+    data
+        Text of the lines.
+    order
+        Number of words n of each n-gram.
+    name
+        Name of the n-grams in error messages.
+
+    Attributes
+    ----------
+    bytes
+        Text of the lines, as an array of bytes.
+    starts, ends
+        Offsets of the first byte of all fields, and of the byte after each.
+    first_fields
+        Index of the first field of each line.
+    has_backoff
+        Whether each line has a back-off weight.
     """
 
     def __init__(self, data: bytes, order: int, name: str) -> None:
@@ -119,11 +144,13 @@ class _LineBlock:
         # Add a separator before the data, and eight bytes after it for `hash_text`.
         self.bytes = np.frombuffer(b"\n" + data + b"\n" * 8, dtype=np.uint8)
         is_separator = _IS_SEPARATOR[self.bytes]
-        # A field starts where a separator is followed by another byte, and ends where one begins.
+        # Fields start and end at changes between separators and other bytes, alternately.
         boundaries = np.flatnonzero(is_separator[1:] != is_separator[:-1]) + 1
         self.starts, self.ends = boundaries[::2], boundaries[1::2]
-        first_fields = np.searchsorted(self.starts, np.flatnonzero(self.bytes == 0x0A))
+        line_ends = np.flatnonzero(self.bytes == ord("\n"))
+        first_fields = np.searchsorted(self.starts, line_ends)
         n_fields = np.diff(first_fields)
+        # Skip empty lines.
         self.first_fields = first_fields[:-1][n_fields > 0]
         n_fields = n_fields[n_fields > 0]
         if ((n_fields < order + 1) | (n_fields > order + 2)).any():
@@ -141,10 +168,11 @@ class _LineBlock:
             raise ModelFileError(f"{self.name} are not UTF-8; the file is damaged") from error
 
     def hash_text(self, field: int) -> NDArray[np.uint64]:
-        """Return a 64-bit hash of one field of each line.
+        """Return a 64-bit hash of the text of one field of each line.
 
-        The bytes of a field are read as integers of eight bytes. The hash multiplies the first
-        integer by an odd constant, and then mixes in the others one by one.
+        The bytes of a field are read as integers x_1, x_2, ... of eight bytes. With an odd constant
+        m and all operations modulo 2^64, the hash is computed by h_1 = x_1 m and
+        h_i = ((h_(i-1) xor (h_(i-1) >> 29)) + x_i) m. Finally, h xor (h >> 32) is returned.
         """
         starts = self.starts[self.first_fields + field]
         lengths = self.ends[self.first_fields + field] - starts
@@ -155,24 +183,32 @@ class _LineBlock:
         first_chunks = chunks[starts] & _LOW_BYTES[np.minimum(lengths, 8)]
         hashes: NDArray[np.uint64] = first_chunks * _HASH_MULTIPLIER
         n_hashed = 8
-        rows = np.flatnonzero(lengths > n_hashed)  # Lines with bytes that are not hashed yet.
+        rows = np.flatnonzero(lengths > n_hashed)  # lines with further bytes
         while len(rows):
             n_bytes = np.minimum(lengths[rows] - n_hashed, 8)
-            chunk = chunks[starts[rows] + n_hashed] & _LOW_BYTES[n_bytes]
-            mixed = hashes[rows]
-            hashes[rows] = ((mixed ^ (mixed >> np.uint64(29))) + chunk) * _HASH_MULTIPLIER
+            next_chunks = chunks[starts[rows] + n_hashed] & _LOW_BYTES[n_bytes]
+            previous = hashes[rows]
+            mixed = previous ^ (previous >> np.uint64(29))
+            hashes[rows] = (mixed + next_chunks) * _HASH_MULTIPLIER
             n_hashed += 8
             rows = rows[lengths[rows] > n_hashed]
         hashes ^= hashes >> np.uint64(32)
         return hashes
 
-    def parse_numbers(self, field: int, rows: BoolArray | None = None) -> FloatArray:
+    def parse_numbers(self, field: int, has_field: BoolArray | None = None) -> FloatArray:
         """Return one field of each line as a number.
 
-        `rows` states which lines have the field. The result is 0 for the other lines.
+        Parameters
+        ----------
+        field
+            Index of the field in its line, from 0.
+        has_field
+            Whether each line has the field; the result is 0 for other lines. By default all lines
+            have it.
         """
-        is_included = np.ones(len(self.first_fields), np.bool_) if rows is None else rows
-        fields = self.first_fields[is_included] + field
+        if has_field is None:
+            has_field = np.ones(len(self.first_fields), np.bool_)
+        fields = self.first_fields[has_field] + field
         starts, lengths = self.starts[fields], self.ends[fields] - self.starts[fields]
 
         # Parse all decimal numbers at once, digit by digit.
@@ -183,17 +219,17 @@ class _LineBlock:
         for index in range(min(int(lengths.max(initial=0)), _MAX_DIGITS)):
             is_inside = lengths > index
             byte = self.bytes[np.where(is_inside, starts + index, 0)]
-            is_digit = is_inside & (byte >= 0x30) & (byte <= 0x39)
-            np.copyto(mantissas, mantissas * 10 + (byte - np.uint8(0x30)), where=is_digit)
+            is_digit = is_inside & (byte >= ord("0")) & (byte <= ord("9"))
+            np.copyto(mantissas, mantissas * 10 + (byte - np.uint8(ord("0"))), where=is_digit)
             n_decimals += is_digit & is_after_point
-            is_point = is_inside & (byte == 0x2E) & ~is_after_point
-            is_sign = (byte == 0x2D) & (index == 0)
+            is_point = is_inside & (byte == ord(".")) & ~is_after_point
+            is_sign = (byte == ord("-")) & (index == 0)
             is_decimal &= ~is_inside | is_digit | is_point | is_sign
             is_after_point |= is_point
         numbers: FloatArray = mantissas / 10.0**n_decimals
-        numbers[self.bytes[starts] == 0x2D] *= -1
+        numbers[self.bytes[starts] == ord("-")] *= -1
 
-        # Parse the few others (exponents, infinity) one by one.
+        # Parse the few other numbers (exponents, infinity) one by one.
         for row in np.flatnonzero(~is_decimal).tolist():
             text = self.bytes[starts[row] : starts[row] + lengths[row]].tobytes()
             try:
@@ -204,14 +240,23 @@ class _LineBlock:
                     "belongs; the file is damaged"
                 ) from error
         values = np.zeros(len(self.first_fields))
-        values[is_included] = numbers
+        values[has_field] = numbers
         return values
 
 
 def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[_LineBlock]:
     """Yield the n-grams of one order in blocks of whole lines.
 
-    Their section of the file begins at or after `offset`. `name` names it in error messages.
+    Parameters
+    ----------
+    data
+        Content of an ARPA file.
+    order
+        Order of the n-grams.
+    offset
+        Offset at or after which the section of these n-grams begins.
+    name
+        Name of the n-grams in error messages.
     """
     heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
     begin = data.find(b"\n", heading) + 1
@@ -235,7 +280,7 @@ def _check_count(n_read: int, n_stated: int, name: str) -> None:
 
 
 def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
-    """Read the unigrams of an ARPA file without the rest of it.
+    """Read only the unigrams of an ARPA file.
 
     Returns
     -------
@@ -264,9 +309,9 @@ def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
 
 
 class _WordIndex:
-    """Table that maps the hashes of words to word ids, by binary search.
+    """Table of word ids by the hashes of the words, searched by bisection.
 
-    The word ids are the indices of the unigrams in the file.
+    `hashes` are the hashes of all V words. The id of a word is its index in this array.
     """
 
     def __init__(self, hashes: NDArray[np.uint64], name: str) -> None:
@@ -276,7 +321,7 @@ class _WordIndex:
             raise ModelFileError(f"{name} list a word twice; the file is damaged")
 
     def find_ids(self, block: _LineBlock, field: int) -> IntArray:
-        """Return the word id of one field of each line."""
+        """Return the ids of the words in one field of each line of a block."""
         hashes = block.hash_text(field)
         # Most lines have the same words as the line before, because files are sorted by context.
         is_new = np.ones(len(hashes), dtype=np.bool_)
@@ -296,10 +341,21 @@ class _WordIndex:
 def _ngram_keys(
     block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return the keys of the n-grams of a block, see `NgramLevel`.
+    """Return the keys (see `NgramLevel`) of the n-grams of a block.
 
-    `levels` are the n-grams of all lower orders. The result is None if the context of an n-gram
-    is not among them.
+    The result is None if the table does not contain the context of an n-gram, that is, the n-gram
+    without its last word.
+
+    Parameters
+    ----------
+    block
+        Lines with n-grams.
+    levels
+        N-grams of all lower orders.
+    n_words
+        Number of words of the vocabulary.
+    index
+        Word ids of the vocabulary.
     """
     order = len(levels) + 1
     keys = index.find_ids(block, 1)
@@ -314,13 +370,13 @@ def _ngram_keys(
 
 
 def read_arpa(path: Path) -> NgramTable | None:
-    """Read an ARPA file.
+    """Read an n-gram model from an ARPA file.
 
     Returns
     -------
     table
-        N-gram model, or None if the first or last n-1 words of an n-gram are not an n-gram of
-        the file. Some programs prune models in this way.
+        N-gram model, or None if the file contains an n-gram, but not the (n-1)-grams of its first
+        or last n-1 words. Some programs write such files when they prune a model.
 
     Raises
     ------
@@ -335,22 +391,26 @@ def read_arpa(path: Path) -> NgramTable | None:
     for order, count in enumerate(counts, start=1):
         name = f"the {order}-grams of {str(path)!r}"
         hashes: list[NDArray[np.uint64]] = []
-        parts: list[tuple[IntArray, FloatArray, FloatArray]] = []
+        # The arrays begin with an empty block, because a section can be empty.
+        keys = [np.zeros(0, dtype=np.int64)]
+        log_probs, log_backoffs = [np.zeros(0)], [np.zeros(0)]
         for block in _split_section(data, order, offset, name):
             if index is None:
-                keys: IntArray | None = np.arange(len(block.first_fields)) + len(words)
+                # The key of a unigram is its word id.
+                block_keys: IntArray | None = np.arange(len(block.first_fields)) + len(words)
                 words += block.parse_text(1)
                 hashes.append(block.hash_text(1))
             else:
-                keys = _ngram_keys(block, levels, len(words), index)
-            if keys is None:
+                block_keys = _ngram_keys(block, levels, len(words), index)
+            if block_keys is None:
                 return None
-            log_backoffs = block.parse_numbers(order + 1, block.has_backoff)
-            parts.append((keys, block.parse_numbers(0), log_backoffs))
-        _check_count(sum(len(part[0]) for part in parts), count, name)
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        level = NgramLevel(*(columns or [np.empty(0)] * 3))
-        level = level._replace(keys=level.keys.astype(np.int64))
+            keys.append(block_keys)
+            log_probs.append(block.parse_numbers(0))
+            log_backoffs.append(block.parse_numbers(order + 1, block.has_backoff))
+        _check_count(sum(map(len, keys)), count, name)
+        level = NgramLevel(
+            np.concatenate(keys), np.concatenate(log_probs), np.concatenate(log_backoffs)
+        )
         if index is None:
             for symbol in (START, END):
                 if symbol not in words:
@@ -374,7 +434,10 @@ def read_arpa(path: Path) -> NgramTable | None:
 
 
 def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
-    """Yield the text of an ARPA file in parts, with `digits` decimals for log-probabilities."""
+    """Yield an n-gram model as text in ARPA format, part by part.
+
+    Log-probabilities have `digits` decimals and back-off weights have one more.
+    """
     n_words = len(table.words)
     words = np.array(table.words, dtype=object)
     yield "\\data\\\n"

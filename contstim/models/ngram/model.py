@@ -1,4 +1,4 @@
-"""The n-gram sentence model, which scores with KenLM."""
+"""N-gram sentence models, with log-probabilities from KenLM."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _SOURCE_LOCATION = re.compile(r"[^\s(]+:\d+ in .* threw \w+(?: because `.*?')?\.
 class _BinaryVocabulary(Mapping[str, int]):
     """Word ids of a KenLM binary.
 
-    KenLM can say whether a binary contains a word, but it cannot list the words. So each word
-    gets the next free id when it is looked up for the first time. Id 0 is the unknown word.
+    KenLM can test whether a binary contains a word, but cannot list the words. Each word therefore
+    gets the next unused id when it is looked up for the first time. Id 0 is the unknown word.
     """
 
     def __init__(self, model: kenlm.Model) -> None:
@@ -77,10 +77,10 @@ class _BinaryVocabulary(Mapping[str, int]):
 
 
 class _TokenCache(dict[str, str]):
-    """Cache of the tokens of each word, as a text with spaces between the tokens.
+    """Cache of the tokens of words, for example ``said .`` for ``said.``, as KenLM requires them.
 
-    KenLM scores such texts. A missing word is tokenised on first use, and an unknown token is
-    replaced with ``<unk>`` or raises `UnknownWordError`, depending on the tokenizer.
+    A word is tokenised on first use. An unknown token is replaced by ``<unk>`` or leads to an
+    `UnknownWordError`, depending on the options of the tokenizer.
     """
 
     def __init__(self, tokenizer: WordTokenizer) -> None:
@@ -107,14 +107,14 @@ class _TokenCache(dict[str, str]):
 class NgramModel(SentenceModel, PrefixModel):
     """An n-gram model from an ARPA file or KenLM binary.
 
-    The first word is conditioned on ``<s>``. The score includes the probability of ``</s>``
-    unless the spec contains ``end=none``. All word-level models share the other options
-    (`contstim.models.word_tokenizer.WORD_OPTIONS`).
+    The first word is conditioned on the start symbol ``<s>``. The score includes the end symbol
+    ``</s>`` unless the option ``end`` is ``none``. The other options are described in
+    `contstim.models.word_tokenizer.WORD_OPTIONS`.
 
     Parameters
     ----------
     spec
-        Model spec with the file as location.
+        Model specification, for example ``ngram:my.arpa.gz?punctuation=split``.
 
     Attributes
     ----------
@@ -152,6 +152,7 @@ class NgramModel(SentenceModel, PrefixModel):
             special = {START, END, *_UNKNOWN_NAMES}
             ids = {word: i for i, word in enumerate(words) if word not in special}
             unknown_id = next((words.index(name) for name in _UNKNOWN_NAMES if name in words), None)
+            # KenLM cannot load files without bigrams.
             if self.order > 1:
                 self._model = _load_kenlm(self.path)
             else:
@@ -161,7 +162,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Event that is scored."""
+        """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
         return self._tokenizer.event(START, END if self.scores_end else "none")
 
     @property
@@ -192,11 +193,11 @@ class NgramModel(SentenceModel, PrefixModel):
             )
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return whether each of V bare words is in the vocabulary, shape (V,)."""
+        """Return whether each of V words is in the vocabulary, shape (V,)."""
         return self._tokenizer.in_vocabulary(words)
 
     def _log10_probs(self, sentence: str) -> list[float]:
-        """Return the base-10 log-probability of each scored token."""
+        """Return the base-10 log-probability of each scored token of a sentence."""
         try:
             words = self._tokenizer.language.split(sentence)
             text = " ".join([self._tokens[word] for word in words])
@@ -247,31 +248,32 @@ class NgramModel(SentenceModel, PrefixModel):
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix, from which sentences are written word by word.
 
-        The result is None if punctuation is part of the tokens: the token of a word is then
-        unknown until the next mark is chosen.
+        The result is None if punctuation marks are part of the tokens. The token of a word then
+        depends on the mark after it, which is not yet known.
         """
         if self._tokenizer.punctuation == "keep":
             return None
-        lists = first, later
+        word_lists = first, later
         if self._scorer is None:
+            # Prefixes are scored by KenLM as texts without end symbol.
             options = {**dict(self._spec.options), "end": "none"}
             without_end = NgramModel(replace(self._spec, options=tuple(sorted(options.items()))))
-            return ScoredPrefixes(without_end, self, lists)
-        return NgramPrefixes(self._scorer, self._tokenizer, self.scores_end, lists)
+            return ScoredPrefixes(without_end, self, word_lists)
+        return NgramPrefixes(self._scorer, self._tokenizer, self.scores_end, word_lists)
 
     @property
     def scores_vocabulary(self) -> bool:
-        """True: the scores of all candidates are computed at once."""
+        """True, because exact scores of all candidate words cost little."""
         return True
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score `sentence` with the word at `position` replaced by each of V `words`.
+        """Score a sentence with the word at `position` replaced by each of V `words`.
 
-        All scores are exact. For ARPA files they are computed by `ReplacementScorer`, whose
-        arrays are read on first use. KenLM binaries do not list their n-grams, so each candidate
-        is scored by KenLM.
+        All scores are exact. For ARPA files, `ReplacementScorer` computes the scores of all
+        candidates at once; it reads the file on first use. KenLM binaries do not list their
+        n-grams, so KenLM scores the candidates one by one.
         """
         masked = self._tokenizer.mask_word(sentence, position, words)
         if self._scorer is None:
@@ -284,10 +286,10 @@ class NgramModel(SentenceModel, PrefixModel):
         return ReplacementScores.from_exact_scores(log_probs * _NATS)
 
     def _query_candidates(self, masked: MaskedSentence) -> FloatArray:
-        """Return the base-10 log-probability of the sentence with each candidate, shape (V,).
+        """Return the base-10 log-probability of a sentence with each candidate, shape (V,).
 
-        KenLM is queried for the words that depend on the candidate, once for each distinct
-        candidate. The log-probabilities of the other words are computed once.
+        The words that do not depend on the candidate are scored once, and the others once for each
+        distinct candidate.
         """
         names = self._words_by_id
         query = self._model.BaseScore
@@ -312,7 +314,8 @@ class NgramModel(SentenceModel, PrefixModel):
             for name in following[:n_affected]:
                 totals[i] += query(state, name, next_state)
                 state, next_state = next_state, state
-        # The state no longer depends on the candidate.
+        # Score the remaining words once. After N-1 words, the state of KenLM does not depend on the
+        # candidate, so continue with the state after the last candidate.
         for name in following[n_affected:]:
             constant += query(state, name, next_state)
             state, next_state = next_state, state
@@ -365,10 +368,10 @@ def _load_kenlm(path: Path) -> kenlm.Model:
 
 
 def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:
-    """Load a unigram model with KenLM.
+    """Load a unigram model with KenLM, which requires at least one bigram.
 
-    KenLM requires at least one bigram. The file gets the bigram ``<s> </s>`` with the unigram
-    log-probability of ``</s>``, which changes no score.
+    The bigram ``<s> </s>`` is added with the log-probability of the unigram ``</s>``, which changes
+    no score. `log_probs` are base-10 log-probabilities of the V words, shape (V,).
     """
     n_words = len(words)
     ids = {word: i for i, word in enumerate(words)}

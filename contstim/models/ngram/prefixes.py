@@ -23,17 +23,17 @@ class NgramPrefixes(Prefixes):
     scorer
         N-gram model.
     tokenizer
-        Tokenizer of the model. Punctuation marks are separate tokens or dropped.
+        Tokenizer of the model. It treats punctuation marks as separate tokens or drops them.
     scores_end
         Whether the end symbol is scored.
     word_lists
-        Words allowed first and words allowed later.
+        Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
         Number of words of each prefix. Default 0.
     rows
-        Token ids of each prefix, starting with ``<s>``. Default: one empty prefix.
+        Token ids of each prefix, beginning with the start symbol. Default: one empty prefix.
     word_ids
-        Token ids of both word lists. Default: computed by the tokenizer.
+        Token ids of the words of both lists. Default: computed by the tokenizer.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class NgramPrefixes(Prefixes):
         self._next_log_probs = [by_context[context] for context in contexts]
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p(word | prefix), (R, V), in nats; all bounds are exact."""
+        """Return log p(word | prefix) in nats, shape (R, V), as bounds that are all exact."""
         log_probs = np.stack([row[self._ids] for row in self._next_log_probs])
         return log_probs, np.ones(len(self.next_words), dtype=np.bool_)
 
     def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
-        """Return log p(word | prefix) of k pairs, (k,), in nats."""
+        """Return log p(word | prefix) in nats for k pairs of a prefix and a word, shape (k,)."""
         pairs = zip(rows.tolist(), self._ids[indices].tolist(), strict=True)
         return np.array([self._next_log_probs[row][word] for row, word in pairs], dtype=np.float64)
 
@@ -81,16 +81,16 @@ class NgramPrefixes(Prefixes):
         return totals
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return log p of `mark` and of ``</s>``, as far as they are scored, (R,), in nats."""
+        """Return the log-probability of ending with `mark`, as far as it is scored, shape (R,)."""
         end = [self._scorer.table.ids[END]] if self._scores_end else []
         return self._score_continuation([*self._tokenizer.encode_mark(mark), *end])
 
     def comma_log_probs(self) -> FloatArray:
-        """Return log p(comma | prefix), (R,), in nats."""
+        """Return log p(comma | prefix) in nats, shape (R,)."""
         return self._score_continuation(self._tokenizer.encode_mark(COMMA))
 
     def add_commas(self, is_marked: BoolArray) -> NgramPrefixes:
-        """Return the prefixes, with a comma after the selected ones."""
+        """Return the prefixes with a comma appended to some of them."""
         comma = tuple(self._tokenizer.encode_mark(COMMA))
         pairs = zip(self._rows, is_marked.tolist(), strict=True)
         return self._with_rows([row + comma * has_comma for row, has_comma in pairs])

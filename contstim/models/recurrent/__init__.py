@@ -36,11 +36,12 @@ NETWORK_FORMAT = "contstim recurrent network"
 NETWORK_VERSION = 1
 
 # Maximum number of input tokens per pass of the recurrent layer.
-_TOKENS = 4096
-# Number of output tokens and of positions per block of logits. Blocks of this size fit the cache
-# of a processor, which makes scoring 1.5 times as fast as with the whole vocabulary at once.
-_ENTRIES = 4096
-_POSITIONS = 512
+_TOKENS_PER_BATCH = 4096
+# Size of a block of logits: number of tokens of the vocabulary times number of positions. Blocks of
+# this size fit the cache of a processor, which makes scoring 1.5 times as fast as with the whole
+# vocabulary at once.
+_VOCABULARY_BLOCK = 4096
+_POSITION_BLOCK = 512
 
 #: Recurrent state of B sequences: hidden states of shape (1, B, H), and LSTM cells if any.
 State = tuple[Tensor, ...]
@@ -48,9 +49,10 @@ State = tuple[Tensor, ...]
 
 @settings
 class NetworkConfig:
-    """Architecture with an embedding, one recurrent layer and a softmax output.
+    """Architecture of a language model with one recurrent layer.
 
-    The defaults follow Golan et al. (2023, Supplementary Section 6.1.2), except `tied`.
+    The layer has a word embedding as input and a softmax over the vocabulary as output. The
+    defaults follow Golan et al. (2023, Supplementary Section 6.1.2), except `tied`.
 
     Attributes
     ----------
@@ -94,10 +96,10 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class TokenVocabulary:
-    """The tokens of a network, the most frequent words first.
+    """Token ids of a recurrent network.
 
-    Id 0 is the end symbol and id 1 the unknown-word class; then follow `words`. The start symbol
-    has the last id, `start`. It is an input only, so it has no output.
+    Id 0 is the end symbol, id 1 the unknown-word symbol, and the following ids are `words`, the
+    most frequent first. The last id is the start symbol, which the network never predicts.
     """
 
     words: tuple[str, ...]
@@ -148,9 +150,9 @@ class RecurrentNetwork:
     ) -> RecurrentNetwork:
         """Return a network with random weights for training.
 
-        Embeddings are normal with standard deviation 0.1. Other matrices are uniform within
-        +-1 / sqrt(H), as in PyTorch. Biases are 0, except those of the forget gate of an LSTM,
-        which are 1.
+        Embeddings are normally distributed with standard deviation 0.1. Elements of other matrices
+        are uniform from -1 / sqrt(H) to 1 / sqrt(H) for H hidden units, as in PyTorch. Biases are
+        0, but 1 for the forget gate of an LSTM.
         """
         generator = torch.Generator().manual_seed(seed)
         limit = config.hidden**-0.5
@@ -162,7 +164,8 @@ class RecurrentNetwork:
             elif len(shape) == 2:
                 weights[name].uniform_(-limit, limit, generator=generator)
         if config.cell == "lstm":
-            weights["bias"][config.hidden : 2 * config.hidden] = 1.0
+            forget_gate = slice(config.hidden, 2 * config.hidden)
+            weights["bias"][forget_gate] = 1.0
         return cls(config, vocabulary, weights)
 
     @property
@@ -204,16 +207,16 @@ class RecurrentNetwork:
         Parameters
         ----------
         ids
-            Token ids of T steps of B sequences, shape (T, B).
+            Token ids of B sequences of T tokens, shape (T, B).
         start
-            State before the first step.
+            State before the first token.
 
         Returns
         -------
         hidden
-            Hidden states after each step, shape (T, B, H).
+            Hidden states after each token, shape (T, B, H).
         end
-            State after the last step.
+            State after the last token.
         """
         is_lstm, dtype = self.config.cell == "lstm", start[0].dtype
         shape = self.config.embedding, self.config.hidden
@@ -253,9 +256,9 @@ class RecurrentNetwork:
         return states
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Return the vectors that are multiplied by the output weights to give logits.
+        """Convert N hidden states, shape (N, H), to inputs of the output layer.
 
-        If the output weights are tied, N hidden states, shape (N, H), are projected to the
+        If the embedding is also the output matrix (tied weights), the states are projected to the
         dimension of the embedding. Otherwise they are returned unchanged.
         """
         if not self.config.tied:
@@ -264,7 +267,7 @@ class RecurrentNetwork:
 
     @torch.no_grad()
     def next_log_probs(self, hidden: Tensor) -> Tensor:
-        """Return log p(next token), (N, n_outputs), in nats, for hidden states (N, H)."""
+        """Return log p(next token) in nats, shape (N, n_outputs), for N hidden states, (N, H)."""
         vectors, bias = self.project(hidden), self.weights["output_bias"]
         return torch.log_softmax(torch.addmm(bias, vectors, self.output_weights.t()), dim=1)
 
@@ -297,7 +300,7 @@ class RecurrentNetwork:
         by_length = sorted(range(len(inputs)), key=lambda s: len(inputs[s]))
         batches: list[list[int]] = []
         for s in by_length:
-            if batches and len(inputs[s]) * (len(batches[-1]) + 1) <= _TOKENS:
+            if batches and len(inputs[s]) * (len(batches[-1]) + 1) <= _TOKENS_PER_BATCH:
                 batches[-1].append(s)
             else:
                 batches.append([s])
@@ -325,34 +328,44 @@ class RecurrentNetwork:
     def _score_targets(self, vectors: Tensor, targets: Tensor) -> FloatArray:
         """Return the log-probability of the target token at each of N positions, shape (N,).
 
-        The normaliser of the softmax is computed in one pass over blocks of the vocabulary
-        ("online softmax"). The sum of exp(logit - maximum) uses the maximum of the blocks so far,
-        and is rescaled when a block has a larger logit.
+        For the logits x of one position, log p(t) = x_t - m - log sum_v exp(x_v - m), where m is
+        the maximum of x. Sum and maximum are computed in one pass over blocks of the vocabulary
+        (online softmax, Milakov & Gimelshein 2018): the sum is rescaled whenever a block has a
+        larger maximum.
+
+        Parameters
+        ----------
+        vectors
+            Inputs of the output layer, see `project`, one row per position.
+        targets
+            Ids of the target tokens, shape (N,).
         """
         matrix, bias = self.output_weights, self.weights["output_bias"]
         if self._logits is None:
-            self._logits = torch.empty(_ENTRIES * _POSITIONS, device=vectors.device)
+            size = _VOCABULARY_BLOCK * _POSITION_BLOCK
+            self._logits = torch.empty(size, device=vectors.device)
         result = torch.empty(len(vectors), dtype=torch.float64)
-        for first in range(0, len(vectors), _POSITIONS):
-            rows = slice(first, first + _POSITIONS)
-            block, target = vectors[rows], targets[rows]
+        for first in range(0, len(vectors), _POSITION_BLOCK):
+            positions = slice(first, first + _POSITION_BLOCK)
+            block, target = vectors[positions], targets[positions]
             n = len(block)
             target_logits = (block * matrix[target]).sum(1) + bias[target]
             maximum = torch.full_like(target_logits, -torch.inf)
             total = torch.zeros_like(target_logits)
-            for start in range(0, len(matrix), _ENTRIES):
-                entries = matrix[start : start + _ENTRIES]
-                logits = self._logits[: len(entries) * n].view(len(entries), n)
-                torch.addmm(bias[start : start + _ENTRIES, None], entries, block.t(), out=logits)
+            for start in range(0, len(matrix), _VOCABULARY_BLOCK):
+                tokens = slice(start, start + _VOCABULARY_BLOCK)
+                n_tokens = len(matrix[tokens])
+                logits = self._logits[: n_tokens * n].view(n_tokens, n)
+                torch.addmm(bias[tokens, None], matrix[tokens], block.t(), out=logits)
                 # total = sum of exp(logit - maximum) over the blocks so far
                 new_maximum = torch.maximum(maximum, logits.amax(0))
                 rescaled = total * (maximum - new_maximum).exp_()
                 total = rescaled + logits.sub_(new_maximum).exp_().sum(0)
                 maximum = new_maximum
-            # log softmax = target logit - maximum - log(total). Rounding can give a positive
-            # value, but searches rely on log-probabilities of at most 0.
+            # Rounding can give a positive value, but searches rely on log-probabilities of at
+            # most 0.
             values = (target_logits - maximum - total.log()).clamp_(max=0)
-            result[rows] = values.double().cpu()
+            result[positions] = values.double().cpu()
         return result.numpy()
 
 

@@ -1,4 +1,4 @@
-"""The recurrent sentence model, an RNN or LSTM over words."""
+"""Recurrent sentence models: an RNN or LSTM over words."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 class RecurrentModel(SentenceModel, PrefixModel):
     """An RNN or LSTM over words: log P(s) = sum over tokens t of log p(t | preceding tokens).
 
-    The first token is conditioned on ``<s>``. The score includes the end symbol ``</s>`` unless
-    the spec contains ``end=none``. The softmax is computed in float32, sums over tokens in
-    float64.
+    The first token is conditioned on the start symbol ``<s>``. The score includes the end symbol
+    ``</s>`` unless the option ``end`` is ``none``. The softmax is computed in float32, sums over
+    tokens in float64.
 
     Parameters
     ----------
     network
         Recurrent network.
     spec
-        Model spec, with the options of `WORD_OPTIONS` and ``device``.
+        Model specification, for example ``lstm:PATH?case=lower``, with the options of
+        `WORD_OPTIONS` and ``device``, a PyTorch device.
     fingerprint
         Hexadecimal digest of the file of the network.
     """
@@ -59,7 +60,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Event that is scored."""
+        """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
         return self._tokenizer.event(START, END if self._scores_end else "none")
 
     @property
@@ -69,7 +70,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
     @property
     def batch_tolerance(self) -> float:
-        """1e-4 nats: float32 matrix products depend on the sentences of a batch."""
+        """1e-4 nats, because float32 matrix products depend on the other sentences of a batch."""
         return 1e-4
 
     @property
@@ -78,7 +79,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         return self._fingerprint
 
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
-        """Return whether each of V bare words is in the vocabulary, shape (V,)."""
+        """Return whether each of V words is in the vocabulary, shape (V,)."""
         return self._tokenizer.in_vocabulary(words)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
@@ -97,8 +98,8 @@ class RecurrentModel(SentenceModel, PrefixModel):
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix, from which sentences are written word by word.
 
-        The result is None if punctuation is part of the tokens: the token of a word is then
-        unknown until the next mark is chosen.
+        The result is None if punctuation marks are part of the tokens. The token of a word then
+        depends on the mark after it, which is not yet known.
         """
         if self._tokenizer.punctuation == "keep":
             return None
@@ -107,19 +108,19 @@ class RecurrentModel(SentenceModel, PrefixModel):
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score `sentence` with the word at `position` replaced by each of V `words`.
+        """Score a sentence with the word at `position` replaced by each of V `words`.
 
-        Let u be the tokens before the position and w a candidate. The upper bound of the score is
+        Let u be the tokens before the word and w a candidate. The upper bound of the score is
         log P(u) + log p(w | u), because the log-probability of each later token is at most 0. The
-        estimate adds the log-probabilities of the later tokens in the original sentence. For an
-        exact score, the network continues from its state after u.
+        estimate adds the log-probabilities of the later tokens in the original sentence. For exact
+        scores, the network continues from its state after u.
         """
         network, vocabulary = self._network, self._network.vocabulary
         tokenizer = self._tokenizer
         masked = tokenizer.mask_word(sentence, position, words)
         index, candidates = masked.index, masked.candidates
 
-        # Restore the original token in place of the mask. An unknown word has the id of `<unk>`.
+        # Restore the original token in place of the mask; an unknown word has the id of `<unk>`.
         surface = sentence.surface(position)
         token = surface if tokenizer.punctuation == "keep" else sentence.words[position]
         token = token.lower() if tokenizer.case == "lower" else token
@@ -132,7 +133,8 @@ class RecurrentModel(SentenceModel, PrefixModel):
         _, token_log_probs, states = self._last_sentence
 
         state = states[index]
-        next_log_probs = network.next_log_probs(state[0][0])[0].double().cpu().numpy()
+        hidden, *_ = state
+        next_log_probs = network.next_log_probs(hidden[0])[0].double().cpu().numpy()
         candidate_log_probs = np.minimum(next_log_probs[candidates], 0.0)
         upper_bounds = float(token_log_probs[:index].sum()) + candidate_log_probs
         following = ids[index + 1 :]
@@ -166,10 +168,10 @@ class RecurrentModel(SentenceModel, PrefixModel):
         return np.concatenate([[self._network.vocabulary.start], ids])
 
     def _log_probs(self, sentences: Sequence[IntArray]) -> list[FloatArray]:
-        """Score the tokens of sentences that are given by their token ids.
+        """Return the log-probabilities of the tokens of S sentences in nats, one array each.
 
-        Returns one array of log-probabilities in nats per sentence. If the end of a sentence is
-        scored, its log-probability is the last element.
+        `sentences` are the token ids of each sentence. If the end symbol is scored, its
+        log-probability is the last element.
         """
         inputs = [self._with_start(ids) for ids in sentences]
         targets = [np.append(ids, self._network.vocabulary.end) for ids in sentences]
@@ -189,7 +191,7 @@ class _RecurrentPrefixes(Prefixes):
     scores_end
         Whether the end symbol is scored.
     word_lists
-        Words allowed first and words allowed later.
+        Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
         Number of words of each prefix. Default 0.
     state
@@ -212,20 +214,21 @@ class _RecurrentPrefixes(Prefixes):
             state = network.run_states(start, network.initial_state())[-1]
         self._state = state
         self._ids = tokenizer.encode_words(self.next_words)
-        self._next_log_probs = network.next_log_probs(state[0][0]).double().cpu().numpy()
+        hidden, *_ = state  # shape (1, R, H)
+        self._next_log_probs = network.next_log_probs(hidden[0]).double().cpu().numpy()
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p(word | prefix), (R, V), in nats; all bounds are exact."""
+        """Return log p(word | prefix) in nats, shape (R, V), as bounds that are all exact."""
         log_probs = np.minimum(self._next_log_probs[:, self._ids], 0.0)
         return log_probs, np.ones(len(self.next_words), dtype=np.bool_)
 
     def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
-        """Return log p(word | prefix) of k pairs, (k,), in nats."""
+        """Return log p(word | prefix) in nats for k pairs of a prefix and a word, shape (k,)."""
         values: FloatArray = self._next_log_probs[rows, self._ids[indices]]
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return log p of `mark` and of ``</s>``, as far as they are scored, (R,), in nats."""
+        """Return the log-probability of ending with `mark`, as far as it is scored, shape (R,)."""
         prefixes, totals = self, np.zeros(len(self._next_log_probs))
         # Chain rule: log p(mark | prefix) + log p(end | prefix and mark).
         for token in self._tokenizer.encode_mark(mark):
@@ -236,17 +239,18 @@ class _RecurrentPrefixes(Prefixes):
         return totals
 
     def comma_log_probs(self) -> FloatArray:
-        """Return log p(comma | prefix), (R,), in nats; 0 if commas are not scored."""
+        """Return log p(comma | prefix) in nats, shape (R,); 0 if commas are not scored."""
         comma = self._tokenizer.encode_mark(COMMA)
         if not comma:
             return np.zeros(len(self._next_log_probs))
         return np.asarray(self._next_log_probs[:, comma[0]])
 
     def add_commas(self, is_marked: BoolArray) -> Prefixes:
-        """Return the prefixes, with a comma after the selected ones."""
+        """Return the prefixes with a comma appended to some of them."""
         comma = self._tokenizer.encode_mark(COMMA)
         if not comma:
             return self
+        # Compute the states after a comma for all prefixes, and use those of the marked prefixes.
         with_comma = self._append_tokens(comma * len(is_marked))._state
         mask = torch.from_numpy(is_marked)[None, :, None].to(self._network.device)
         parts = zip(self._state, with_comma, strict=True)
@@ -276,10 +280,13 @@ class _RecurrentPrefixes(Prefixes):
 
 
 def load_recurrent(spec: ModelSpec) -> RecurrentModel:
-    """Load a model from a spec ``rnn:PATH`` or ``lstm:PATH``.
+    """Load a recurrent sentence model.
 
-    The file is written by `contstim.training.recurrent.train_recurrent`. The options are those of
-    all word-level models and ``device``, a PyTorch device.
+    Parameters
+    ----------
+    spec
+        Model specification ``rnn:PATH`` or ``lstm:PATH``, with the options of `WORD_OPTIONS` and
+        ``device``, a PyTorch device. `contstim.training.recurrent.train_recurrent` writes the file.
 
     Raises
     ------

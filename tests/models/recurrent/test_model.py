@@ -108,9 +108,9 @@ def test_scores_do_not_depend_on_batch_or_order(load, cell, monkeypatch):
     assert [len(values) for values in words] == [len(s.split()) for s in SENTENCES]
     np.testing.assert_allclose([values.sum() for values in words], scores, atol=1e-12)
     # Budgets so small that a batch holds one or two sentences and a pass a few logits.
-    monkeypatch.setattr(network_module, "_TOKENS", 9)
-    monkeypatch.setattr(network_module, "_POSITIONS", 3)
-    monkeypatch.setattr(network_module, "_ENTRIES", 4)
+    monkeypatch.setattr(network_module, "_TOKENS_PER_BATCH", 9)
+    monkeypatch.setattr(network_module, "_POSITION_BLOCK", 3)
+    monkeypatch.setattr(network_module, "_VOCABULARY_BLOCK", 4)
     np.testing.assert_allclose(load(make_network(cell)).score(SENTENCES), scores, atol=1e-5)
 
 
