@@ -1,7 +1,8 @@
 """Sentence models: the interface, the families of models, and the registry that loads them.
 
-This module defines the *spec* of a model, a one-line address of the form
-``FAMILY:LOCATION?key=value&...``, optionally preceded by a display name and an equals sign.
+This module defines the specification (*spec*) of a model, a string of the form
+``FAMILY:LOCATION?key=value&...``, for example ``hf:gpt2``. It can be preceded by a display name, as
+in ``GPT-2=hf:gpt2``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SAFE_IN_VALUE = "/:-_.,+"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The address of a model, ``FAMILY:LOCATION?key=value&...``, in parsed form.
+    """Parsed specification of a model, ``FAMILY:LOCATION?key=value&...``.
 
     ``str(spec)`` is the canonical text, with the options in alphabetical order.
 
@@ -32,11 +33,12 @@ class ModelSpec:
     options
         Pairs of an option and its value, sorted by option.
     alias
-        Shorter spec from which this one was derived. The text shows the alias and the options that
-        differ from it, so that a bundled model has the same spec on every machine.
+        Shorter specification of the same model, which the text shows instead, together with the
+        options that differ from it. The file of a bundled model depends on the machine; its alias,
+        for example ``contstim:gpt``, does not.
     name
-        Display name of the model in tables and figures; empty if it has none. The name is not part
-        of the spec.
+        Display name of the model in tables and figures; empty if it has none. The text does not
+        include it.
 
     Examples
     --------
@@ -58,12 +60,12 @@ class ModelSpec:
         Parameters
         ----------
         text
-            The spec as text, optionally with a display name.
+            Specification of a model, optionally with a display name.
 
         Returns
         -------
         ModelSpec
-            The parsed spec, with options sorted and percent-decoded.
+            Parsed specification, with options sorted and percent-decoded.
 
         Raises
         ------
@@ -79,6 +81,7 @@ class ModelSpec:
         family, colon, address = spec.partition(":")
         location, _, query = address.partition("?")
         if not colon or not family or not location:
+            # Suggest hf:NAME for a text such as "gpt2" or "GPT-2=gpt2".
             prefix, equals, bare_name = text.rpartition("=")
             suggestion = "" if colon or not bare_name else f", {prefix + equals}hf:{bare_name}"
             raise SpecError(
@@ -153,31 +156,35 @@ class ModelSpec:
                 )
 
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
-        """Return the shortest spec of the same model.
+        """Return the shortest specification of the same model.
 
-        If the spec is an alias, its family and location are used. Options that the alias or the
-        defaults imply are omitted.
+        Options with default values are omitted. If there is an alias, its family and location are
+        used, and options of the alias are omitted as well.
 
         Parameters
         ----------
         defaults
             Default values of the family's options. Options of the alias take precedence.
         """
-        base = self if self.alias is None else self.alias
-        implied = dict(defaults) if self.alias is None else dict(defaults) | dict(base.options)
-        options = tuple((k, v) for k, v in sorted(self.options) if implied.get(k) != v)
+        base, implied_options = self, dict(defaults)
+        if self.alias is not None:
+            base = self.alias
+            implied_options |= dict(base.options)
+        options = tuple((k, v) for k, v in sorted(self.options) if implied_options.get(k) != v)
         return ModelSpec(base.family, base.location, options)
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Split ``NAME=SPEC`` into the display name and the spec.
+    """Split ``NAME=SPEC`` into the display name of a model and its specification.
 
     The name ends at an equals sign before the first colon.
 
     Returns
     -------
-    tuple of str
-        The name, empty if there is none, and the spec.
+    name : str
+        Display name; empty if there is none.
+    spec : str
+        Specification, for example ``hf:gpt2?dtype=bfloat16``.
 
     Raises
     ------

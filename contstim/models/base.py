@@ -25,15 +25,16 @@ from contstim.text.language import Language
 from contstim.text.languages import get_language
 from contstim.text.normalise import normalise_sentence
 
-#: Value of the fields of an `Event` that a table of scores does not state.
+#: Value of unknown fields of an `Event`, for example if scores are read from a table.
 UNSTATED = "not stated"
 
 
 @dataclass(frozen=True)
 class Event:
-    """The random event that a model assigns a probability to: the scored parts of a sentence.
+    """Definition of a model's score: the parts of a sentence to which it assigns a probability.
 
-    Scores of two models are comparable only if both models score the same event.
+    The name refers to the random event of this probability. Scores of two models are comparable
+    only if their events are equal.
 
     Attributes
     ----------
@@ -90,9 +91,9 @@ class Event:
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """The quantity and the unit of a model's scores, log-probabilities in nats by default.
+    """Quantity and unit of a model's scores; by default log-probabilities in nats.
 
-    Higher scores are better for every kind.
+    Higher scores are better for every quantity.
 
     Attributes
     ----------
@@ -103,11 +104,11 @@ class ScoreKind:
     highest
         Upper bound of all scores.
     splits_over_words
-        Whether a sentence score is a sum of word scores. If not, the model's `score_tokens` and
-        `score_words` raise `InputError`.
+        Whether the score of a sentence is a sum of word scores. If not, the model's methods
+        `score_tokens` and `score_words` raise `InputError`.
     differs_in_nats
         Whether differences between scores are log-probability ratios in nats (possibly estimated
-        or weighted), which can be added to the differences of other models.
+        or weighted), so that differences under several models can be added.
 
     Examples
     --------
@@ -211,7 +212,7 @@ class SentenceScores:
 
 @dataclass(frozen=True)
 class ScoringCost:
-    """The computational cost of exact scores of V candidate words.
+    """Computational cost of exact scores of a sentence with each of V candidate words.
 
     Attributes
     ----------
@@ -251,7 +252,7 @@ class ReplacementScores:
     score
         Function that maps candidate indices, shape (k,), to their exact scores, shape (k,).
     cost
-        Computational cost of exact scores.
+        Computational cost of calling `score`.
 
     Examples
     --------
@@ -277,7 +278,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_sentences(sentences: Sequence[str]) -> list[str]:
-    """Check that `sentences` is a list of nonempty texts, and return it in canonical form.
+    """Check that `sentences` is a list of nonempty texts, and return them with normalised spaces.
 
     Raises
     ------
@@ -310,7 +311,7 @@ class SentenceModel(ABC):
     Parameters
     ----------
     spec
-        Canonical spec of the model: ``load_model(model.spec)`` loads an equal model.
+        Canonical specification of the model: ``load_model(model.spec)`` loads an equal model.
 
     Examples
     --------
@@ -329,7 +330,7 @@ class SentenceModel(ABC):
 
     @property
     def name(self) -> str:
-        """Display name of the model in tables and figures; the spec if no name was set."""
+        """Display name in tables and figures; by default the model specification."""
         return self._name or self.spec
 
     @name.setter
@@ -338,13 +339,13 @@ class SentenceModel(ABC):
 
     @property
     def spec(self) -> str:
-        """Canonical spec of the model as text."""
+        """Canonical specification of the model as text, for example ``contstim:gpt``."""
         return str(self._spec)
 
     @property
     @abstractmethod
     def event(self) -> Event:
-        """Event that the model assigns a probability to."""
+        """Definition of the score: units, start and end symbols, treatment of punctuation."""
 
     @property
     @abstractmethod
@@ -361,7 +362,7 @@ class SentenceModel(ABC):
 
     @property
     def language(self) -> Language:
-        """Language that defines the words of a sentence; option ``language`` of the spec."""
+        """Language that defines the words of a sentence, from the option ``language``."""
         return get_language(self._spec.get("language", "en"))
 
     @property
@@ -377,8 +378,8 @@ class SentenceModel(ABC):
     def in_vocabulary(self, words: Sequence[str]) -> BoolArray:
         """Return whether each of V words is in the vocabulary, shape (V,).
 
-        A word may include punctuation, which is treated as in a sentence. Unknown words are not in
-        the vocabulary even if the model can score them by its unknown-word symbol.
+        A word may include punctuation, which is treated as in a sentence. A word that the model
+        replaces by its unknown-word symbol is not in the vocabulary.
         """
 
     @abstractmethod
@@ -390,7 +391,7 @@ class SentenceModel(ABC):
         InputError
             If a sentence contains no word, or cannot be scored.
         UnknownWordError
-            If a word is unknown and the model's event has ``unknown="error"``.
+            If a word is unknown and ``event.unknown`` is ``error``.
         """
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
@@ -419,8 +420,8 @@ class SentenceModel(ABC):
     ) -> ReplacementScores:
         """Score a sentence with one word replaced by each of V candidates.
 
-        This default implementation computes exact scores on demand. All candidates have the same
-        upper bound and the same estimate.
+        This default implementation computes exact scores only when they are requested. Until then,
+        all candidates have the same upper bound and the same estimate.
 
         Parameters
         ----------
@@ -449,7 +450,7 @@ class SentenceModel(ABC):
         return f"<{type(self).__name__} {self.spec}>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the spec, the kind of score and the event, for notebooks."""
+        """Return an HTML table that describes the model and its score, for notebooks."""
         fields = {"score": f"{self.kind.name}, {self.kind.unit}", **asdict(self.event)}
         rows = "".join(
             f"<tr><th>{escape(key)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
@@ -461,7 +462,7 @@ class SentenceModel(ABC):
 def check_sentence_language(
     model: SentenceModel, language: Language, sentences: Sequence[str]
 ) -> None:
-    """Check that a model divides sentences into the words that their language defines.
+    """Check that a model divides sentences of a language into the correct words.
 
     Parameters
     ----------
@@ -470,7 +471,7 @@ def check_sentence_language(
     language
         Language of the sentences.
     sentences
-        Sentences to tokenise as a test, if the language does not separate words by whitespace.
+        Sentences that are tokenised as a test if the language does not separate words by spaces.
 
     Raises
     ------
@@ -478,10 +479,8 @@ def check_sentence_language(
         If the model is set to a language with other words, or if a token of the model extends
         over two words of a sentence.
     """
-    if (
-        not (language.is_space_delimited and model.language.is_space_delimited)
-        and model.language is not language
-    ):
+    needs_segmentation = not (language.is_space_delimited and model.language.is_space_delimited)
+    if needs_segmentation and model.language is not language:
         raise InputError(
             f"{model.spec!r} splits sentences into words of {model.language.name}, but the "
             f"sentences are {language.name}; add language={language.code} to its spec, or use a "
@@ -492,8 +491,8 @@ def check_sentence_language(
 
 
 def scores_vocabulary(model: SentenceModel) -> bool:
-    """Return whether a model computes exact scores of a whole vocabulary at once, at low cost.
+    """Return whether a model can score all candidate words for one position at low cost.
 
-    These models set their attribute `scores_vocabulary` to True. Searches query them first.
+    Models state this by the attribute `scores_vocabulary`. Searches query these models first.
     """
     return bool(getattr(model, "scores_vocabulary", False))

@@ -1,8 +1,9 @@
 """A cache of scores on disk, so that each model scores each sentence only once.
 
-The cache has one folder per model, named by a digest of the model's spec, event, weights and
-package versions. The folder contains one small JSON file per batch of sentences. Files are written
-atomically and never changed, so several processes and machines can share a cache.
+The cache has one folder per model. Its name is a digest of everything that determines the scores:
+specification, definition of the score, weights and package versions. The folder contains one small
+JSON file per batch of sentences. Files are written atomically and never changed, so several
+processes and machines can share a cache.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class CachedScore(NamedTuple):
 def describe_model(model: SentenceModel) -> dict[str, Any]:
     """Describe a model as a JSON object for provenance records.
 
-    The object contains the spec, the event and its digest, the kind of score, the digest of the
-    weights and the versions of the packages that the model depends on.
+    The object contains the specification of the model, the definition, quantity and unit of its
+    score, a digest of its weights and the versions of the packages that it depends on.
 
     Parameters
     ----------
@@ -151,10 +152,21 @@ class ScoreCache:
         return scores
 
     def _new_rows(self, key: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """Read the files that were added to a model's folder since the last call.
+        """Yield the scores in files that were added to the folder of a model since the last call.
 
-        Yields each sentence with a tuple of its values, one for each name in `columns`. `key` is
-        the name of the folder.
+        Parameters
+        ----------
+        key
+            Name of the folder.
+        columns
+            Keys of lists in the JSON files.
+
+        Yields
+        ------
+        sentence : str
+            Scored sentence.
+        values : tuple
+            Element of each of the lists for this sentence.
         """
         for path in sorted((self.folder / key).glob("*.json")):
             if path in self._read_files:
@@ -196,9 +208,10 @@ class ScoreCache:
         self._write({**identity, **_BY_WORD}, sentences, lists)
 
     def _write(self, identity: Identity, sentences: Sequence[str], lists: dict[str, Any]) -> None:
-        """Write one JSON file with S sentences and lists of S values by name.
+        """Write a JSON file with S sentences and lists of S values by key.
 
-        The name of the file is a digest of the sentences, so equal batches share a file.
+        The file is named by a digest of the sentences, so scoring the same batch twice gives one
+        file.
         """
         if sentences:
             name = json_digest(list(sentences)) + ".json"

@@ -1,4 +1,4 @@
-"""Conformance check of sentence models, bundled or custom."""
+"""Conformance check of sentence models, for authors of custom models."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def check_model(
         The model to check.
     sentences
         At least three sentences of different lengths that the model can score. The default is a
-        selection of bundled sentences with words that the model knows.
+        selection of bundled sentences with words in the model's vocabulary.
     words
-        Words of the vocabulary to try as replacements. The default is words of the sentences.
+        Words of the vocabulary to try as replacements. The default is the words of the sentences.
     tolerance
         Maximum difference, in nats, between two ways of computing one score.
 
@@ -107,10 +107,20 @@ def _require_equal(
     routes: tuple[str, str],
     tolerance: float,
 ) -> None:
-    """Check that two ways of computing the scores of S sentences agree.
+    """Raise `ValidationError` if two ways of computing the scores of S sentences disagree.
 
-    `scores` contains both results, each of shape (S,), and `routes` describes how each was
-    computed, for the error message. NaN differs from every number.
+    Parameters
+    ----------
+    model
+        Model that is checked.
+    sentences
+        The S sentences.
+    scores
+        Scores of the sentences, computed in two ways, each of shape (S,). NaN is an error.
+    routes
+        Descriptions of both ways, for the message, for example ``in a batch``.
+    tolerance
+        Maximum difference between two scores of a sentence.
     """
     first, second = scores
     i = int(np.abs(first - second).argmax())  # `argmax` returns the first NaN.
@@ -122,10 +132,9 @@ def _require_equal(
 
 
 def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> list[str]:
-    """Check the type and the range of the scores, and that they are reproducible.
+    """Check type, range and reproducibility of the scores, and return two lines for the report.
 
     The score of a sentence must not depend on the other sentences in a batch or on their order.
-    Returns two lines for the report.
     """
     scores, highest = model.score(sentences), model.kind.highest
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
@@ -154,10 +163,9 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
 
 
 def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
-    """Check that the word scores of each sentence sum to its score.
+    """Check that the word scores of each sentence sum to its score, and return a report line.
 
     If the score is not a sum over words, the model must refuse to compute word scores.
-    Returns a line for the report.
     """
     rows, scores = model.score_with_counts(sentences), model.score(sentences)
     routes = "by score_with_counts", "by score"
@@ -186,9 +194,9 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
 
 
 def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
-    """Check that the model refuses a sentence with an unknown word, with an error that names it.
+    """Check that the model refuses a sentence with an unknown word, and return a report line.
 
-    Models that can score every word pass the check. Returns a line for the report.
+    The error message must name the word. Models that can score every word pass the check.
     """
     if model.in_vocabulary([_NONSENSE])[0] or model.event.unknown != "error":
         return "every word can be scored (sub-word tokens, or unknown words as unk)"

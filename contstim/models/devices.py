@@ -22,7 +22,8 @@ def resolve_device(name: str, spec: ModelSpec | None = None) -> torch.device:
     name
         Name of the device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
     spec
-        Model spec that names the device, for the error message; None if there is none.
+        Specification of the model that names the device, for the error message; None if the name
+        comes from elsewhere.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Causal models of any library, given by a function that computes logits and a tokenizer."""
+"""Causal models from any library, defined by a function that computes logits and a tokenizer."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ Encoding = tuple[Sequence[int], Sequence[tuple[int, int]]]
 
 
 class LogitsModel(SentenceModel):
-    """A causal model defined by a function from token ids to logits and a tokenizer.
+    """A causal model defined by a tokenizer and a function that computes logits.
 
     The score is log P(s) = Σ_t log p(t | start, tokens before t). Only sentences with the same
-    number of tokens are batched, so the function needs no padding.
+    number of tokens are batched, so the function need not support padding.
 
     Parameters
     ----------
     spec
-        Name of the model in the form of a spec, for example ``mine:weights.pt``. Register the
-        family with `register_family` to load the model by this spec.
+        Specification of the model, FAMILY:LOCATION, for example ``mine:weights.pt``. To load the
+        model by this string, register the family with `register_family`.
     logits
-        Function that maps token ids, shape (B, L), to the logits of the next token, shape
-        (B, L, V). Position t of the result depends on the tokens up to t. The result is an array,
-        a tensor, or an object with the attribute ``logits``.
+        Function that maps the token ids of B sequences of L tokens, shape (B, L), to the logits of
+        the next token at each position, shape (B, L, V), for a vocabulary of V tokens. It returns
+        an array, a tensor, or an object with the attribute ``logits``.
     tokenizer
         A fast tokenizer of transformers, a tokenizer of tokenizers, or a function that maps a
         sentence to its token ids and their character offsets. No special tokens are added.
@@ -120,14 +120,14 @@ class LogitsModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Tokens after the start token, and the end token if it is scored."""
+        """Definition of the score: tokens after the start token, and the end token if scored."""
         return self._event
 
     @property
     def fingerprint(self) -> str:
         """Digest of log-probabilities of a test sequence, rounded to 0.01 nats.
 
-        The weights are not accessible.
+        It replaces a digest of the weights, which are not accessible.
         """
         return self._fingerprint
 
@@ -139,11 +139,11 @@ class LogitsModel(SentenceModel):
         """Score each token given the start token and the tokens before it."""
         texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         encoded = [self._align(text) for text in texts]
+        # Sentences with the same number of tokens form batches, which need no padding.
         indices_by_length = defaultdict(list)
         for i, (ids, _, _) in enumerate(encoded):
             indices_by_length[len(ids)].append(i)
         log_probs: dict[int, FloatArray] = {}
-        # Sentences with the same number of tokens form batches, which need no padding.
         for length, indices in indices_by_length.items():
             batch_size = max(1, _MAX_LOGITS // (length * self._n_vocabulary))
             for first in range(0, len(indices), batch_size):
@@ -185,8 +185,14 @@ class LogitsModel(SentenceModel):
     def _align(self, text: str) -> tuple[list[int], tuple[str, ...], IntArray]:
         """Tokenise a sentence, and assign each token to a word.
 
-        Returns the token ids with the start token and the end token, if it is scored; the T
-        scored tokens as text; and the index of the word that each belongs to, shape (T,).
+        Returns
+        -------
+        ids : list of int
+            Token ids, including the start token and, if it is scored, the end token.
+        tokens : tuple of str
+            The T scored tokens as text.
+        word_indices : array
+            Index of the word of each scored token, shape (T,).
         """
         ids, offsets = self._encode(text)
         if not len(ids):
@@ -214,7 +220,8 @@ class LogitsModel(SentenceModel):
 def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
     """Return a function that maps a text to its token ids and their character offsets.
 
-    Tokenizers of the packages transformers and tokenizers have different methods for it.
+    `tokenizer` is a tokenizer of the package transformers or tokenizers, or such a function.
+    `name` is the name of the model in error messages.
     """
     if hasattr(tokenizer, "is_fast"):  # transformers
         if not tokenizer.is_fast:

@@ -1,4 +1,4 @@
-"""Sentence prefixes and the log-probabilities of the next word, for writing from left to right.
+"""Sentence prefixes and log-probabilities of the next word, to write sentences from left to right.
 
 Notation: R prefixes with the same number of words, V candidates for the next word.
 """
@@ -48,9 +48,10 @@ class Prefixes(ABC):
 
         Returns
         -------
-        tuple
-            The bounds in nats, shape (R, V), and whether the bound of each word is exact,
-            shape (V,).
+        bounds : array
+            Upper bounds in nats, shape (R, V).
+        is_exact : array
+            Whether the bounds of each word are equal to its log-probabilities, shape (V,).
         """
 
     @abstractmethod
@@ -64,17 +65,18 @@ class Prefixes(ABC):
         """
 
     def log_group_sizes(self) -> FloatArray:
-        """Return the log of the number of words with the same upper bound, shape (V,).
+        """Return the log of the number of words that share the upper bound of each word.
 
-        A network bounds a word by its first token, so that words with the same first token share
-        one bound. It is 0 if every word has its own bound.
+        A model of subword tokens bounds a word by its first token, so words with the same first
+        token share a bound. The result has the shape (V,) and is 0 for models of whole words.
         """
         return np.zeros(len(self.next_words))
 
     def word_end_log_probs(self) -> FloatArray:
         """Return log p(the last word is complete | prefix), shape (R,), in nats.
 
-        It is 0 for models of whole words.
+        Models of subword tokens can continue a word with further tokens. For models of whole words
+        the result is 0.
         """
         return np.zeros(len(self.upper_bounds()[0]))
 
@@ -93,7 +95,8 @@ class Prefixes(ABC):
     def add_commas(self, is_marked: BoolArray) -> Prefixes:
         """Return the prefixes with a comma appended to some of them.
 
-        The log-probability of the next word does not include that of the comma.
+        Log-probabilities of the next word are conditioned on the comma, but do not include its
+        log-probability.
 
         Parameters
         ----------
@@ -113,9 +116,7 @@ class Prefixes(ABC):
         """
 
     def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return the results of `log_probs` and `extend`.
-
-        Networks compute both at the cost of `extend`.
+        """Return the results of `log_probs` and `extend`, which networks compute in one run.
 
         Parameters
         ----------
@@ -133,14 +134,14 @@ class PrefixModel:
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether the model's own proposals of words are good and cheap enough for writing."""
+        """Whether a search can use the model's own proposals of words, which must cost little."""
         return False
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix, from which sentences are written word by word.
 
-        The result is None if the model's score cannot be computed from left to right, as the sum
-        of the log-probabilities of the words.
+        The result is None if the score of a sentence is not a sum of log-probabilities of words
+        given the preceding words.
 
         Parameters
         ----------
@@ -150,9 +151,9 @@ class PrefixModel:
         return None
 
     def guide_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return an empty prefix that serves to propose words, not to score sentences.
+        """Return an empty prefix that proposes words but does not score sentences.
 
-        Its log-probabilities may be approximate: they need not add up to the model's scores.
+        Its log-probabilities may be approximate. They need not sum to the score of a sentence.
         """
         return self.empty_prefix(first, later)
 
@@ -178,7 +179,7 @@ def empty_prefix(
     word_lists
         Candidates for the first word and for all later words.
     guide
-        Whether the prefix is for proposing words only, see `PrefixModel.guide_prefix`.
+        Whether the prefix only needs to propose words, see `PrefixModel.guide_prefix`.
     """
     if not isinstance(model, PrefixModel):
         return None
@@ -188,14 +189,14 @@ def empty_prefix(
 def empty_prefix_after(
     model: SentenceModel, text: str, word_lists: tuple[WordList, WordList]
 ) -> Prefixes:
-    """Return the empty prefix of sentences that follow `text`.
+    """Return the empty prefix of sentences that are written after a text, such as a prompt.
 
     Parameters
     ----------
     model
-        A causal model that reads a context.
+        Causal model that accepts text before a sentence.
     text
-        The context, for example a prompt of natural sentences.
+        Text before the sentences, for example a prompt of natural sentences.
     word_lists
         Candidates for the first word and for all later words.
 
@@ -217,14 +218,15 @@ def empty_prefix_after(
 class ScoredPrefixes(Prefixes):
     """Prefixes under a left-to-right model that can only score whole texts.
 
-    The log-probability of a word is the difference between the scores of two texts.
+    The log-probability of a word is the score of the prefix with the word minus the score of the
+    prefix.
 
     Parameters
     ----------
     model
-        The model without the end of a text in its score.
+        Model whose score does not include the end of the text.
     closed_model
-        The same model with the end in its score, if it can be scored.
+        The same model with the end of the text included in the score, if possible.
     word_lists
         Candidates for the first word and for all later words.
     texts
@@ -248,7 +250,7 @@ class ScoredPrefixes(Prefixes):
         return np.zeros((len(self._texts), n)), np.zeros(n, dtype=np.bool_)
 
     def _extended_texts(self, rows: IntArray, indices: IntArray) -> list[str]:
-        """Return k texts: each consists of a prefix and one of the candidates after it."""
+        """Return the texts of k prefixes that are extended by one word."""
         words = self.next_words.words
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         return [f"{self._texts[row]} {words[i]}".strip() for row, i in pairs]

@@ -46,7 +46,8 @@ class Reduction:
         Function that maps token counts T, shape (S,), float64, to factors, shape (S,). Factors are
         at most 1 and do not increase with T.
     kind
-        Function that maps the kind of the model's scores to the kind of the reduced scores.
+        Function that maps the quantity and unit of the model's scores to those of the reduced
+        scores.
     subtracts_unigram
         Whether the unigram log-probabilities of the words are subtracted from LP first.
     custom_score
@@ -64,16 +65,16 @@ class Reduction:
 def reading_score(scores: TokenScores, event: Event) -> float:
     """Return the reading score, a log-probability per word that rewards a complete sentence.
 
-    The score is LP / W + LP_end. LP is the log-probability of the sentence and W its number of
-    words. LP_end is the log-probability of the final punctuation and of the end symbol, which
-    are thus counted twice.
+    The score is LP / W + LP_end, where LP is the log-probability of the sentence, W its number of
+    words and LP_end the log-probability of the final punctuation and of the end symbol. These are
+    thus counted twice.
 
     Parameters
     ----------
     scores
-        The scored tokens of a sentence.
+        Scored tokens of a sentence.
     event
-        Event of the model, which names the end symbol.
+        Definition of the model's score, which names the end symbol.
 
     Raises
     ------
@@ -145,10 +146,10 @@ class ReducedModel(SentenceModel):
     name
         Name of the reduction in `REDUCTIONS`.
     spec
-        Spec of the model together with the reduction.
+        Specification of the model with the reduction, for example ``hf:gpt2?reduction=mean``.
     unigram
-        Model without context, for ``slor`` only. Its word scores are subtracted. It scores the same
-        tokens as `model` (Kann et al. 2018), or words.
+        Unigram model with the word scores to subtract, for ``slor`` only. It scores the same tokens
+        as `model` (Kann et al. 2018), or words.
 
     Raises
     ------
@@ -176,7 +177,7 @@ class ReducedModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Event of the underlying model with the name of the reduction and the unigram model."""
+        """Definition of the underlying model's score, with the name of the reduction."""
         name = self.reduction_name
         if self.unigram is not None:
             name += f" over {self.unigram.spec}"
@@ -270,7 +271,7 @@ class ReducedModel(SentenceModel):
         custom_score = self.reduction.custom_score
         if custom_score is not None:
             event = self.model.event
-            # The standard error of the log-probability is an upper bound for that of the score.
+            # The standard error of the log-probability is an upper bound of the standard error.
             return SentenceScores.from_rows(
                 (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)
                 for s in self.model.score_tokens(sentences)
@@ -285,10 +286,9 @@ class ReducedModel(SentenceModel):
         """Score a sentence with one word replaced by each of V candidates.
 
         The score is the log-probability times a factor that depends on the number of tokens. For
-        word-level models every candidate is one token, so the factor is known and the results of
-        the underlying model are multiplied by it. For sub-word models the number of tokens varies.
-        The upper bounds then use the largest possible factor, and exact scores are computed on
-        demand.
+        models of whole words, this number is the same for all candidates, and the results of the
+        underlying model are multiplied by the factor. For models of subword tokens it varies. Upper
+        bounds then use the largest possible factor, and exact scores are computed on request.
         """
         on_demand = super().score_replacements(sentence, position, words)
         if self.reduction.custom_score is not None:
@@ -319,9 +319,9 @@ class ReducedModel(SentenceModel):
 
 
 def _score_with_token_counts(model: SentenceModel, sentences: Sequence[str]) -> SentenceScores:
-    """Score sentences; raise `InputError` if the model does not count their tokens.
+    """Score sentences and count their tokens.
 
-    Some models, for example tables of scores, return the count 0.
+    `InputError` is raised if the model, for example a table of scores, cannot count tokens.
     """
     scores = model.score_with_counts(sentences)
     if not scores.n_tokens.all():
@@ -338,12 +338,12 @@ _NATS_PER_UNIT = {"nats": 1.0, "bits": float(np.log(2.0))}
 def surprisal(
     model: SentenceModel, sentences: Sequence[str], unit: str = "nats"
 ) -> list[FloatArray]:
-    """Return each word's surprisal, -log p(word | context).
+    """Return the surprisal of each word, -log p(word | context).
 
     Parameters
     ----------
     model
-        The model. Its event states the context of a word.
+        The model. The context of a word depends on the model, see ``model.event``.
     sentences
         The S sentences.
     unit

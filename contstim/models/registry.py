@@ -1,7 +1,7 @@
-"""The registry of model families and bundled models, which loads models by their specs.
+"""The registry of model families and bundled models, which loads models such as ``hf:gpt2``.
 
-A family is an entry of `FAMILIES`, or an entry point of the group ``contstim.models`` in the
-metadata of any installed package.
+A family, such as ``hf``, is an entry of `FAMILIES`, or an entry point of the group
+``contstim.models`` in the metadata of an installed package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from contstim.progress import show_elapsed_time
 # Family of the bundled models.
 _BUNDLED = "contstim"
 _ENTRY_POINT_GROUP = "contstim.models"
-# Values of the fields of an event that leave a part of the sentence unscored.
+# Values of fields of an `Event` that exclude a part of the sentence from the score.
 _UNSCORED = {"end": ("none",), "punctuation": ("drop", "context")}
 
 Loader = Callable[[ModelSpec], SentenceModel]
@@ -111,10 +111,14 @@ def model_card(model: SentenceModel) -> str | None:
 
 @dataclass(frozen=True)
 class Family:
-    """A model family; see `register_family` for the attributes.
+    """A family of models that one function loads.
 
-    `package` is the name of the package that provides the family; empty if it is contstim or the
-    running script.
+    Attributes
+    ----------
+    name, summary, loader, kind
+        Parameters of `register_family`.
+    package
+        Name of the package that provides the family; empty for contstim and the running script.
     """
 
     name: str
@@ -129,7 +133,7 @@ class Family:
         Parameters
         ----------
         spec
-            Spec without a reduction.
+            Specification of the model, without the option ``reduction``.
 
         Raises
         ------
@@ -147,10 +151,9 @@ class Family:
         return model
 
     def score_kind(self, spec: ModelSpec) -> ScoreKind:
-        """Return the kind of scores of a model, if possible without loading it.
+        """Return the quantity and unit of a model's scores, if possible without loading it.
 
-        The kind is stated by the family or by the class of the model. Otherwise the model is
-        loaded.
+        The family or the class of the model can state them. Otherwise the model is loaded.
         """
         if isinstance(self.kind, ScoreKind):
             return self.kind
@@ -163,7 +166,7 @@ class Family:
         return class_kind if isinstance(class_kind, ScoreKind) else self.load(spec).kind
 
     def _resolve(self, function: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
-        """Return a function that is given directly or by its address ``module:function``."""
+        """Return a function, and import it if it is given by its address ``module:function``."""
         if not isinstance(function, str):
             return function
         user = f"the model family {self.name!r}"
@@ -180,20 +183,20 @@ def register_family(
     loader: str | Loader,
     kind: ScoreKind | str | KindFunction | None = None,
 ) -> None:
-    """Register a model family, so that specs beginning with ``name:`` can be loaded.
+    """Register a model family, so that models ``NAME:LOCATION`` can be loaded.
 
     Parameters
     ----------
     name
-        Name of the family in specs.
+        Name of the family in model specifications.
     summary
         Description in one line, for ``contstim models list``.
     loader
         Function that maps a `ModelSpec` to a `SentenceModel`, or its address ``module:function``.
     kind
-        Kind of the models' scores, which tables need without loading the models. Alternatively a
-        function that maps a `ModelSpec` to the kind, or its address. None reads the attribute
-        `kind` of the loader, if the loader is a class, or else of a loaded model.
+        Quantity and unit of the models' scores, which readers of tables need without loading the
+        models. Alternatively, a function that maps a `ModelSpec` to a `ScoreKind`, or its address.
+        By default, the attribute `kind` of the loader, if it is a class, or of a loaded model.
 
     Examples
     --------
@@ -228,7 +231,7 @@ def available_families() -> dict[str, Family]:
 
 
 def load_bundled(spec: ModelSpec) -> SentenceModel:
-    """Load a bundled model; options of the spec override the bundled ones."""
+    """Load a bundled model; options of `spec` take precedence over the bundled options."""
     models = bundled_models()
     require_known("bundled model", spec.location, models)
     entry = models[spec.location]
@@ -239,7 +242,7 @@ def load_bundled(spec: ModelSpec) -> SentenceModel:
 
 
 def bundled_kind(spec: ModelSpec) -> ScoreKind:
-    """Return the kind of scores of a bundled model without loading it."""
+    """Return the quantity and unit of a bundled model's scores without loading it."""
     entry = bundled_models().get(spec.location)
     return ScoreKind() if entry is None else FAMILIES[entry.family].score_kind(spec)
 
@@ -277,12 +280,13 @@ if find_spec("contstim.training") is not None:
 
 
 def load_model(spec: str | ModelSpec) -> SentenceModel:
-    """Load a model by its spec, for example ``contstim:trigram`` or ``ngram:my.arpa.gz``.
+    """Load a model by its specification, for example ``contstim:trigram`` or ``hf:gpt2``.
 
     Parameters
     ----------
     spec
-        Spec of the model. ``NAME=SPEC`` also sets its display name in tables and figures.
+        Specification ``FAMILY:LOCATION?key=value&...`` of the model. A preceding ``NAME=`` sets the
+        display name in tables and figures.
 
     Returns
     -------
@@ -292,7 +296,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     Raises
     ------
     SpecError
-        If the spec is not of the form ``FAMILY:LOCATION?key=value&...`` or has a bad option.
+        If the specification is not of this form or has an invalid option.
     UnknownNameError
         If the family or the bundled model is unknown.
     InputError
@@ -347,7 +351,7 @@ def load_models(models: Models) -> list[SentenceModel]:
     Parameters
     ----------
     models
-        Models or specs, or a mapping from display names to models or specs.
+        Models or model specifications (``hf:gpt2``), or a mapping from display names to these.
 
     Returns
     -------
@@ -384,13 +388,13 @@ def load_models(models: Models) -> list[SentenceModel]:
 
 
 def score_kind(spec: str) -> ScoreKind:
-    """Return the kind of scores of a model in a table, usually without loading the model.
+    """Return the quantity and unit of the scores in a table, usually without loading the model.
 
     Parameters
     ----------
     spec
-        Spec or other name of a model. Names that are not specs, unknown families and models with
-        missing files have the default kind, log-probabilities in nats.
+        Specification or other name of a model in the table. Scores of models that cannot be loaded
+        are assumed to be log-probabilities in nats.
     """
     try:
         parsed = ModelSpec.parse(spec)
@@ -408,15 +412,20 @@ def score_kind(spec: str) -> ScoreKind:
 
 
 def _find_family(spec: ModelSpec) -> Family | None:
-    """Return the family of a spec, or None if it is neither registered nor installed."""
+    """Return the family of a model, or None if it is neither registered nor installed."""
     # Look at other packages last, since reading their metadata is slow.
     return FAMILIES.get(spec.family) or available_families().get(spec.family)
 
 
 def _split_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
-    """Separate the options ``reduction`` and ``unigram`` from a spec.
+    """Separate the options ``reduction`` and ``unigram`` from a model specification.
 
-    Returns the spec without them, and a dictionary of the two options, if set.
+    Returns
+    -------
+    plain_spec : ModelSpec
+        Specification without these options.
+    reduction_options : dict
+        Values of the two options, if set, by option.
     """
     reduction_options = {k: v for k, v in spec.options if k in ("reduction", "unigram")}
     options = tuple((k, v) for k, v in spec.options if k not in reduction_options)
@@ -424,11 +433,11 @@ def _split_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
 
 
 def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
-    """Load the unigram model that the reduction SLOR subtracts from the scores of `model`.
+    """Load the unigram model that the reduction SLOR subtracts from the scores of a model.
 
-    The option ``unigram`` of `spec` names it. The default is the unigram model of the model's own
-    tokens or, for models of whole words, the bundled unigram model. Both models must score the
-    same parts of a sentence: the end symbol and the punctuation either in both or in neither.
+    The option ``unigram`` of `spec` names it. The default is a unigram model of the same tokens or,
+    for models of whole words, the bundled unigram model. Both models must score the end symbol or
+    neither, and likewise punctuation.
     """
     name = dict(spec.options).get("unigram")
     if name is None and hasattr(model, "token_unigram"):
@@ -441,19 +450,21 @@ def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
                 "example an ARPA file of order 1"
             )
         # Set the options of the bundled model so that it scores the same parts of a sentence.
-        is_option_needed = {
-            ("end", "none"): model.event.end in _UNSCORED["end"],
-            ("language", model.language.code): not model.language.is_space_delimited,
-            ("punctuation", "drop"): model.event.punctuation in _UNSCORED["punctuation"],
-            ("unknown", "unk"): model.event.unknown == "unk",
-        }
-        options = tuple(option for option, is_needed in is_option_needed.items() if is_needed)
-        name = str(ModelSpec(_BUNDLED, "unigram", options))
+        options: dict[str, str] = {}
+        if model.event.end in _UNSCORED["end"]:
+            options["end"] = "none"
+        if not model.language.is_space_delimited:
+            options["language"] = model.language.code
+        if model.event.punctuation in _UNSCORED["punctuation"]:
+            options["punctuation"] = "drop"
+        if model.event.unknown == "unk":
+            options["unknown"] = "unk"
+        name = str(ModelSpec(_BUNDLED, "unigram", tuple(options.items())))
     unigram = load_model(name)
     for option, part in (("end", "the end of a sentence"), ("punctuation", "punctuation")):
-        pair = model, unigram
-        scoring = [m.spec for m in pair if getattr(m.event, option) not in _UNSCORED[option]]
-        ignoring = [m.spec for m in pair if m.spec not in scoring]
+        models = model, unigram
+        scoring = [m.spec for m in models if getattr(m.event, option) not in _UNSCORED[option]]
+        ignoring = [m.spec for m in models if m.spec not in scoring]
         if scoring and ignoring:
             raise SpecError(
                 f"{scoring[0]!r} scores {part} and {ignoring[0]!r} does not; set {option}= to the "
