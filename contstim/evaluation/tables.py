@@ -45,7 +45,7 @@ def result_tables(
     inference: QuasiFInference | SignedRankInference,
     options: EvaluationOptions,
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Return the tables of models, comparisons and details.
+    """Test all models and pairs of models, and return the results as tables.
 
     Parameters
     ----------
@@ -63,18 +63,12 @@ def result_tables(
     comparisons : DataFrame
         One row per analysis, measure and pair of models, see `COMPARISON_COLUMNS`.
     details : dict of DataFrame
-        ``participants``, ``groups`` and ``ceilings``.
+        The tables ``participants``, ``groups`` and ``ceilings`` of `DetailTables`.
     """
     models, comparisons, participants, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         if outcome.analysis.target == "all" and outcome.parts:
-            part = outcome.parts[0]
-            lower, upper = part.ceilings.lower, part.ceilings.upper
-            is_defined = ~np.isnan(lower)
-            bounds = mean_defined(lower), mean_defined(upper[is_defined])
-            counts = int(is_defined.sum()), part.subset.n_pairs, part.subset.n_rows
-            note = "" if is_defined.any() else "no trial was seen by enough other participants"
-            ceilings.append((outcome.analysis.name, outcome.measure.name, *bounds, *counts, note))
+            ceilings.append(_ceiling_row(outcome))
         if not outcome.data.models:
             continue
         pairs = list(combinations(range(len(outcome.data.models)), 2))
@@ -102,17 +96,51 @@ def result_tables(
     return model_table, _order_columns(comparison_table, COMPARISON_COLUMNS), details
 
 
+def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
+    """Return the row of the table of noise ceilings for one analysis and measure."""
+    part = outcome.parts[0]
+    lower, upper = part.ceilings.lower, part.ceilings.upper
+    is_defined = ~np.isnan(lower)
+    return {
+        "analysis": outcome.analysis.name,
+        "measure": outcome.measure.name,
+        "ceiling_lower": mean_defined(lower),
+        "ceiling_upper": mean_defined(upper[is_defined]),
+        "n_participants": int(is_defined.sum()),
+        "n_trials": part.subset.n_pairs,
+        "n_choices": part.subset.n_rows,
+        "note": "" if is_defined.any() else "no trial was seen by enough other participants",
+    }
+
+
 def condition_table(
     data: TrialData,
     analyses: Sequence[Analysis],
     inference: QuasiFInference,
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return the differences between levels of factors, of models and of pairs of models.
+    """Compare models, and differences between models, between the levels of factors.
 
     P-values are adjusted across all differences of single models, and separately across all
-    interactions (differences of pairs of models). Catch trials and fillers are families of their
-    own.
+    interactions (differences of pairs of models). Each analysis of catch trials or fillers is
+    adjusted separately.
+
+    Parameters
+    ----------
+    data
+        Choices, factors and predictions of models.
+    analyses
+        Selections of trials.
+    inference
+        Tests and confidence intervals.
+    options
+        Options with the names of the measures.
+
+    Returns
+    -------
+    DataFrame
+        One row per analysis, measure, pair of levels, and model or pair of models, see
+        `CONDITION_COLUMNS`.
     """
     rows = []
     level_pairs = [
@@ -126,14 +154,26 @@ def condition_table(
         for models, n_participants, estimate in differences:
             max_difference = 2 * len(models) * (measure.maximum - measure.chance)
             low, high = _clip_interval(estimate.value, *estimate.interval(), max_difference)
-            names = [data.models[m] for m in models]
-            labels = (analysis.name, name, column, *levels, *names, *[""] * (2 - len(names)))
-            numbers = (
-                *(estimate.value, estimate.p_value(), np.nan),
-                *(low, high, estimate.stderr, estimate.df, *n_participants),
+            rows.append(
+                {
+                    "analysis": analysis.name,
+                    "measure": name,
+                    "factor": column,
+                    "level_1": levels[0],
+                    "level_2": levels[1],
+                    "model_1": data.models[models[0]],
+                    "model_2": data.models[models[1]] if len(models) == 2 else "",
+                    "difference": estimate.value,
+                    "p": estimate.p_value(),
+                    "ci_low": low,
+                    "ci_high": high,
+                    "stderr": estimate.stderr,
+                    "df": estimate.df,
+                    "n_participants_1": n_participants[0],
+                    "n_participants_2": n_participants[1],
+                    "note": TOO_FEW if np.isnan(estimate.stderr) else "",
+                }
             )
-            note = TOO_FEW if np.isnan(estimate.stderr) else ""
-            rows.append((*labels, *numbers, "", note))
     table = pd.DataFrame(rows, columns=list(CONDITION_COLUMNS))
     kinds = {a.name: "" if a.kind == EXPERIMENTAL else a.name for a in analyses}
     for _, family in table.groupby([table["model_2"] == "", table["analysis"].map(kinds)]):
@@ -147,9 +187,10 @@ def condition_table(
 def _clip_interval(
     value: float, low: float, high: float, max_difference: float
 ) -> tuple[float, float]:
-    """Clip the interval of a difference to the possible range.
+    """Clip the confidence interval of a difference to the largest difference that is possible.
 
-    A measure without a minimum can have a larger difference; its interval is not clipped.
+    The interval is not clipped if the difference itself is larger, which can occur with a measure
+    that has no minimum.
     """
     if abs(value) > max_difference:
         return low, high
@@ -196,16 +237,6 @@ def _model_rows(
     family = _family(outcome, options, "ceiling tests")
     rows = []
     for m, (model, result) in enumerate(zip(outcome.data.models, results, strict=True)):
-        counts = [0] * len(_COUNT_COLUMNS)
-        part = outcome.part_of(m)
-        if part is not None:
-            subset = part.subset
-            n_tied = int(subset.count_tied_predictions()[subset.models == m][0])
-            n_ceiling = part.ceilings.matched.n_rows
-            counts = [
-                *(subset.n_pairs, subset.n_rows, n_ceiling),
-                *(n_tied, subset.count_tied_ratings()),
-            ]
         rows.append(
             {
                 "analysis": outcome.analysis.name,
@@ -217,7 +248,7 @@ def _model_rows(
                 "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
                 "p_ceiling": result.p,
                 "effect_ceiling": result.effect,
-                **dict(zip(_COUNT_COLUMNS, counts, strict=True)),
+                **_count_choices(outcome, m),
                 **{name: getattr(result, name) for name in _RESULT_COLUMNS},
                 **{name: result.details.get(name, np.nan) for name in columns},
                 "note": _model_note(outcome, m, result),
@@ -227,8 +258,26 @@ def _model_rows(
     return pd.DataFrame(rows)
 
 
+def _count_choices(outcome: AnalysisValues, m: int) -> dict[str, int]:
+    """Count the trials, choices and ties on which the value of model `m` is based, by column."""
+    part = outcome.part_of(m)
+    if part is None:
+        return dict.fromkeys(_COUNT_COLUMNS, 0)
+    return {
+        "n_trials": part.subset.n_pairs,
+        "n_choices": part.subset.n_rows,
+        "n_choices_ceiling": part.ceilings.matched.n_rows,
+        "n_tied_predictions": int(part.subset.count_tied_predictions()[part.subset.models == m][0]),
+        "n_tied_ratings": part.subset.count_tied_ratings(),
+    }
+
+
 def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str:
-    """Return the reasons why numbers of a model are missing or are based on fewer trials."""
+    """Explain in words why numbers of a model are missing or are based on fewer trials.
+
+    `m` is the index of the model, and `result` its test against the noise ceiling. The text is
+    empty if there is nothing to explain.
+    """
     part = outcome.part_of(m)
     if part is None:
         return "no trial of this analysis targets the model"
@@ -305,31 +354,41 @@ def _comparison_rows(
 
 
 def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
-    """Return whether two models prefer the same sentence of every pair in an analysis.
+    """Return whether models i and j prefer the same sentence of every pair in an analysis.
 
     Models that are evaluated on different pairs are not identical.
     """
-    first, second = outcome.part_of(i), outcome.part_of(j)
-    if first is None or second is None:
+    part_1, part_2 = outcome.part_of(i), outcome.part_of(j)
+    if part_1 is None or part_2 is None:
         return False
-    pairs, other_pairs = np.unique(first.subset.pair), np.unique(second.subset.pair)
-    signs = np.sign(outcome.data.log_ratio)
-    return np.array_equal(pairs, other_pairs) and np.array_equal(signs[pairs, i], signs[pairs, j])
+    pairs_1, pairs_2 = np.unique(part_1.subset.pair), np.unique(part_2.subset.pair)
+    if not np.array_equal(pairs_1, pairs_2):
+        return False
+    preferences = np.sign(outcome.data.log_ratio[pairs_1])
+    return np.array_equal(preferences[:, i], preferences[:, j])
 
 
 def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
-    """Return a label of the family of tests to which a p-value belongs.
+    """Return the label of the family of tests to which p-values of an analysis belong.
 
-    P-values with the same label are adjusted together for the false discovery rate. `tests` states
-    the kind of test, ``ceiling tests`` or ``comparisons``. See `EvaluationOptions` for the choice
-    of families.
+    P-values with the same label are adjusted together for the false discovery rate, see
+    `EvaluationOptions.fdr`.
+
+    Parameters
+    ----------
+    outcome
+        Values by one measure in the analysis.
+    options
+        Options of the evaluation.
+    tests
+        Kind of the tests: ``ceiling tests`` or ``comparisons``.
     """
     analysis = outcome.analysis
     if options.fdr == "all":
         # Tests on catch trials and fillers must not change those on experimental trials.
         return f"{tests}/{'' if analysis.kind == EXPERIMENTAL else analysis.name}"
-    suffix = tests if options.fdr == "by_test" else ""
-    return f"{analysis.name}/{outcome.measure.name}/{suffix}"
+    label = f"{analysis.name}/{outcome.measure.name}/"
+    return label + tests if options.fdr == "by_test" else label
 
 
 def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
@@ -362,17 +421,18 @@ def _conclusions(comparisons: pd.DataFrame) -> list[str]:
 
     The conclusion is an empty string if there is no test.
     """
-    p, q, side = (comparisons[name].to_numpy(dtype=float) for name in ("p", "q", "side"))
-    p_equivalence = np.full(len(p), np.nan)
-    if "p_equivalence" in comparisons:
-        p_equivalence = comparisons["p_equivalence"].to_numpy(dtype=float)
-    is_identical = np.array([_IDENTICAL in note for note in comparisons["note"]], dtype=bool)
-    conclusions = np.select(
-        [is_identical, (q < ALPHA) & (side > 0), q < ALPHA, p_equivalence < ALPHA, ~np.isnan(p)],
-        ["indistinguishable", "model 1", "model 2", "equivalent", "undecided"],
-        default="",
-    )
-    return [str(conclusion) for conclusion in conclusions]
+    columns = comparisons.reindex(columns=["p", "q", "side", "p_equivalence"]).astype(float)
+    is_significant = columns["q"] < ALPHA
+    is_identical = comparisons["note"].str.contains(_IDENTICAL, regex=False).astype(bool)
+    conclusion_by_condition = {
+        "indistinguishable": is_identical,
+        "model 1": is_significant & (columns["side"] > 0),
+        "model 2": is_significant,
+        "equivalent": columns["p_equivalence"] < ALPHA,
+        "undecided": columns["p"].notna(),
+    }
+    names, conditions = list(conclusion_by_condition), list(conclusion_by_condition.values())
+    return [str(name) for name in np.select(conditions, names, default="")]
 
 
 def _add_note(table: pd.DataFrame, mask: pd.Series, text: str) -> None:

@@ -44,13 +44,19 @@ class Analysis:
     conditions
         Conditions of the trials; empty for all conditions.
     target
-        Trials of each model. ``all``: all trials. ``either``: trials that target the model.
-        ``accept`` or ``reject``: of the trials with one natural and one synthetic sentence, those
-        with a synthetic sentence that the model was to accept or to reject; trials with two natural
-        or two synthetic sentences are included if they target the model. The columns `kind_1` and
-        `kind_2` mark synthetic sentences with ``S``.
+        Trials on which each model is evaluated:
+
+        - ``all``: all trials.
+        - ``either``: trials that target the model, that is, trials that were designed to
+          distinguish it from another model.
+        - ``accept``: of the trials with one natural and one synthetic sentence, only those in which
+          the model should give the synthetic sentence a high probability. Other trials are included
+          if they target the model.
+        - ``reject``: likewise, with a low probability.
+
+        The columns `kind_1` and `kind_2` of the choices mark synthetic sentences with ``S``.
     kind
-        Kind of the trials.
+        Kind of the trials: ``experimental``, ``catch``, ``filler`` or ``practice``.
     factor_levels
         Pairs (column, level) of columns in `EvaluationOptions.condition`. A choice must have one of
         the levels of each column; empty for all choices.
@@ -155,8 +161,8 @@ class TrialData:
         ----------
         choices
             Choices table as returned by `align_choices`.
-        scores
-            Scores of the sentences, one row per sentence and one column per model.
+        scores : (S, M) DataFrame, optional
+            Scores of the S sentences by M models; higher is better.
         factor_columns
             Columns of the choices that are experimental factors.
 
@@ -171,18 +177,18 @@ class TrialData:
         keys = ["sentence_1", "sentence_2"]
         columns = [c for c in (*_PAIR_COLUMNS, *_KINDS, "expected") if c in choices]
         pairs = choices[columns].drop_duplicates(keys).reset_index(drop=True)
-        pair = pd.MultiIndex.from_frame(pairs[keys]).get_indexer(
-            pd.MultiIndex.from_frame(choices[keys])
-        )
+        pair_index = pd.MultiIndex.from_frame(pairs[keys])
+        pair = pair_index.get_indexer(pd.MultiIndex.from_frame(choices[keys]))
         participant, participants = pd.factorize(choices["participant"])
         group, groups = pd.factorize(choices["group"])
         group_codes = np.zeros(len(participants), dtype=np.int64)
         group_codes[participant] = group
         order = np.lexsort((pair, participant))
-        rating, times = (choices[c].to_numpy(dtype=np.float64)[order] for c in ("rating", "rt_ms"))
-        models = () if scores is None else tuple(str(c) for c in scores.columns)
+        times = choices["rt_ms"].to_numpy(dtype=np.float64)[order]
+        models: tuple[str, ...] = ()
         log_ratio = np.zeros((len(pairs), 0))
-        if scores is not None and models:
+        if scores is not None and len(scores.columns):
+            models = tuple(str(column) for column in scores.columns)
             log_ratio = log_ratios(scores, pairs)
         return cls(
             participants=pd.Index(participants),
@@ -190,7 +196,7 @@ class TrialData:
             group_codes=group_codes,
             participant=np.asarray(participant, dtype=np.int64)[order],
             pair=np.asarray(pair, dtype=np.int64)[order],
-            rating=rating,
+            rating=choices["rating"].to_numpy(dtype=np.float64)[order],
             pairs=pairs,
             models=models,
             log_ratio=log_ratio,
@@ -205,16 +211,18 @@ class TrialData:
         again from 0.
         """
         rows = mask[self.pair]
+        new_indices = np.cumsum(mask) - 1
+        factors = {
+            name: replace(factor, level_codes=factor.level_codes[rows])
+            for name, factor in self.factors.items()
+        }
         return replace(
             self,
             participant=self.participant[rows],
-            pair=(np.cumsum(mask) - 1)[self.pair[rows]],
+            pair=new_indices[self.pair[rows]],
             rating=self.rating[rows],
             rt_ms=None if self.rt_ms is None else self.rt_ms[rows],
-            factors={
-                name: replace(factor, level_codes=factor.level_codes[rows])
-                for name, factor in self.factors.items()
-            },
+            factors=factors,
             pairs=self.pairs[mask].reset_index(drop=True),
             log_ratio=self.log_ratio[mask],
         )
@@ -239,12 +247,12 @@ class TrialData:
 
     @cached_property
     def item(self) -> IntArray:
-        """Index of the item (group of pairs that derive from one another) of each pair, (P,)."""
+        """Index of the item (group of related sentence pairs) of each pair, shape (P,)."""
         return encode_items(self.pairs)
 
     @cached_property
     def design(self) -> CrossedDesign:
-        """Participant and item of each choice."""
+        """Participant and item of each choice, for tests that treat both as random effects."""
         return CrossedDesign(self.participant, self.item[self.pair])
 
     @property
@@ -254,10 +262,11 @@ class TrialData:
 
     @property
     def has_disjoint_groups(self) -> bool:
-        """Whether each pair was judged by one group only."""
+        """Whether each pair was judged by one group of participants only."""
         groups = self.group_codes[self.participant]
-        pairs_and_groups = np.unique(np.stack([self.pair, groups]), axis=1)
-        return bool(len(np.unique(pairs_and_groups[0])) == pairs_and_groups.shape[1])
+        pairs_and_groups = np.unique(np.stack([self.pair, groups], axis=1), axis=0)
+        n_judged_pairs = len(np.unique(self.pair))
+        return len(pairs_and_groups) == n_judged_pairs
 
     @property
     def n_pairs(self) -> int:
@@ -268,8 +277,16 @@ class TrialData:
 def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
     """Convert a column of the choices table to an experimental factor.
 
-    `pair` is the index of the pair of each row of the table. `order` sorts the rows as in
-    `TrialData`.
+    Parameters
+    ----------
+    choices
+        Choices table with R rows.
+    column
+        Name of the column. Each participant or each pair must have one value.
+    pair
+        Index of the sentence pair of each row, shape (R,).
+    order
+        Indices that sort the rows as in `TrialData`, shape (R,).
     """
     if column not in choices:
         columns = ", ".join(repr(str(name)) for name in choices)
@@ -292,11 +309,11 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
             "must be a condition of participants, or a factor of pairs"
         )
     level_codes, levels = pd.factorize(values)
-    if not 1 < len(levels) <= MAX_CONDITIONS:
-        level = f", {levels[0]!r}" if len(levels) == 1 else ""
+    if not 2 <= len(levels) <= MAX_CONDITIONS:
+        n_values = f"1 value, {levels[0]!r}" if len(levels) == 1 else f"{len(levels)} values"
         raise InputError(
-            f"the column {column!r} has {len(levels)} value{'s' * (len(levels) > 1)}{level}; name "
-            f"one with 2 to {MAX_CONDITIONS} conditions of participants or pairs"
+            f"the column {column!r} has {n_values}; name one with 2 to {MAX_CONDITIONS} conditions "
+            "of participants or pairs"
         )
     level_codes = level_codes.astype(np.int64)[order]
     return Factor(tuple(map(str, levels)), level_codes, is_between_participants)
@@ -309,13 +326,14 @@ def factors_match_conditions(data: TrialData) -> bool:
     these combinations would repeat the analyses of the conditions.
     """
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
-    conditions = data.pairs["condition"].to_numpy()[data.pair][is_experimental]
-    levels = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
-    levels = levels[is_experimental]
-    combinations = levels.groupby([*levels], sort=False).ngroup().to_numpy()
-    # A one-to-one relation has as many distinct pairs as distinct values on either side.
-    n_values = {len(pd.unique(codes)) for codes in (combinations, conditions)}
-    return n_values == {len(set(zip(combinations, conditions, strict=True)))}
+    table = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
+    factor_names = list(table.columns)
+    table = table[is_experimental]
+    combination = table.groupby(factor_names, sort=False).ngroup().to_numpy()
+    condition = data.pairs["condition"].to_numpy()[data.pair][is_experimental]
+    # In a one-to-one relation, there are as many distinct pairs as distinct values of either.
+    n_pairs = len(set(zip(combination, condition, strict=True)))
+    return n_pairs == len(pd.unique(combination)) == len(pd.unique(condition))
 
 
 def split_by_level(
@@ -338,30 +356,40 @@ def split_by_level(
         Each analysis, followed by its repetitions. The name of a repetition is the name of the
         analysis with the column and the level, for example ``all, native yes``.
     """
-    pairs_by_factor = [[(name, level) for level in factors[name].levels] for name in factors]
+    # A selection is a tuple of pairs (column, level), as in `Analysis.factor_levels`.
+    levels_by_factor = [
+        [(column, level) for level in factor.levels] for column, factor in factors.items()
+    ]
     selections: list[tuple[tuple[str, str], ...]] = []
-    selections += [(pair,) for pairs in pairs_by_factor for pair in pairs]
+    for column_levels in levels_by_factor:
+        selections += [(column_level,) for column_level in column_levels]
     if combined and len(factors) > 1:
-        selections += product(*pairs_by_factor)
+        selections += product(*levels_by_factor)
     out = []
     for analysis in analyses:
         out.append(analysis)
         for selection in selections:
-            name = ", ".join([analysis.name, *map(" ".join, selection)])
+            labels = [f"{column} {level}" for column, level in selection]
+            name = ", ".join([analysis.name, *labels])
             out.append(replace(analysis, name=name, factor_levels=selection))
     return out
 
 
 def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
-    """Return the analyses that suit a table of pairs.
+    """Return the analyses that are carried out if the user names none.
 
     1. ``all``: all experimental trials.
     2. ``targeted``: for each model, the experimental trials that target it, if there are any.
     3. ``catch`` and ``fillers``, if there are such trials.
     4. If there are 2 to `MAX_CONDITIONS` conditions of experimental trials, one analysis per
-       condition, named after it (``condition all`` if it is called ``all``). If its trials target
-       models, also ``NAME/targeted``, or ``NAME/accept`` and ``NAME/reject`` if they pair natural
-       with synthetic sentences.
+       condition, named after it (``condition all`` if it is called ``all``). If trials of the
+       condition target models, there are further analyses: ``NAME/accept`` and ``NAME/reject`` for
+       trials with a natural and a synthetic sentence, or else ``NAME/targeted``.
+
+    Parameters
+    ----------
+    pairs
+        Table of the sentence pairs, see `TrialData.pairs`.
     """
     experimental = pairs[pairs["kind"] == EXPERIMENTAL]
     has_target = experimental["model_1"].notna()
@@ -391,7 +419,19 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
 def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]) -> BoolArray:
     """Return on which sentence pairs an analysis evaluates each model.
 
-    The result is a mask of P pairs and M models, shape (P, M).
+    Parameters
+    ----------
+    analysis
+        Selection of trials.
+    pairs
+        Table of P sentence pairs, see `TrialData.pairs`.
+    models
+        Names of M models.
+
+    Returns
+    -------
+    array of bool
+        Mask of shape (P, M).
 
     Raises
     ------
@@ -399,20 +439,20 @@ def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]
         If no pair has a condition of the analysis, or the analysis needs to know which sentences
         are synthetic and no column states it.
     """
-    rows = (pairs["kind"] == analysis.kind).to_numpy()
+    is_selected = (pairs["kind"] == analysis.kind).to_numpy()
     for condition in analysis.conditions:
         require_known("condition", condition, set(pairs["condition"]))
     if analysis.conditions:
         has_condition = pairs["condition"].isin(analysis.conditions).to_numpy()
-        rows = rows & has_condition
-        if not rows.any():
+        is_selected = is_selected & has_condition
+        if not is_selected.any():
             kind = pairs.loc[has_condition, "kind"].iloc[0]
             raise InputError(
                 f"analysis {analysis.name!r} has no {analysis.kind} trials; those of its "
                 f"conditions are of kind {kind!r}: set kind = {kind!r}"
             )
     if analysis.target == "all":
-        return np.repeat(rows[:, None], len(models), axis=1)
+        return np.repeat(is_selected[:, None], len(models), axis=1)
     names = np.array(models, dtype=object)[None, :]
     is_model_1 = pairs["model_1"].to_numpy(dtype=object)[:, None] == names
     is_model_2 = pairs["model_2"].to_numpy(dtype=object)[:, None] == names
@@ -423,21 +463,22 @@ def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]
                 "says which sentences are synthetic; name them in "
                 f"{' and '.join(_KINDS)} (S; others N), or give the target 'either'"
             )
-        # Model 1 is to prefer sentence 1. If only sentence 1 is synthetic, model 1 accepts it and
-        # model 2 rejects it; if only sentence 2 is, the roles are exchanged.
+        # Model 1 should prefer sentence 1, and model 2 sentence 2. If only sentence 1 is synthetic,
+        # model 1 accepts it and model 2 rejects it. If only sentence 2 is, the roles are exchanged.
         is_mixed = _is_mixed(pairs)
         if is_mixed.any():
             is_synthetic_1 = (pairs["kind_1"] == "S").to_numpy()
-            has_role_1 = is_synthetic_1 == (analysis.target == "accept")
-            is_model_1 &= (~is_mixed | has_role_1)[:, None]
-            is_model_2 &= (~is_mixed | ~has_role_1)[:, None]
-    return np.asarray((is_model_1 | is_model_2) & rows[:, None], dtype=np.bool_)
+            role_1 = np.where(is_synthetic_1, "accept", "reject")
+            role_2 = np.where(is_synthetic_1, "reject", "accept")
+            is_model_1 &= (~is_mixed | (role_1 == analysis.target))[:, None]
+            is_model_2 &= (~is_mixed | (role_2 == analysis.target))[:, None]
+    return np.asarray((is_model_1 | is_model_2) & is_selected[:, None], dtype=np.bool_)
 
 
 def _is_mixed(pairs: pd.DataFrame) -> BoolArray:
     """Return which of P pairs consist of a natural and a synthetic sentence, as a mask (P,)."""
-    first, second = (pairs.reindex(columns=[name])[name] == "S" for name in _KINDS)
-    return (first ^ second).to_numpy(dtype=np.bool_)
+    is_synthetic = pairs.reindex(columns=[*_KINDS]) == "S"
+    return np.asarray(is_synthetic["kind_1"] != is_synthetic["kind_2"], dtype=np.bool_)
 
 
 def resolve_targets(
@@ -445,8 +486,9 @@ def resolve_targets(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Replace the names of targeted models in the choices with the names of evaluated models.
 
-    A model may have had another name when the trials were selected. The choices then contain its
-    spec, or the name of its column in a score table (``a`` for ``table:scores.csv?column=a``).
+    The trials may name a model by its model specification string, or by its column in a score
+    table (``a`` for ``table:scores.csv?column=a``), whereas the model is evaluated under another
+    name. A target is replaced if exactly one evaluated model is specified in this way.
 
     Parameters
     ----------
@@ -455,27 +497,36 @@ def resolve_targets(
     models
         Names of the evaluated models.
     specs
-        Specs of the models by name, except models that are named by their spec.
+        Model specification strings by name of the model, except for models that are named by their
+        specification.
 
     Returns
     -------
-    tuple of DataFrame and list of str
-        The choices, and a note for each replaced target.
+    choices : DataFrame
+        Choices with the replaced names.
+    notes : list of str
+        One sentence for each replaced name.
     """
     models_by_alias: dict[str, list[str]] = {}
     for model in models:
         spec = specs.get(model, model)
-        for alias in {model_name_in_spec(spec), specs.get(model, "")} - {"", model}:
+        aliases = {spec, model_name_in_spec(spec)} - {"", model}
+        for alias in aliases:
             models_by_alias.setdefault(alias, []).append(model)
     columns = choices[["model_1", "model_2"]]
-    unknown = {*columns["model_1"].dropna(), *columns["model_2"].dropna()} - set(models)
-    names = {
+    targets = {*columns["model_1"].dropna(), *columns["model_2"].dropna()}
+    unknown_targets = targets - set(models)
+    new_names = {
         alias: candidates[0]
         for alias, candidates in models_by_alias.items()
-        if alias in unknown and len(candidates) == 1
+        if alias in unknown_targets and len(candidates) == 1
     }
-    notes = [f"The model {alias} of the trials is taken to be {names[alias]}." for alias in names]
-    return choices.assign(**columns.replace(names)) if names else choices, notes
+    if not new_names:
+        return choices, []
+    notes = [
+        f"The model {old} of the trials is taken to be {new}." for old, new in new_names.items()
+    ]
+    return choices.assign(**columns.replace(new_names)), notes
 
 
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:

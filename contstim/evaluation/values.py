@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SubsetValues:
-    """Values of a measure for models that are evaluated on the same trials.
+    """Values of a measure for a group of m models that are evaluated on the same trials.
 
-    In an analysis of targeted trials, models are evaluated on different trials. The models are
-    therefore divided into groups with identical trials, and each group has one object of this
-    class. A noise ceiling needs trials that enough other participants judged, so it may use fewer
-    trials and fewer participants than the values.
+    In an analysis of targeted trials, models are evaluated on different trials. Models with
+    identical trials form a group, and there is one object of this class per group. A noise ceiling
+    compares a participant with others, so it needs trials that enough other participants judged. It
+    may therefore use fewer trials and fewer participants than the values.
 
     Attributes
     ----------
     subset
-        Choices of n participants, and the m models of the group.
+        Choices of n participants on these trials, and indices of the m models.
     value
         Value of each model for each participant, shape (n, m). NaN where the measure is not
         defined.
     ceilings
-        Noise ceilings of the k participants with trials that enough others judged.
+        Noise ceilings of the k participants who have trials that enough others judged.
     matched
         Value of each model for each of these k participants, computed only from the trials that
         support the noise ceilings, shape (k, m).
@@ -54,7 +54,7 @@ class AnalysisValues:
     Attributes
     ----------
     data
-        Choices on the trials of all analyses.
+        Choices and predictions on the trials of all analyses.
     analysis
         Selection of trials.
     measure
@@ -62,9 +62,11 @@ class AnalysisValues:
     parts
         One object per group of models that are evaluated on the same trials. A model without trials
         belongs to no group.
-    value, lower, upper
-        Value, lower noise ceiling and upper noise ceiling of each model for each participant, shape
-        (N, M). NaN for a participant without trials, or where the measure is not defined.
+    value
+        Value of each model for each participant, shape (N, M). NaN for a participant without
+        trials, or where the measure is not defined.
+    lower, upper
+        Lower and upper noise ceilings, in the same form as `value`.
     matched
         Value of each model for each participant, computed only from the trials that support the
         noise ceilings, shape (N, M).
@@ -80,33 +82,39 @@ class AnalysisValues:
     matched: FloatArray
 
     def part_of(self, model: int) -> SubsetValues | None:
-        """Return the part that contains the model, or None if the model has no trials."""
+        """Return the entry of `parts` for the group of a model, or None if the model has no trials.
+
+        `model` is the index of the model in `data.models`.
+        """
         return next((part for part in self.parts if model in part.subset.models), None)
 
     def targeted_pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of models that trials of this analysis were designed to distinguish.
 
-        A pair consists of the indices i < j of two models that are the targets of the same trial.
+        A pair (i, j) consists of the indices, i < j, of two models that are the targets of the same
+        trial. Pairs are sorted.
         """
-        index = {name: i for i, name in enumerate(self.data.models)}
-        pairs = np.unique(np.concatenate([[], *(part.subset.pair for part in self.parts)]))
-        targets = self.data.pairs.loc[pairs.astype(np.int64), ["model_1", "model_2"]]
+        model_index = {name: i for i, name in enumerate(self.data.models)}
+        pairs_by_part = [part.subset.pair for part in self.parts]
+        used_pairs = np.unique(np.concatenate([[], *pairs_by_part])).astype(np.int64)
+        targets = self.data.pairs.loc[used_pairs, ["model_1", "model_2"]]
         targeted = set()
-        for first, second in targets.itertuples(index=False):
-            if first in index and second in index:
-                targeted.add((min(index[first], index[second]), max(index[first], index[second])))
+        for model_1, model_2 in targets.itertuples(index=False):
+            if model_1 in model_index and model_2 in model_index:
+                i, j = sorted((model_index[model_1], model_index[model_2]))
+                targeted.add((i, j))
         return sorted(targeted)
 
 
 def compute_values(
     data: TrialData, analysis: Analysis, options: EvaluationOptions
 ) -> Iterator[AnalysisValues]:
-    """Yield the values and noise ceilings of all models in an analysis, by each measure.
+    """Compute the values and noise ceilings of all models in one analysis, for each measure.
 
     Parameters
     ----------
     data
-        Trials of all analyses.
+        Choices of N participants, and predictions of M models, on the trials of all analyses.
     analysis
         Selection of trials.
     options
@@ -115,44 +123,51 @@ def compute_values(
     Yields
     ------
     AnalysisValues
-        One object per measure.
+        Values and noise ceilings by one measure.
     """
     subsets = [subset for subset in group_by_trials(data, analysis) if subset.n_rows]
     shape = len(data.participants), len(data.models)
-    for measure in (MEASURES[name] for name in options.measures):
+    for name in options.measures:
+        measure = MEASURES[name]
         parts = []
-        value, lower, upper, matched = (np.full(shape, np.nan) for _ in range(4))
+        value, matched = np.full(shape, np.nan), np.full(shape, np.nan)
+        lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
         for subset in subsets:
             ceilings = compute_ceilings(subset, measure, options.min_others)
-            part_value = part_matched = measure.values(subset)
-            if ceilings.matched is not subset:
-                part_matched = measure.values(ceilings.matched)
+            part_value = measure.values(subset)
+            # The values that are compared with noise ceilings are computed on the same trials.
+            has_all_trials = ceilings.matched is subset
+            part_matched = part_value if has_all_trials else measure.values(ceilings.matched)
             parts.append(SubsetValues(subset, part_value, ceilings, part_matched))
+
+            # Copy the values of these participants and models to the tables of all.
             value[np.ix_(subset.participants, subset.models)] = part_value
-            cells = np.ix_(ceilings.matched.participants, subset.models)
-            matched[cells] = part_matched
-            lower[cells], upper[cells] = ceilings.lower[:, None], ceilings.upper[:, None]
+            matched_cells = np.ix_(ceilings.matched.participants, subset.models)
+            matched[matched_cells] = part_matched
+            lower[matched_cells] = ceilings.lower[:, None]
+            upper[matched_cells] = ceilings.upper[:, None]
         yield AnalysisValues(data, analysis, measure, tuple(parts), value, lower, upper, matched)
 
 
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
     """Yield the choices of an analysis for each group of models with the same trials.
 
-    If the analysis selects trials by the models that they target, each model has its own trials,
-    and models with identical trials form a group. Otherwise all models form one group.
+    An analysis may evaluate each model only on the trials that target it. Models with identical
+    trials then form a group. In other analyses all models form one group.
     """
-    models, has_levels = np.arange(len(data.models)), data.has_levels(analysis)
     if analysis.target == "all":
-        pairs = select_trials(analysis, data.pairs, ["any"])[:, 0]
-        yield Subset(data, np.flatnonzero(pairs[data.pair] & has_levels), models)
-        return
-    selected = select_trials(analysis, data.pairs, data.models)
-    groups: dict[bytes, list[int]] = {}
-    for model in models:
-        groups.setdefault(selected[:, model].tobytes(), []).append(int(model))
-    for members in groups.values():
-        pairs = selected[:, members[0]]
-        yield Subset(data, np.flatnonzero(pairs[data.pair] & has_levels), np.array(members))
+        # Without models, the group is empty, but noise ceilings can still be computed.
+        selected = select_trials(analysis, data.pairs, ["any model"])
+        groups = [(selected[:, 0], np.arange(len(data.models)))]
+    else:
+        selected = select_trials(analysis, data.pairs, data.models)
+        models_by_mask: dict[bytes, list[int]] = {}
+        for model in range(len(data.models)):
+            models_by_mask.setdefault(selected[:, model].tobytes(), []).append(model)
+        groups = [(selected[:, models[0]], np.array(models)) for models in models_by_mask.values()]
+    has_levels = data.has_levels(analysis)
+    for is_selected, models in groups:
+        yield Subset(data, np.flatnonzero(is_selected[data.pair] & has_levels), models)
 
 
 def mean_defined(values: FloatArray) -> float:
@@ -162,7 +177,7 @@ def mean_defined(values: FloatArray) -> float:
 
 
 def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
-    """Return the mean value of each unit, ignoring NaN.
+    """Average the values of participants within each unit, ignoring NaN.
 
     A *unit* is a participant or a group of participants, whichever a test treats as independent.
 
@@ -182,8 +197,9 @@ def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
     means = np.empty((n_units, values.shape[1]))
     for column in range(values.shape[1]):
         is_defined = ~np.isnan(values[:, column])
-        total = np.bincount(unit_codes[is_defined], values[is_defined, column], minlength=n_units)
-        count = np.bincount(unit_codes[is_defined], minlength=n_units)
+        codes = unit_codes[is_defined]
+        totals = np.bincount(codes, values[is_defined, column], minlength=n_units)
+        counts = np.bincount(codes, minlength=n_units)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means[:, column] = total / count
+            means[:, column] = totals / counts
     return means
