@@ -9,23 +9,10 @@ from contstim.text import Sentence, find_repeats
 from contstim.text.frequencies import has_frequencies, zipf_frequency
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.text.vocabulary import bundled_vocabulary
 from contstim.text.word_options import offensive_words
 
 #: Words of a lower Zipf frequency (less than once per million words) are flagged as rare.
 RARE = 3.0
-# English words that require certain tags of the next word, see `_tag_disagreement`.
-_SINGULAR_DETERMINERS = frozenset("a an this every each another one".split())  # noqa: SIM905
-_PLURAL_DETERMINERS = frozenset("these those many several few two three".split())  # noqa: SIM905
-_THIRD_PERSON = frozenset("he she it this everybody someone".split())  # noqa: SIM905
-_OTHER_PERSONS = frozenset("i you we they these those".split())  # noqa: SIM905
-_BEFORE_BASE_FORM = frozenset("can could may might must shall should will would to".split())  # noqa: SIM905
-# Determiners that may also occur without a noun.
-_PRONOUNS = frozenset("this that these those all both some any each no neither either his".split())  # noqa: SIM905
-_DETERMINER_TAGS = frozenset({"DT", "PRP$"})
-_NON_NOUN_TAGS = frozenset({"VBD", "VBZ", "MD", "IN", "CC"})
-_NON_FINAL_TAGS = frozenset({"DT", "CC", "PRP$", "PDT", "WDT"})
-
 _LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
 
 
@@ -35,8 +22,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
     Flagged are names, rare words and words that wordfreq does not list, repeated words, numbers,
     adjacent words that do not agree, and punctuation that the language would open or space
     differently. English sentences are also checked for offensive words, most of which are
-    harmless in context, and for disagreement of part-of-speech tags. The latter is flagged only
-    if it holds for all tags of a word in the bundled vocabulary.
+    harmless in context.
 
     Notes
     -----
@@ -74,8 +60,6 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
         if mark:
             continue
         reason = language.agreement_error(left, right)
-        if language is ENGLISH and not reason:
-            reason = _tag_disagreement(left, right)
         if reason:
             flags.append(f"agreement: {left} {right} ({reason})")
 
@@ -86,44 +70,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
     for after in parsed.after:
         if after[:1] in language.space_before:
             flags.append(f"mark: no space before {after[:1]}")
-
-    # Flag sentences that end in a determiner or a conjunction.
-    final_tags = _bundled_tags(words[-1]) if language is ENGLISH else frozenset()
-    if final_tags and final_tags <= _NON_FINAL_TAGS and words[-1] not in _PRONOUNS:
-        flags.append(f"agreement: ends in {words[-1]}")
     return flags
-
-
-def _bundled_tags(word: str) -> frozenset[str]:
-    """Return the possible part-of-speech tags of a word in the bundled vocabulary."""
-    return frozenset(bundled_vocabulary().tags.get(word, ()))
-
-
-def _tag_disagreement(left: str, right: str) -> str:
-    """Return the reason why two adjacent English words do not agree, or an empty text.
-
-    Words can have several part-of-speech tags. They disagree only if no possible tag of the right
-    word can follow the left word.
-    """
-    tags = _bundled_tags(right)
-    if not tags:
-        return ""
-    if left in _SINGULAR_DETERMINERS and tags <= {"NNS"}:
-        return "plural after a singular"
-    if left in _PLURAL_DETERMINERS and tags <= {"NN"}:
-        return "singular after a plural"
-    if left in _THIRD_PERSON and tags <= {"VBP", "VB"}:
-        return "verb without -s"
-    if left in _OTHER_PERSONS and tags <= {"VBZ"}:
-        return "verb with -s"
-    is_participle = left == "to" and "VBN" in tags
-    if left in _BEFORE_BASE_FORM and tags <= {"VBD", "VBZ", "VBN"} and not is_participle:
-        return "not a base form"
-    left_tags = _bundled_tags(left)
-    is_determiner = bool(left_tags) and left_tags <= _DETERMINER_TAGS and left not in _PRONOUNS
-    if is_determiner and tags <= _NON_NOUN_TAGS:
-        return "no noun"
-    return ""
 
 
 def find_offensive(sentence: str, min_level: int) -> list[str]:

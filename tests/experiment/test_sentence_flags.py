@@ -16,14 +16,7 @@ from contstim.experiment.sentence_flags import find_offensive, sentence_flags
         ("The tall man met Anna here.", ["name: Anna"]),
         ("He met McZyzzyva there.", ["name: McZyzzyva"]),
         ("It cost 40 pounds.", ["number: 40"]),
-        (
-            "Those was a apple to went.",
-            ["agreement: a apple ('an' before a vowel)", "agreement: to went (not a base form)"],
-        ),
-        ("He ate these dog.", ["agreement: these dog (singular after a plural)"]),
-        ("Every dogs ran.", ["agreement: every dogs (plural after a singular)"]),
-        ("We saw his, and went.", []),
-        ("The man slept with the.", ["agreement: ends in the"]),
+        ("Those was a apple.", ["agreement: a apple ('an' before a vowel)"]),
     ],
 )
 def test_flags(sentence: str, flags: list[str]) -> None:
