@@ -235,8 +235,8 @@ def render_dashboard(summary: Mapping[str, Any]) -> str:
 def _describe_status(summary: Mapping[str, Any]) -> str:
     """Describe the state of a running study in sentences for the top of the dashboard.
 
-    The sentences mention whether the study is closed, when the last answer arrived, how much disk
-    space is free, and whether browsers have answers to sessions that are not in the data.
+    The sentences state whether the study is closed, when the last answer arrived, and how much disk
+    space is free.
     """
     sentences = []
     if summary["closed"] is not None:
@@ -253,12 +253,6 @@ def _describe_status(summary: Mapping[str, Any]) -> str:
         sentences.append(f"Last answer {minutes:.0f} minutes ago.")
     warning = ", which is little" if summary["disk_mb"] < _MIN_DISK_MB else ""
     sentences.append(f"Free space for the data: {summary['disk_mb']} MB{warning}.")
-    if summary["orphaned_sessions"]:
-        sentences.append(
-            "Browsers with answers to sessions that are not in these data, e.g. after a backup was "
-            f"restored: {summary['orphaned_sessions']}; the answers are sent when the sessions are "
-            "back."
-        )
     return " ".join(sentences)
 
 

@@ -39,9 +39,6 @@ _Result = TypeVar("_Result")
 # replaces the oldest one.
 _MAX_TOKENS = 20
 
-# Maximum number of orphaned tokens that are remembered.
-_MAX_ORPHANED_TOKENS = 1000
-
 
 def _transaction(
     method: Callable[Concatenate[Store, Connection, _Arguments], _Result],
@@ -90,8 +87,6 @@ class Store:
         Data file, with symbolic links resolved.
     study
         Study, with the assignments that have been added while the server runs.
-    orphaned_tokens
-        Digests of tokens that browsers have sent for sessions that are not in the data.
 
     Raises
     ------
@@ -110,7 +105,6 @@ class Store:
         # The lock file lies beside the data file itself, even if `path` is a symbolic link.
         self.path = get_data_path(study, path).resolve()
         self.study = study
-        self.orphaned_tokens: set[str] = set()
         self._clock, self._report, self._blinded = clock, report, blinded
         self._issuer: BlockIssuer | None = None
         self._latest_result: LatestResult | None = None
@@ -361,15 +355,11 @@ class Store:
     def _authenticate(self, connection: Connection, token: str, now: float) -> Any:
         """Find the session of a token, and record that it is active.
 
-        The result is the row of the session with the columns of the token added. A token that is
-        unknown but well formed is remembered as orphaned: its session may be in another data file.
+        The result is the row of the session with the columns of the token added.
         """
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:
-            is_well_formed = len(token) == len(secrets.token_urlsafe(32))
-            if is_well_formed and len(self.orphaned_tokens) < _MAX_ORPHANED_TOKENS:
-                self.orphaned_tokens.add(digest(token))
             raise RequestError(401, "there is no such session; open the study again")
         sessions.record_heartbeat(connection, row["session"], now)
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
@@ -467,8 +457,8 @@ class Store:
         Returns
         -------
         Future of dict
-            Keys of `read_summary`; ``orphaned_sessions`` (number of tokens without a session in
-            the data); and for an adaptive study ``adaptive``, see `LatestResult.read`.
+            Keys of `read_summary` and, for an adaptive study, ``adaptive``, see
+            `LatestResult.read`.
         """
         return self._reader.submit(self._read_summary)
 
@@ -478,7 +468,6 @@ class Store:
         summary = read_summary(self.path, self.study, self._answer_cache, now)
         if self._blinded and (summary["closed"] or "").startswith(CLOSED_BY_RULE):
             summary["closed"] = CLOSED_BY_RULE  # without the conclusion
-        summary["orphaned_sessions"] = len(self.orphaned_tokens)
         if self._latest_result is not None:
             summary["adaptive"] = self._latest_result.read(self.study, now)
         return summary

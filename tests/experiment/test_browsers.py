@@ -68,13 +68,3 @@ def test_other_browsers_do_not_invalidate_tokens(recruited: Study) -> None:
         with pytest.raises(RequestError, match="there is no such session"):
             store.resume(others[0]).result()
         assert store.resume(others[-1]).result()["session"] == bundle["session"]
-
-
-def test_orphaned_sessions_are_counted(study: Study) -> None:
-    with Store(study) as store:
-        token, _, _ = store.open(opening(study)).result()
-        unknown = token[::-1]
-        for given in (unknown, unknown, "short"):
-            with pytest.raises(RequestError, match="there is no such session"):
-                store.resume(given).result()
-        assert store.summary().result()["orphaned_sessions"] == 1
