@@ -18,7 +18,6 @@ from contstim.evaluation.scores import ScoreSource, find_unscored_catch, score_t
 from contstim.experiment.exporting import (
     COLUMN_DESCRIPTIONS,
     Column,
-    check_psychds,
     format_dataset_description,
 )
 from contstim.experiment.study import read_study
@@ -269,7 +268,6 @@ def publish(
         write_atomically(new_folder / "README.md", readme)
         files = sorted(path for path in new_folder.rglob("*") if path.is_file())
         _check_files(new_folder, files, ids, withheld_keys)
-        check_psychds(new_folder)
         sums = [f"{file_digest(path)}  {path.relative_to(new_folder).as_posix()}" for path in files]
         write_atomically(new_folder / CHECKSUMS, "\n".join(sums) + "\n")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from psychds_rules import check_psychds
 from studies import RECRUITER, add, make_trials
 from talking import play
 
@@ -20,7 +21,6 @@ from contstim import evaluate, read_choices
 from contstim.benchmarks.publishing import DataSetDescription, publish
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
-from contstim.experiment.exporting import check_psychds
 from contstim.experiment.scaffold import create_study
 from contstim.experiment.store import Store
 from contstim.files import file_digest

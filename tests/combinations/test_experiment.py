@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from covering import Combinations, Outcome, Relation, Row, on_files, require_values, run
 from material import MODELS, as_windows, decompose, nfc, rewrite, sentences, write_scores
+from psychds_rules import check_psychds
 from talking import play
 
 from contstim.experiment.schema import PILOT_FILE
@@ -135,7 +136,7 @@ def check_export(row: Row, outcome: Outcome) -> pd.DataFrame:
     given = pd.read_csv("study/trials.csv").map(lambda cell: nfc(str(cell)))
     shown = {*zip(given["sentence_1"], given["sentence_2"], strict=True)}
     assert {*zip(choices["sentence_1"], choices["sentence_2"], strict=True)} <= shown
-    assert run("experiment check-psychds", {"FOLDER": f"{row['--out']}/psychds"}).status == 0
+    check_psychds(Path(row["--out"]) / "psychds")
     if row["--ids"]:
         ids = pd.read_csv("ids.csv", dtype=str)
         assert {*choices["participant"]} <= {*ids["participant"]}

@@ -19,7 +19,7 @@ from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, event, opening, play, silent
 
 from contstim.cli import main
-from contstim.errors import InputError, ValidationError
+from contstim.errors import InputError
 from contstim.experiment.bundles import fnv1a, make_bundle, make_page_checks
 from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
@@ -401,23 +401,6 @@ def test_most_frequent_details_become_columns(own: Study) -> None:
         take_part(own, name)
     answers = read_study_data(own).answers
     assert answers["detail_said"].dropna().tolist() == ["x"] * 4
-
-
-def test_tables_are_written_if_the_data_set_is_invalid(
-    rating: Study,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    take_part(rating, "A")
-
-    def broken(folder: Path) -> None:
-        raise ValidationError("data/x.csv: row_id is not unique")
-
-    monkeypatch.setattr("contstim.experiment.exporting.check_psychds", broken)
-    assert main(["experiment", "export", str(rating.folder), "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == "contstim: data/x.csv: row_id is not unique\n"
-    assert len(pd.read_csv(tmp_path / "out" / "answers.csv")) == 2
 
 
 @pytest.mark.parametrize(

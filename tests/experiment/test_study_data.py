@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from psychds_rules import check_psychds
 from studies import ATTENTION, RECRUITER, add, edit
 from talking import answer, answers_to, event, opening, play, silent
 
@@ -23,7 +24,7 @@ from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.evaluation.importers import read_choices
 from contstim.experiment.bundles import digest_materials, make_bundle
-from contstim.experiment.exporting import check_psychds, write_psychds
+from contstim.experiment.exporting import write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import make_replacement_table, release_sessions
 from contstim.experiment.messages import RequestError
@@ -134,8 +135,8 @@ def test_the_export_is_what_evaluate_reads(
     assert excluded["detail"].tolist() == ["0.500 of catch trials right"]
     assert main([*command, "--all"]) == 0
     assert "15 choices of 4 participants" in capsys.readouterr().out
-    assert main(["experiment", "check-psychds", str(out / "psychds")]) == 0
-    assert "task-choices_data.csv: 15 rows" in capsys.readouterr().out
+    n_rows = check_psychds(out / "psychds")
+    assert n_rows["data/study-study_task-choices_data.csv"] == 15
 
 
 def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def export(
     )
     if len(collected.conflicts):
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
-    print(f"{folder / 'psychds'}: a Psych-DS data set, checked")
+    print(f"{folder / 'psychds'}: a Psych-DS data set")
     if ids is not None:
         recruiter_ids = study_data.read_recruiter_ids(settings, data.get_file(study))
         exporting.write_csv(Path(ids), recruiter_ids)
@@ -313,23 +313,6 @@ def forget(
     print(f"{code} is deleted from the data, but not from copies, exports and logs to import")
 
 
-def check_data_set(folder: File, /) -> None:
-    """Check a Psych-DS data set.
-
-    examples:
-      contstim experiment check-psychds collected/psychds
-
-    Parameters
-    ----------
-    folder
-        folder with dataset_description.json
-    """
-    from contstim.experiment.exporting import check_psychds
-
-    for name, n_rows in check_psychds(folder).items():
-        print(f"{name}: {n_rows} rows")
-
-
 #: Functions by kind.
 KINDS: dict[str, Callable[..., int | None]] = {
     "export": export,
@@ -341,5 +324,4 @@ KINDS: dict[str, Callable[..., int | None]] = {
     "reopen": reopen,
     "backup": backup,
     "forget": forget,
-    "check-psychds": check_data_set,
 }
