@@ -1,4 +1,4 @@
-"""Tables of sentence scores: computing them, and reading them into one canonical form."""
+"""Tables of sentence scores: computation, and conversion to one canonical form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contstim.models.registry import Models, load_models, score_kind
 from contstim.tables import MISSING, SPEC, UNIT
 from contstim.text.normalise import normalise_label, normalise_sentence
 
-#: Log-probability in nats of a score of 1 in each unit; None for other scores.
+#: Factors that convert scores in each unit to log-probabilities in nats; None for other scores.
 NATS_PER_UNIT: dict[str, float | None] = {"nats": 1.0, "bits": np.log(2), "log10": np.log(10)}
 NATS_PER_UNIT |= {"surprisal": -1.0, "surprisal-bits": -np.log(2), "score": None}
 #: Columns of a table of scores that contain no scores.
@@ -24,14 +24,14 @@ NON_SCORE_COLUMNS = ("n_tokens", "n_words", "stderr", "kind", "perplexity")
 
 
 def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Models) -> pd.DataFrame:
-    """Score sentences under one or several models, as ``contstim score`` does.
+    """Score sentences under one or several models, like the command ``contstim score``.
 
     Parameters
     ----------
     sentences
         The S sentences; repeated ones are scored once.
     models
-        The M models or their specs, or a mapping from names to models or specs.
+        M models or model specifications (``hf:gpt2``), or a mapping from names to these.
 
     Returns
     -------
@@ -61,7 +61,10 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
 
 
 def model_name_in_spec(spec: str) -> str:
-    """Return the model or column that a spec ``table:FILE`` names; empty for other texts."""
+    """Return the model or column that the options of a specification ``table:FILE`` name.
+
+    The result is empty for other texts.
+    """
     with suppress(InputError):
         parsed = ModelSpec.parse(spec)
         if parsed.family == "table":
@@ -104,11 +107,11 @@ class ScoreTable:
         Scores, shape (S, M), float64, with the normalised sentences as index and one column per
         model.
     units
-        Unit of each model's scores, see `ScoreKind`.
+        Unit of each model's scores, by model, see `ScoreKind`.
     specs
-        Specs stated in the table, by model.
+        Model specifications (``hf:gpt2``) that the table states, by model.
     notes
-        One sentence for each model with negated or converted scores.
+        One sentence about each model with scores that were negated or converted.
     """
 
     log_probs: pd.DataFrame
@@ -130,15 +133,16 @@ class ScoreTable:
         wide
             Scores, shape (S, M), with the sentences as index and one column per model.
         stated
-            Unit and direction (``higher``, ``lower`` or empty) by model, as stated in the table.
+            Unit and better direction (``higher``, ``lower`` or empty) of each model's scores, as
+            stated in the table, by model.
         specs
-            Specs stated in the table, by model.
+            Model specifications that the table states, by model.
         """
         notes, units = [], {}
         wide = wide.copy()
         for model in map(str, wide.columns):
             unit, better = (stated or {}).get(model, ("", ""))
-            # Convert to nats, and negate scores of which lower values are better.
+            # Convert to nats, and negate scores for which lower is better.
             factor = NATS_PER_UNIT.get(unit) or 1.0
             if better == "lower":
                 factor = -abs(factor)
@@ -160,15 +164,15 @@ def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> S
     ----------
     table
         Long table with the columns `sentence`, `model`, `log_prob` and optionally `unit`, `better`
-        and `spec`; or wide table with the sentences as column `sentence` or index, and one further
-        column per model.
+        and `spec`; or wide table with a column `sentence`, or the sentences as index, and one
+        column of scores per model.
     source
         Name of the table, for error messages.
 
     Raises
     ------
     InputError
-        If the table is neither, a score is not a number, a sentence has two scores under one model,
+        If columns are missing, a score is not a number, a sentence has two scores under one model,
         a model has two units, or `better` is neither ``higher`` nor ``lower``.
 
     Examples
@@ -207,7 +211,7 @@ def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> S
 def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
     """Convert a long table of scores, with one row per sentence and model, to canonical form.
 
-    `source` names the table in error messages. It raises the same errors as `canonical_scores`.
+    See `canonical_scores` for parameters and errors.
     """
     is_missing = table[["sentence", "model"]].isna().any(axis=1).to_numpy()
     if is_missing.any():
@@ -223,7 +227,7 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
         for model, block in numbers.groupby(models, sort=False)
     }
 
-    # Collect the unit, the direction and the spec of each model, which must be the same in all
+    # Collect unit, better direction and specification of each model, which must be the same in all
     # of its rows.
     properties: dict[str, dict[str, str]] = {model: {} for model in scores}
     for column in (UNIT, "better", SPEC):

@@ -1,6 +1,6 @@
 """The model family ``table:FILE``: sentence scores from another program, read from a file.
 
-Such models serve selection, evaluation and design, which need no scores of new sentences.
+These models can be used for selection, evaluation and design, but cannot score new sentences.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class ScoreTableModel(SentenceModel):
 
     Whitespace between words is ignored when sentences are looked up.
 
-    Options of the spec:
+    The model specification can have these options:
 
     - ``column``: column of the scores, if there are several.
     - ``model``: model, if the table has the columns `sentence`, `model` and `log_prob`.
-    - ``unit``: ``nats`` (default), ``bits`` or ``log10`` of log-probabilities; ``surprisal`` in
-      nats or ``surprisal-bits``; ``score`` for other numbers, higher for better sentences.
+    - ``unit``: ``nats`` (default), ``bits`` or ``log10`` for log-probabilities; ``surprisal`` (in
+      nats) or ``surprisal-bits``; ``score`` for other numbers, higher for better sentences.
     - ``rows=words``: each row is a word or token, and the scores of a sentence are summed.
     - ``sentences``: file with the sentences in order, if the table only has a column
       `sentence_id`.
@@ -61,7 +61,7 @@ class ScoreTableModel(SentenceModel):
     Parameters
     ----------
     spec
-        The spec.
+        Model specification, for example ``table:scores.csv?unit=bits``.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class ScoreTableModel(SentenceModel):
 
     @classmethod
     def kind_of(cls, spec: ModelSpec) -> ScoreKind:
-        """Return the kind of scores that a spec states, without reading the file."""
+        """Return the quantity and unit of the scores from the option ``unit``."""
         if spec.get("unit", "nats") != "score":
             return ScoreKind(splits_over_words=False)
         return ScoreKind(
@@ -108,7 +108,7 @@ class ScoreTableModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """An event that states only whether rows are sentences or words, and their unit."""
+        """Definition of the score: only the meaning of a row is known."""
         units = "sentences"
         if self._row_kind == "words":
             units = f"sentences (sums of words, {self._unit})"
@@ -116,7 +116,7 @@ class ScoreTableModel(SentenceModel):
 
     @property
     def kind(self) -> ScoreKind:
-        """Kind of scores according to the unit in the spec."""
+        """Quantity and unit of the scores."""
         return self.kind_of(self._spec)
 
     @property
@@ -247,19 +247,19 @@ def _insert_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
 
 
 def _is_repeated(sentence: str, values: list[Any]) -> bool:
-    """Return whether the rows of a sentence list its words more than once.
+    """Return whether consecutive rows of a table list the words of a sentence more than once.
 
     This happens if a table contains the same sentence twice. The summed score would be wrong.
 
     Parameters
     ----------
     sentence
-        Sentence that the rows belong to.
+        Sentence of the rows.
     values
-        Word, token or score in each of the n consecutive rows.
+        Word, token or score in each of n rows.
     """
     n = len(values)
-    # Look for a block of k values that is repeated until the end.
+    # Test whether the values consist of repetitions of the first k values.
     if not any(values == values[:k] * (n // k) for k in range(1, n // 2 + 1)):
         return False
     # A sentence can itself consist of repeated words, for example "no no".
@@ -272,15 +272,27 @@ def _is_repeated(sentence: str, values: list[Any]) -> bool:
 def _sum_over_words(
     table: pd.DataFrame, texts: pd.Series, scores: pd.Series, location: str
 ) -> pd.Series:
-    """Return the sum of the word scores of each sentence, indexed by sentence.
+    """Sum the scores of the words of each sentence.
 
-    `texts` and `scores` contain the sentence and the score of each row of the table. Some models
-    do not score the first word, so its score may be missing, but only in all sentences.
+    Parameters
+    ----------
+    table
+        Table with one row per word or token.
+    texts, scores
+        Normalised sentence and score of each row. Some models do not score the first word of a
+        sentence. Its score may be missing, but then it must be missing in all sentences.
+    location
+        Name of the table in error messages.
+
+    Returns
+    -------
+    Series
+        Sums, indexed by sentence.
     """
     positions = next((table[name] for name in _POSITION_COLUMNS if name in table), None)
     repeated: list[str] = []
     if positions is None:
-        # Number the words of each run of rows of the same sentence.
+        # Number the words of each run of consecutive rows with the same sentence.
         numbers = table.get("sentence_id", texts)
         runs = (texts.ne(texts.shift()) | numbers.ne(numbers.shift())).cumsum()
         positions = texts.groupby(runs).cumcount()
@@ -295,14 +307,13 @@ def _sum_over_words(
         raise InputError(f"{location} has the words of {repeated[0]!r} twice; keep them once")
 
     is_missing, is_first = scores.isna(), ~texts.duplicated()
-    # Missing scores are wrong after the first word, or if other sentences have a first score.
-    is_wrong = is_missing & ~is_first
-    if not is_wrong.any():
-        is_wrong = is_first & ~is_missing
-    if is_missing.any() and is_wrong.any():
-        is_shown = is_wrong if (is_missing & is_wrong).any() else is_missing
+    # Missing scores are errors after the first word, or if other sentences have a first score.
+    is_error = is_missing & ~is_first
+    if not is_error.any() and (is_first & ~is_missing).any():
+        is_error = is_missing
+    if is_error.any():
         raise InputError(
-            f"{location} lacks the number of a word of {texts[is_shown].iloc[0]!r}; fill it in "
+            f"{location} lacks the number of a word of {texts[is_error].iloc[0]!r}; fill it in "
             "(only the first word's may be missing, and then in every sentence)"
         )
     sums = scores.groupby(texts.to_numpy(), sort=False).sum(min_count=1)

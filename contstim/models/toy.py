@@ -1,11 +1,12 @@
-"""An enumerable toy language for testing models: few words, so that all strings can be summed.
+"""Test that the probabilities of a model sum to 1, in a language of a few words.
 
-A language with an end symbol has infinitely many strings, so probabilities are summed over one
-length at a time. A string of L words either ends or continues with one more word,
+With few words, all strings can be enumerated. A language with an end symbol has infinitely many
+strings, so probabilities are summed over one length at a time. A string of L words either ends or
+continues with one more word,
 
-    Σ_{s of length L} P(s, open) = Σ_{s of length L} P(s, end) + Σ_{s of length L+1} P(s, open),
+    Σ_{s of length L} P(s) = Σ_{s of length L} P(s, end) + Σ_{s of length L+1} P(s),
 
-where *open* means that the end is not scored. The identity is exact for every model that is
+where P(s) does not include the end of the string. The identity is exact for every model that is
 normalised at each step.
 """
 
@@ -27,14 +28,14 @@ from contstim.text import Sentence, WordList
 
 
 def total_probability(model: SentenceModel, words: Sequence[str], length: int) -> float:
-    """Return the summed probability of all strings of `length` words over `words`.
+    """Return the sum of the probabilities of all strings of `length` words.
 
     Parameters
     ----------
     model
         The model.
     words
-        The V words of the language; there are V ** length strings.
+        Words of the strings. With V words, there are V ** length strings.
     length
         Number of words of each string.
     """
@@ -49,12 +50,12 @@ def check_normalisation(
     length: int = 3,
     tolerance: float = 1e-5,
 ) -> None:
-    """Check that the probabilities of all strings over `words` sum to 1.
+    """Check that the probabilities of all strings of words sum to 1.
 
     Parameters
     ----------
     closed, opened
-        The same model, scoring the end of a sentence (`closed`) and not scoring it (`opened`).
+        The same model twice: `closed` scores the end of a sentence, `opened` does not.
     words
         All words that the model can predict.
     length
@@ -88,7 +89,7 @@ def check_normalisation(
 
 
 class RandomBigramModel(SentenceModel, PrefixModel):
-    """A bigram model with random probabilities.
+    """A bigram model with random probabilities, for tests.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         Whether the end of a sentence is scored.
     exact
         Result of `score_replacements`: ``all`` (exact scores), ``bound`` (upper bounds and
-        estimates, as from a network) or ``none`` (the default of `SentenceModel`).
+        estimates, as computed by a network) or ``none`` (the default of `SentenceModel`).
     punctuation
         Treatment of punctuation marks, as in `Event`.
     sharpness
@@ -123,7 +124,8 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         self.exact = exact
         n = len(self.words)
         rng = np.random.default_rng(seed)
-        # Rows are contexts (the last is the start); columns are words (the last is the end).
+        # Rows are previous words (the last row is the start of a sentence); columns are next words
+        # (the last column is the end of the sentence).
         logits = rng.normal(scale=sharpness, size=(n + 1, n + 1))
         self.log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         ids = {word: i for i, word in enumerate(self.words)}
@@ -132,7 +134,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Words after the start symbol, and the end symbol if it is scored."""
+        """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
         return self.tokenizer.event("<s>", "</s>" if self.end else "none")
 
     @property
@@ -168,7 +170,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score candidates exactly, by bounds or on demand, depending on `exact`."""
+        """Score a sentence with one word replaced by each candidate, as `exact` states."""
         on_demand = super().score_replacements(sentence, position, words)
         if self.exact == "none":
             return on_demand

@@ -1,14 +1,15 @@
 """Detection of sentences that a model was trained on.
 
-Scores of training sentences are too high, since the model has memorised them. Model files written
-by ``contstim models train ngram`` therefore contain a Bloom filter (Bloom 1970) of their training
-sentences, and commands warn if most of their sentences are in it.
+Models overestimate the probability of training sentences, which they have memorised. Files written
+by ``contstim models train ngram`` therefore contain a Bloom filter (Bloom 1970) of the training
+sentences, and commands warn if most of their input sentences are in it.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,9 +34,9 @@ _LINE_LENGTH = 4000
 
 @dataclass(frozen=True, eq=False)
 class BloomFilter:
-    """A compact set of sentences with a small rate of false positives.
+    """A Bloom filter: a compact set of sentences with a small rate of false positives.
 
-    Sentences that differ only in case, whitespace or punctuation are equal.
+    Sentences that differ only in case, whitespace or punctuation are considered equal.
 
     Attributes
     ----------
@@ -50,12 +51,12 @@ class BloomFilter:
 
     @classmethod
     def from_letters(cls, letters: Iterable[str]) -> BloomFilter:
-        """Build the filter from the `alphanumeric_key` of each sentence."""
-        digests = np.unique(_hash_letters(letters))
-        n_bits = 8 * -(-max(1, len(digests)) * _BITS_PER_SENTENCE // 8)
+        """Build the filter from the letters and digits of each sentence, see `alphanumeric_key`."""
+        hashes = np.unique(_hash_letters(letters))
+        n_bits = 8 * _n_bytes(len(hashes))
         is_set = np.zeros(n_bits, dtype=np.bool_)
-        is_set[_bit_indices(digests, n_bits)] = True
-        return cls(np.packbits(is_set), len(digests))
+        is_set[_bit_indices(hashes, n_bits)] = True
+        return cls(np.packbits(is_set), len(hashes))
 
     def contains(self, sentences: Iterable[str]) -> BoolArray:
         """Return whether each of S sentences is in the set, shape (S,).
@@ -85,9 +86,9 @@ class BloomFilter:
                 if header is None:
                     return None
                 n_sentences = int(header[1])
-                # Base64 encodes 3 bytes as 4 characters. -(-a // b) rounds a / b up.
-                n_bytes = -(-max(1, n_sentences) * _BITS_PER_SENTENCE // 8)
-                n_lines = -(-4 * -(-n_bytes // 3) // _LINE_LENGTH)
+                n_bytes = _n_bytes(n_sentences)
+                # Base64 encodes 3 bytes as 4 characters.
+                n_lines = math.ceil(4 * math.ceil(n_bytes / 3) / _LINE_LENGTH)
                 lines = [file.readline(_LINE_LENGTH + 10) for _ in range(n_lines)]
                 text = b"".join(line.removeprefix(b"# ").strip() for line in lines)
                 bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
@@ -96,21 +97,28 @@ class BloomFilter:
         return cls(bits, n_sentences) if len(bits) == n_bytes else None
 
 
+def _n_bytes(n_sentences: int) -> int:
+    """Return the size of the filter of a number of sentences, in bytes."""
+    return math.ceil(max(1, n_sentences) * _BITS_PER_SENTENCE / 8)
+
+
 def _hash_letters(letters: Iterable[str]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each text."""
     hashes = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in letters])
     return np.frombuffer(hashes, dtype="<u8")
 
 
-def _bit_indices(digests: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
+def _bit_indices(hashes: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
     """Return the indices of the seven bits that represent each sentence, shape (S, 7).
 
-    Double hashing derives them from two hashes a and b of a sentence: bit k is a + k·b modulo
-    the number of bits (Kirsch & Mitzenmacher 2006, Less hashing, same performance).
+    By double hashing, index k is (a + k b) modulo the number of bits, where a and b are the lower
+    and the upper half of the sentence's hash, and b is made odd (Kirsch & Mitzenmacher 2006, Less
+    hashing, same performance).
     """
-    first, second = digests & np.uint64(0xFFFFFFFF), digests >> np.uint64(32)
-    steps = np.arange(_N_HASHES, dtype=np.uint64)
-    return (first[:, None] + steps * (second[:, None] | np.uint64(1))) % np.uint64(n_bits)
+    lower, upper = hashes & np.uint64(0xFFFFFFFF), hashes >> np.uint64(32)
+    odd_steps = upper | np.uint64(1)
+    k = np.arange(_N_HASHES, dtype=np.uint64)
+    return (lower[:, None] + k * odd_steps[:, None]) % np.uint64(n_bits)
 
 
 def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> list[str]:
@@ -119,14 +127,15 @@ def training_overlap_notes(specs: Iterable[str], sentences: Sequence[str]) -> li
     Parameters
     ----------
     specs
-        Model specs. Other names and models without a filter are ignored.
+        Model specifications, for example ``ngram:my.arpa.gz``. Other names and models without a
+        list of training sentences are ignored.
     sentences
         The S sentences to look up.
 
     Returns
     -------
     list of str
-        One sentence per such model, with the number of training sentences and advice.
+        Warnings, with the number of training sentences and advice.
     """
     notes = []
     for spec in dict.fromkeys(specs):

@@ -1,4 +1,4 @@
-"""The tokenizer of word-level models: from sentences to word ids under stated policies."""
+"""Tokenizer of word-level models, with options for punctuation, case and unknown words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from contstim.text.languages import ENGLISH, LANGUAGES
 
 #: Symbols for the start and the end of a sentence, and for unknown words.
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
-#: Options in the specs of word-level models, with their defaults.
+#: Options of word-level models, with their defaults, for example ``ngram:PATH?case=lower``.
 WORD_OPTIONS = {
     "punctuation": "keep",
     "case": "keep",
@@ -60,14 +60,14 @@ class TokenizedSentence:
 
 @dataclass(frozen=True)
 class MaskedSentence:
-    """A tokenised sentence with one masked token and V candidates for it.
+    """A tokenised sentence with one masked word and V candidates for it.
 
     Attributes
     ----------
     ids
-        Token ids, shape (T,). The id of the masked token has no meaning.
+        Token ids, shape (T,). The id of the masked word has no meaning.
     index
-        Index of the masked token.
+        Index of the masked word in `ids`.
     candidates
         Ids of the candidates, shape (V,).
     """
@@ -79,7 +79,7 @@ class MaskedSentence:
 
 @dataclass(frozen=True, eq=False)
 class WordTokenizer:
-    """A mapping from words to ids with policies for punctuation, case and unknown words.
+    """Tokenizer that divides sentences into words and punctuation marks and looks up their ids.
 
     Attributes
     ----------
@@ -88,9 +88,10 @@ class WordTokenizer:
     unknown_id
         Id of the unknown-word symbol; None if the model has none.
     punctuation, case, unknown
-        Policies, as in :class:`~contstim.models.base.Event`.
+        Treatment of punctuation marks, letter case and unknown words, as in
+        :class:`~contstim.models.base.Event`.
     name
-        Spec of the model, for error messages.
+        Name of the model, for error messages.
     language
         Language that defines the words of a sentence and their lower case.
     """
@@ -111,7 +112,7 @@ class WordTokenizer:
     def from_spec(
         cls, ids: Mapping[str, int], unknown_id: int | None, spec: ModelSpec
     ) -> WordTokenizer:
-        """Create the tokenizer with the policies of a model spec.
+        """Create the tokenizer with the options of a model specification.
 
         Parameters
         ----------
@@ -120,7 +121,8 @@ class WordTokenizer:
         unknown_id
             Id of the unknown-word symbol; None if the model has none.
         spec
-            Model spec with options from `WORD_OPTIONS`.
+            Model specification, for example ``ngram:PATH?case=lower``, with options from
+            `WORD_OPTIONS`.
 
         Raises
         ------
@@ -145,7 +147,7 @@ class WordTokenizer:
         )
 
     def event(self, start: str, end: str) -> Event:
-        """Return the scored event of a model with the given start and end symbols."""
+        """Return the definition of the score of a model with the given start and end symbols."""
         units = self.language.unit_name("words")
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 
@@ -154,8 +156,9 @@ class WordTokenizer:
 
         An unknown token has the id of the unknown-word symbol if ``unknown`` is ``unk``.
         """
-        token_id = self.ids.get(self.language.lower(token) if self.case == "lower" else token)
-        return self.unknown_id if token_id is None and self.unknown == "unk" else token_id
+        cased = self.language.lower(token) if self.case == "lower" else token
+        default = self.unknown_id if self.unknown == "unk" else None
+        return self.ids.get(cased, default)
 
     def _require_id(self, token: str, sentence: str) -> int:
         """Return the id of a token; if it has none, raise an error that names the sentence."""
@@ -220,18 +223,16 @@ class WordTokenizer:
         return [self._require_id(mark, mark)] if is_token else []
 
     def mask_word(self, sentence: Sentence, position: int, words: WordList) -> MaskedSentence:
-        """Tokenise a sentence with the word at `position` masked.
-
-        Each candidate is a single token, because the punctuation around the word stays.
+        """Tokenise a sentence with one word masked, and look up the ids of candidates for it.
 
         Parameters
         ----------
         sentence
             The sentence.
         position
-            Index of the word.
+            Index of the word to mask.
         words
-            The V candidates for the masked word.
+            The V candidates.
 
         Raises
         ------
@@ -246,8 +247,8 @@ class WordTokenizer:
         if self.punctuation == "keep":
             left = strip_no_break_spaces(sentence.before[position])
             right = strip_no_break_spaces(sentence.after[position])
-        ids_by_affixes = self._candidate_ids.setdefault(words, {})
-        if (left, right) not in ids_by_affixes:
+        ids_by_marks = self._candidate_ids.setdefault(words, {})
+        if (left, right) not in ids_by_marks:
             candidate_ids = [self._find_id(left + word + right) for word in words]
             if None in candidate_ids:
                 word = words.words[candidate_ids.index(None)]
@@ -255,7 +256,7 @@ class WordTokenizer:
                     f"{self.name} does not know the candidate {left + word + right!r}; "
                     "restrict the vocabulary to words that every model knows"
                 )
-            ids_by_affixes[left, right] = np.array(candidate_ids, dtype=np.int64)
+            ids_by_marks[left, right] = np.array(candidate_ids, dtype=np.int64)
         # Tokenise the sentence with a placeholder, and record the index of its token.
         ids: list[int] = []
         masked_index = -1
@@ -268,5 +269,5 @@ class WordTokenizer:
                 else:
                     ids.append(self._require_id(token, str(sentence)))
         return MaskedSentence(
-            np.array(ids, dtype=np.int64), masked_index, ids_by_affixes[left, right]
+            np.array(ids, dtype=np.int64), masked_index, ids_by_marks[left, right]
         )

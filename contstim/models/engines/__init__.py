@@ -19,15 +19,14 @@ from contstim.text.normalise import normalise_sentence
 
 @dataclass(frozen=True, eq=False)
 class PromptLogprobs:
-    """The tokens of a text with their log-probabilities.
+    """The tokens of a text with their log-probabilities, as computed by another program.
 
     Attributes
     ----------
     tokens
         The T tokens, including tokens that the program inserts before the text.
     starts
-        Index of the first character of each token in the text, shape (T,); -1 for tokens before
-        the text.
+        Offset of the first character of each token in the text, shape (T,); -1 for inserted tokens.
     log_probs
         Log-probability of each token given the tokens before it, in nats, shape (T,); NaN for the
         first token.
@@ -46,10 +45,10 @@ class PromptLogprobs:
 class EngineModel(SentenceModel):
     """Base class of causal models with log-probabilities from another program.
 
-    The score is log P(s) = Σ_t log p(t | prefix, tokens before t). The prefix follows the tokens
-    that the program itself inserts before a text. If there is neither, the first word is not
-    scored: the event has ``start="none"``, the score is the log-probability of the other words, and
-    the first word score is NaN.
+    The score is log P(s) = Σ_t log p(t | inserted tokens, prefix, tokens before t), where the
+    program inserts tokens, for example a start token, before each text. With neither inserted
+    tokens nor a prefix, the first word cannot be predicted. The score is then the log-probability
+    of the other words, and the score of the first word is NaN.
 
     Attributes
     ----------
@@ -82,7 +81,7 @@ class EngineModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Tokens after the leading tokens and the prefix; the end is not scored."""
+        """Definition of the score: tokens after inserted tokens and the prefix, without the end."""
         before = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(
             units="tokens",
@@ -116,7 +115,8 @@ class EngineModel(SentenceModel):
         # Offsets in the sentence; negative for tokens before it.
         starts = answer.starts - len(self.prefix)
         ends = np.append(starts[1:], len(text))
-        if ((starts < 0) & (ends > 0) & (answer.starts >= 0)).any():
+        is_in_text = answer.starts >= 0
+        if (is_in_text & (starts < 0) & (ends > 0)).any():
             raise InputError(
                 f"a token of {self.spec} spans the prefix {self.prefix!r} and {text!r}; use "
                 "another prefix"
@@ -155,7 +155,7 @@ class EngineModel(SentenceModel):
 
 
 def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) -> int:
-    """Return an integer option of a spec.
+    """Return the value of an integer option in a model specification.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from contstim.files import file_digest
 from contstim.models import ModelSpec
 from contstim.models.engines import EngineModel, PromptLogprobs, integer_option
 
-#: Options of specs with their defaults.
+#: Options of the model specification, with their defaults.
 LLAMA_OPTIONS = {"prefix": "auto", "threads": "1", "layers": "0", "context": "512"}
 
 
@@ -28,7 +28,7 @@ class LlamaModel(EngineModel):
     llama.cpp computes the logits of every token, and the log-probabilities are computed from them
     in float64. No computations are shared between texts.
 
-    Options of the spec:
+    The model specification can have these options:
 
     - ``prefix``: token before every sentence: ``auto`` (the BOS token, if there is one), ``bos``,
       ``eos``, ``none`` or the text of a token.
@@ -39,7 +39,7 @@ class LlamaModel(EngineModel):
     Parameters
     ----------
     spec
-        The spec.
+        Model specification, for example ``gguf:model.gguf?threads=4``.
 
     Raises
     ------
@@ -150,9 +150,9 @@ class LlamaModel(EngineModel):
         return decoded
 
     def _read_prefix(self, spec: ModelSpec) -> list[int]:
-        """Return the token that option ``prefix`` puts before every sentence.
+        """Return the id of the token before every sentence, according to the option ``prefix``.
 
-        The result is a list with one token id, or an empty list if there is no such token.
+        The list contains one id, or is empty if there is no token.
         """
         prefix, llama = spec.get("prefix", LLAMA_OPTIONS["prefix"]), self._llama
         if prefix == "none" or (prefix == "auto" and llama.token_bos() < 0):

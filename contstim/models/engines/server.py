@@ -24,8 +24,9 @@ from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.engines import EngineModel, PromptLogprobs, integer_option
 
-#: Options of specs with their defaults: options that scores depend on, and options of requests.
+#: Options of the model specification that scores depend on, with their defaults.
 SERVER_OPTIONS = {"model": "", "prefix": "", "batch": "32"}
+#: Options of the model specification for requests, with their defaults.
 REQUEST_OPTIONS = {"key": "", "timeout": "600"}
 # Texts for validating the server: two share a prefix, and one is long.
 _TEST_TEXTS = (
@@ -34,11 +35,13 @@ _TEST_TEXTS = (
     "The old man saw the dog, a cat saw the old man, the dog saw the cat, and the cat ran fast as "
     "the woman saw.",
 )
-# In nats: rounding error, maximum difference between two values of one token, minimum value.
+# Limits of log-probabilities in nats: rounding error, maximum difference between two results for
+# one token, and lower bound.
 _ROUNDING_ERROR, _MAX_DIFFERENCE, _MIN_LOG_PROB = 1e-3, 0.5, -1e3
 # Maximum size of an answer.
 _MAX_BYTES = 64 * 2**20
-# Maximum number of attempts, and pause before the second one in seconds, doubled each time.
+# Maximum number of attempts; pause before the second attempt in seconds, which doubles each time;
+# and maximum pause that a server may request.
 _MAX_ATTEMPTS, _PAUSE, _MAX_PAUSE = 6, 0.5, 120.0
 # HTTP status codes of busy servers, and of requests that may be too large.
 _BUSY_CODES, _OVERLOAD_CODES = {408, 429, 503}, {413, 500, 502, 504}
@@ -48,10 +51,9 @@ _TopLogProb = Annotated[float, Field(le=_ROUNDING_ERROR, allow_inf_nan=False)]
 
 
 class _Listing(BaseModel, strict=True):
-    """The field ``logprobs`` of the answer to one text.
+    """The field ``logprobs`` of an answer: the tokens of a text with their log-probabilities.
 
-    It lists the tokens of the text with their log-probabilities. ``top_logprobs`` contains the
-    most probable token at each position, if the server states it.
+    ``top_logprobs`` contains the most probable token at each position, if the server states it.
     """
 
     tokens: list[Annotated[str, Field(min_length=1)]]
@@ -60,7 +62,7 @@ class _Listing(BaseModel, strict=True):
 
 
 class _Choice(BaseModel, strict=True):
-    """The answer to one text of a request. `index` is the number of the text, from 0."""
+    """The answer to one text of a request; `index` is the number of the text, from 0."""
 
     index: int
     logprobs: _Listing
@@ -75,11 +77,11 @@ class _Answer(BaseModel, strict=True):
 class ServedModel(EngineModel):
     """A causal model on a completion server.
 
-    The server is validated before the first score (`validate_server`). Every answer is validated
-    too: it must contain one list of tokens per text, which spell the text, with finite
+    The server is validated before the first request (`validate_server`). Every answer is validated
+    as well: it must contain one list of tokens per text, which spell the text, with finite
     log-probabilities of at most 0. Every request includes a text with known log-probabilities.
 
-    Options of the spec:
+    The model specification can have these options:
 
     - ``model``: name of the model on the server (required).
     - ``prefix``: text before every sentence.
@@ -90,7 +92,7 @@ class ServedModel(EngineModel):
     Parameters
     ----------
     spec
-        The spec.
+        Model specification, for example ``openai:http://localhost:8000/v1?model=gpt2``.
 
     Raises
     ------
@@ -244,10 +246,10 @@ class ServedModel(EngineModel):
         ]
 
     def _align_tokens(self, listing: _Listing, text: str) -> PromptLogprobs:
-        """Find the tokens of the text in the list of tokens that the server returned.
+        """Find the tokens of a text in the list of tokens that the server returned.
 
-        The server may insert tokens before the text, and it generates one token after it. The
-        tokens between them must spell the text. Their log-probabilities are validated.
+        The server may insert tokens before the text, and it generates one token after it. The other
+        tokens must spell the text. Their log-probabilities are validated.
         """
         tokens, values, tops = listing.tokens, listing.token_logprobs, listing.top_logprobs
         if len(tokens) != len(values) or (tops is not None and len(tops) != len(tokens)):
