@@ -50,15 +50,15 @@ def create_adaptive_study(
     language: str = "en",
     presentation: str = "choice",
 ) -> Study:
-    """Create the folder of a study that chooses pairs according to earlier answers.
+    """Create the folder of an adaptive study, which chooses trials according to earlier answers.
 
     Parameters
     ----------
     folder
         Folder to write, which must not exist or be empty.
     pool
-        Table with the columns ``sentence_1`` and ``sentence_2``, which is copied into the folder.
-        Its first pairs are the anchors, which all participants see.
+        Table of the pairs to choose from, with the columns ``sentence_1`` and ``sentence_2``. It is
+        copied into the folder. Its first pairs are the anchors, which all participants see.
     scores
         Log-probabilities of the pool's sentences and of natural sentences under the models, in a
         format of `read_scores`; copied into the folder.
@@ -115,7 +115,7 @@ def lay_out_trials(
     Parameters
     ----------
     pool
-        Pool of pairs.
+        Pairs from which trials are chosen.
     sentences
         Natural sentences. Sentences that are not in the pool can become catch trials.
     plan
@@ -160,7 +160,7 @@ def lay_out_trials(
 
 
 def read_pool(study: Study) -> Pool:
-    """Read the pool of an adaptive study from its folder.
+    """Read the pairs from which an adaptive study chooses its trials.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def read_pool(study: Study) -> Pool:
     Returns
     -------
     Pool
-        Pairs of the pool and their log-probability ratios.
+        Pairs and their log-probability ratios under the models.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def read_pool(study: Study) -> Pool:
 
 
 def find_scores(study: Study) -> Path:
-    """Return the path of the models' scores in the folder of an adaptive study.
+    """Find the file with the models' scores in the folder of an adaptive study.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def find_scores(study: Study) -> Path:
     Raises
     ------
     InputError
-        If there are none.
+        If the folder contains no such file.
     """
     for suffix in _SCORE_SUFFIXES:
         path = study.folder / f"scores{suffix}"
@@ -211,7 +211,22 @@ def find_scores(study: Study) -> Path:
 
 
 def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
-    """Read the files of a pool and check that it has enough pairs and models for the plan."""
+    """Read a table of candidate pairs with the scores of their sentences, and check them.
+
+    Parameters
+    ----------
+    pool
+        Table with the columns ``sentence_1`` and ``sentence_2``.
+    scores
+        Log-probabilities of the sentences under the models.
+    plan
+        Plan of the adaptive study, which needs a minimum number of pairs and at least two models.
+
+    Raises
+    ------
+    InputError
+        If a table is invalid, or contains too few pairs or models for the plan.
+    """
     pairs = read_table(pool, tuple(_PAIR))
     normalised = []
     for number, texts in enumerate(pairs[_PAIR].astype(str).itertuples(index=False), start=1):
@@ -225,7 +240,7 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     except InputError as error:
         message = str(error)
         raise InputError(message if str(pool) in message else f"{pool}: {message}") from None
-    plan.link.prior_weights(len(checked_pool.models))
+    plan.link.prior_weights(len(checked_pool.models))  # checks the number of prior weights
     if len(checked_pool.models) < 2:
         raise InputError(f"{scores} has {len(checked_pool.models)} model; give two or more")
     min_pairs = plan.anchors + plan.trials
@@ -238,10 +253,23 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
 
 
 def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[str]:
-    """Format a dataclass of options as the lines of a TOML table with this name.
+    """Format a dataclass of options as a TOML table.
 
-    Nested dataclasses follow as nested tables. Options with default values are omitted, except in
-    the outer table if `with_defaults` is True.
+    Nested dataclasses follow as nested tables. Options with default values are omitted.
+
+    Parameters
+    ----------
+    name
+        Name of the table.
+    options
+        Instance of the dataclass, all fields of which have defaults.
+    with_defaults
+        Whether the outer table also contains options with default values.
+
+    Returns
+    -------
+    list of str
+        Lines of TOML.
     """
     default = type(options)()
     lines, nested_lines = [], []
@@ -256,11 +284,12 @@ def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[s
 
 
 class BlockIssuer:
-    """Chooses blocks of trials for an adaptive study and stores them.
+    """Choice of trials for the sessions of an adaptive study while it runs.
 
-    Blocks are stored in the data file with all information on which their choice is based. The
-    state in memory derives from the stored blocks and answers alone. Only the writer's thread may
-    use this object.
+    A *block* is a group of trials that is chosen and issued to a session at once. Blocks are stored
+    in the data file with all information on which their choice is based. The state in memory
+    derives from the stored blocks and answers alone. Only the thread that writes the data may use
+    this object.
 
     Parameters
     ----------
@@ -289,7 +318,8 @@ class BlockIssuer:
             "seed": self._plan.seed,
         }
         self._conductor: Conductor | None = None
-        self._sides: dict[tuple[str, int], str] = {}  # side of sentence 1, by session and pair
+        #: Side of sentence 1 in each issued trial, by session and index of the pair.
+        self._sides: dict[tuple[str, int], str] = {}
         self._last_sequence = 0  # last answer that the conductor has received
 
     def check(self, connection: sqlite3.Connection) -> None:
@@ -318,9 +348,10 @@ class BlockIssuer:
         self._conductor = None
 
     def learn(self, connection: sqlite3.Connection) -> None:
-        """Update the posterior with the answers to one block, if a complete block is due.
+        """Update the posterior of the models with the answers to the next block, if complete.
 
-        It is called when answers arrive, so that participants who request a block need not wait.
+        The update takes place when answers arrive, so that participants who request a block need
+        not wait for it.
         """
         self.conductor(connection).process_answers()
 
@@ -344,10 +375,10 @@ class BlockIssuer:
             return
         block = conductor.issue(session, n_remaining)
         sentences = self._pool.pairs[_PAIR].iloc[list(block.pairs)].astype(str).to_numpy()
-        choices = zip(block.pairs, block.propensities, block.swapped_sides, strict=True)
+        choices = zip(block.pairs, sentences, block.propensities, block.swapped_sides, strict=True)
         trials = [
-            [pair, *sentences[row], propensity, is_swapped]
-            for row, (pair, propensity, is_swapped) in enumerate(choices)
+            [pair, sentence_1, sentence_2, propensity, is_swapped]
+            for pair, (sentence_1, sentence_2), propensity, is_swapped in choices
         ]
         row = {
             "number": block.number,
@@ -366,7 +397,8 @@ class BlockIssuer:
     def conductor(self, connection: sqlite3.Connection) -> Conductor:
         """Return the object that chooses trials, updated with all stored blocks and answers.
 
-        After a start of the server or a rollback, it is created again from the stored rows.
+        It is kept in memory. When the server has been started or a transaction has been rolled
+        back, it is created again from the stored blocks and answers.
         """
         if self._conductor is None:
             rows = connection.execute("SELECT * FROM blocks ORDER BY number")
@@ -399,29 +431,38 @@ class BlockIssuer:
         )
         for row in rows:
             self._last_sequence = row["sequence"]
-            key = row["session"], int(row["trial"][1:]) - 1
-            if key in self._sides:  # otherwise the trial is an anchor or a catch trial
-                ratings[key] = self._study.presentation.rating(row["choice"], self._sides[key])
+            # The id of trial "t12" contains the number of its pair, from 1.
+            pair = int(row["trial"].removeprefix("t")) - 1
+            side_1 = self._sides.get((row["session"], pair))
+            if side_1 is not None:  # otherwise the trial is an anchor or a catch trial
+                rating = self._study.presentation.rating(row["choice"], side_1)
+                ratings[row["session"], pair] = rating
         return ratings
 
 
 def _parse_block(row: sqlite3.Row) -> Block:
-    """Return a block from its row in the table ``blocks``."""
-    trials = json.loads(row["trials"])
+    """Convert a row of the table ``blocks`` to a block."""
+    pairs, propensities, swapped_sides = [], [], []
+    for pair, _, _, propensity, is_swapped in json.loads(row["trials"]):
+        pairs.append(pair)
+        propensities.append(propensity)
+        swapped_sides.append(is_swapped)
     return Block(
         number=row["number"],
         participant=row["session"],
-        pairs=tuple(trial[0] for trial in trials),
-        propensities=tuple(trial[3] for trial in trials),
+        pairs=tuple(pairs),
+        propensities=tuple(propensities),
         n_available=row["available"],
         version=row["version"],
-        swapped_sides=tuple(trial[4] for trial in trials),
+        swapped_sides=tuple(swapped_sides),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )
 
 
 class LatestResult:
     """Latest interim result of an adaptive study, for the dashboard and the stopping rule.
+
+    The result is kept for half a minute, since an interim analysis takes time.
 
     Parameters
     ----------
@@ -430,7 +471,7 @@ class LatestResult:
     path
         Data file.
     blinded
-        Whether to report only if the study may stop.
+        Whether to report only whether the study may stop.
     """
 
     def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:

@@ -32,7 +32,9 @@ FORMAT = 1
 
 
 def make_study_info(study: Study) -> dict[str, Any]:
-    """Return the part of a study that the page needs before a participant has agreed to take part.
+    """Return the JSON data with which the page shows the consent form of a study.
+
+    The data contain no trials, because participants have not agreed to take part yet.
 
     Parameters
     ----------
@@ -42,11 +44,12 @@ def make_study_info(study: Study) -> dict[str, Any]:
     Returns
     -------
     dict
-        Texts, consent form and settings of the study. ``recruiter`` is None if the study has none;
-        otherwise it has the keys ``name``, ``title``, ``participant`` (URL query parameter with
-        the participant's id), ``required``, ``parameters`` (further query parameters to send), and
-        the links (see `make_outcome_link`) of the outcomes ``declined``, ``full`` and ``unsent``,
-        which end without a stored session. Completion codes of other outcomes are not disclosed.
+        Texts, consent form and settings of the study. ``recruiter`` describes the recruitment
+        platform; it is None if there is none. Otherwise it has the keys ``name``, ``title``,
+        ``participant`` (URL query parameter with the participant's id), ``required``,
+        ``parameters`` (further query parameters to send), and the links (see `make_outcome_link`)
+        of the outcomes ``declined``, ``full`` and ``unsent``, which end without a stored session.
+        Completion codes of other outcomes are not disclosed.
     """
     presentation_texts = {
         key: study.texts[name] for key, name in study.presentation.text_keys.items()
@@ -91,16 +94,17 @@ def make_bundle(
     responded: Collection[str] = (),
     trials: Sequence[Trial] = (),
 ) -> dict[str, Any]:
-    """Return the bundle of a session, that is, all data that the page needs for it.
+    """Return all JSON data that the page needs for the session of one participant.
 
-    A session that is resumed also gets the trials and questions that were answered before.
+    The object is called a *bundle*. If the session is resumed, it also lists the trials and
+    questions that were answered before.
 
     Parameters
     ----------
     study
         Study of the session.
     assignment
-        Number of the assignment in the design.
+        Number of the assignment: the list of trials for one participant of the design.
     session
         Id of the session.
     answered
@@ -153,23 +157,23 @@ def make_bundle(
 
 
 def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
-    """Return the trials that a page lacks, as far as they have been issued.
+    """Return the trials of a session that the page has not received yet.
 
-    In an adaptive study the trials are issued in blocks while the session runs. In other studies
-    all trials are issued from the start.
+    In an adaptive study, trials are selected in blocks while the session runs, and only selected
+    trials are returned. In other studies all trials are known from the start.
 
     Parameters
     ----------
     trials
         Trials of a session.
     after
-        Number of the last trial that the page has; 0 for all issued trials.
+        Number of the last trial that the page has received; 0 if it has none.
 
     Returns
     -------
     dict
         ``trials`` is a list of objects with the keys ``trial`` (id), ``number``, ``kind`` and
-        ``shown`` (texts by field). ``more`` is True if some trials have not been issued yet.
+        ``shown`` (texts by field). ``more`` is True if some trials have not been selected yet.
     """
     issued_trials = list_issued(trials)
     return {
@@ -182,15 +186,15 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
     """Return data with which a page without a server detects failed attention checks.
 
     The page hashes every answer and looks it up in a list of hashes of wrong answers to attention
-    checks. The list therefore does not reveal which trials are checks. Participants who read the
-    script and try all choices can still find out. ``page/checks.js`` contains the other half.
+    checks (``page/checks.js``). The list therefore does not reveal which trials are checks.
+    Participants who read the script and try all choices can still find out.
 
     Parameters
     ----------
     study
         Study with the attention checks.
     assignment
-        Number of the assignment in the design.
+        Number of the assignment: the list of trials for one participant of the design.
 
     Returns
     -------
@@ -230,25 +234,25 @@ def fnv1a(text: str) -> int:
 
 
 def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
-    """Return the link back to the recruiter at the end of a session.
+    """Return the link back to the recruitment platform at the end of a session.
 
     Parameters
     ----------
     study
-        Study with the recruiter.
+        Study with the settings of the platform, if any.
     outcome
-        One of `OUTCOMES`.
+        Outcome of the session, one of `OUTCOMES`.
 
     Returns
     -------
     dict
-        Completion ``code`` and URL to ``redirect`` to; both may be None.
+        Completion ``code`` to show, and URL to ``redirect`` to; each may be None.
     """
     if outcome not in OUTCOMES:
         raise InputError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
-    code, redirect = (
-        (None, None) if study.recruiter is None else study.recruiter.make_completion_link(outcome)
-    )
+    if study.recruiter is None:
+        return {"code": None, "redirect": None}
+    code, redirect = study.recruiter.make_completion_link(outcome)
     return {"code": code, "redirect": redirect}
 
 
@@ -275,8 +279,18 @@ def get_module_path(study: Study) -> str:
 def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
     """Return the settings that the page needs to show a session.
 
-    `n_trials` is the number of trials of the session, which determines where breaks occur. A page
-    without a server additionally receives attention checks in ``checks``, see `make_page_checks`.
+    Parameters
+    ----------
+    study
+        Study of the session.
+    n_trials
+        Number of trials of the session, which determines where breaks occur.
+
+    Returns
+    -------
+    dict
+        JSON object. Its entry ``checks`` is filled only for a page without a server, see
+        `make_page_checks`.
     """
     time_limit = study.session.time_limit_minutes
     return {
@@ -349,21 +363,24 @@ def store_materials(connection: sqlite3.Connection, study: Study) -> str:
 
 
 def _dump_materials(study: Study) -> str:
-    """Return the materials of a study as JSON text.
+    """Return the settings and texts that determine how a study is shown, as JSON text.
 
-    They also contain the versions of contstim, of the page, and of the package or the source code
-    of a custom presentation. Optional entries are left out if they do not apply.
+    The text also contains the versions of contstim, of the page, and of the package or the source
+    code of a custom presentation.
     """
-    package = PRESENTATIONS.package(study.trial.presentation)
     content: dict[str, Any] = {
         "contstim": version("contstim"),
         "page": page_version(),
         "texts": dict(study.texts),
-        **({} if study.module is None else {"module": study.module}),
-        **({"package": package} if package else {}),
-        **({} if study.adaptive is None else {"adaptive": asdict(study.adaptive)}),
     }
-    # The recruiter does not influence how the study is shown.
+    package = PRESENTATIONS.package(study.trial.presentation)
+    if package:
+        content["package"] = package
+    if study.module is not None:
+        content["module"] = study.module
+    if study.adaptive is not None:
+        content["adaptive"] = asdict(study.adaptive)
+    # The recruitment platform does not influence how the study is shown.
     for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format", "adaptive"}:
         value = getattr(study, name)
         is_list = isinstance(value, tuple)

@@ -82,7 +82,9 @@ class AnswerCache:
 
 
 def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> dict[str, Any]:
-    """Read the state of a study over a separate read-only connection.
+    """Summarise the state of a running study from its data file, for the dashboard.
+
+    The file is read over a separate read-only connection.
 
     Parameters
     ----------
@@ -100,7 +102,8 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
     dict
         - ``study``: name of the study
         - ``closed``: reason why the study is closed to new participants, or None
-        - ``assignments``, ``free``: numbers of all assignments and of free ones
+        - ``assignments``, ``free``: number of assignments (lists of trials for one participant),
+          and number of those that no session has
         - ``declined``: number of participants who declined consent
         - ``failed_checks``: number of sessions that failed an attention check
         - ``last_answer``: minutes since the last answer, or None
@@ -163,7 +166,19 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
 def _summarize_session(
     row: sqlite3.Row, answers_by_session: Mapping[str, _SessionAnswers], study: Study, now: float
 ) -> dict[str, Any]:
-    """Summarise one session as a row of the table ``sessions`` of `read_summary`."""
+    """Summarise one session as a row of the table ``sessions`` that `read_summary` returns.
+
+    Parameters
+    ----------
+    row
+        Row of the session in the data file.
+    answers_by_session
+        Answers of all sessions, by session id.
+    study
+        Study of the session.
+    now
+        Current time in seconds since 1970.
+    """
     answers = answers_by_session.get(row["session"], _SessionAnswers())
     # An assignment is not yet in the design while the study is being extended.
     trials = study.design.trials.get(row["assignment"], ())
@@ -264,12 +279,15 @@ def _format_cell(value: Any) -> str:
     if value is None or value == [0, 0]:
         return "-"
     if isinstance(value, list):
-        return f"{value[0]} of {value[1]}"
+        count, total = value
+        return f"{count} of {total}"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float) and abs(value) < 100 and value != round(value, 1):
+    if isinstance(value, float) and value >= 100:
+        return f"{value:.0f}"
+    if isinstance(value, float) and value > -100 and value != round(value, 1):
         return f"{value:.3f}"
-    return f"{value:.0f}" if isinstance(value, float) and value >= 100 else str(value)
+    return str(value)
 
 
 _TEMPLATES = jinja2.Environment(

@@ -84,14 +84,14 @@ COLUMN_DESCRIPTIONS = {
 
 
 def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, Column]:
-    """Describe the columns of all tables of a study.
+    """Describe the columns in the exported tables of a study, for a data dictionary.
 
     Parameters
     ----------
     study
-        Study.
+        Study that collected the data.
     tables
-        Tables of its data.
+        Tables of the data.
 
     Returns
     -------
@@ -101,14 +101,15 @@ def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, 
     tables = list(tables)
     presentation = study.presentation
     trials = [*study.practice_trials]
-    for assigned in study.design.trials.values():
-        trials += assigned
-    choices = {choice for trial in trials for choice in presentation.choices(trial.shown) or ()}
-    item = (
-        Column("item that the stimulus is a version of")
-        if any("stimulus" in table for table in tables)
-        else Column("number of the sentences in the design", "integer", minimum=1)
-    )
+    for assignment_trials in study.design.trials.values():
+        trials += assignment_trials
+    choices: set[int] = set()
+    for trial in trials:
+        choices.update(presentation.choices(trial.shown) or ())
+    if any("stimulus" in table for table in tables):
+        item = Column("item that the stimulus is a version of")
+    else:
+        item = Column("number of the sentences in the design", "integer", minimum=1)
     descriptions = COLUMN_DESCRIPTIONS | {
         "choice": Column(
             f"choice of the participant: {presentation.answer_description}",
@@ -134,19 +135,19 @@ def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, 
 
 
 def list_data_files(study: Study, collected: StudyData) -> dict[str, pd.DataFrame]:
-    """Return the tables of a Psych-DS data set, by file name.
+    """Select the tables of a Psych-DS data set, and name their files.
 
     Parameters
     ----------
     study
-        Study, whose name is part of the file names.
+        Study that collected the data; its name becomes part of the file names.
     collected
         Data of the study.
 
     Returns
     -------
     dict
-        All tables with rows, and the main table even if it is empty.
+        Tables by file name: all tables with rows, and the main table even if it is empty.
     """
     # Values in file names may have only letters and digits.
     name = re.sub(r"[^A-Za-z0-9]", "", study.study.name) or "study"
@@ -160,7 +161,7 @@ def list_data_files(study: Study, collected: StudyData) -> dict[str, pd.DataFram
 def write_export(
     study: Study, collected: StudyData, folder: Path, include_incomplete: bool = False
 ) -> None:
-    """Write the tables as CSV files, and a Psych-DS data set into the folder ``psychds``.
+    """Export the data of a study: CSV files, and a Psych-DS data set in the folder ``psychds``.
 
     Parameters
     ----------

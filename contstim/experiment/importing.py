@@ -50,8 +50,17 @@ class ImportResult:
 class _SessionLog:
     """Content of all log lines of one session.
 
-    A *log line* is a JSON object that the page has written, with the consent, some answers, or some
-    events of a session. `consent` is empty if no line contains it.
+    A *log line* is a JSON object that the experiment page has written, with the consent, some
+    answers, or some events of a session.
+
+    Attributes
+    ----------
+    assignment
+        Number of the session's assignment: the list of trials for one participant of the design.
+    consent
+        Consent of the participant; empty if no line contains it.
+    answers, events
+        Answers and events as the page wrote them, not yet checked.
     """
 
     assignment: int
@@ -61,7 +70,9 @@ class _SessionLog:
 
 
 def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> ImportResult:
-    """Add raw logs to the data of a study, as if its server had received them.
+    """Add the logs of pages without a server to the data of a study.
+
+    The data are the same as if the study's server had received the answers.
 
     Rows that the data already contain are skipped, which makes the import repeatable. An invalid
     line or answer is skipped and noted; the rest is imported.
@@ -107,7 +118,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
 
 
 def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[str]:
-    """Read the log lines of a file or of a folder's files.
+    """Read the log lines of a file, or of all files in a folder, and sort them by session.
 
     Parameters
     ----------
@@ -155,26 +166,49 @@ def _list_entries(file: Path) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a log file, each with a description of its position.
 
     A log file contains either one JSON object per line, or one JSON array of objects, as DataPipe
-    writes it. The entries of the former are yielded as text, so that one invalid line does not
-    prevent the others from being read.
+    writes it.
+
+    Yields
+    ------
+    position : str
+        Position of the entry in the file, such as ``line 3``, for error messages.
+    entry : dict or str
+        Object of an array, or line of JSON text. Lines are not parsed yet, so that one invalid line
+        does not prevent the others from being read.
     """
     lines = [(number, line) for number, line in read_lines(file) if line.strip()]
-    array = None
-    if lines and lines[0][1].lstrip().startswith("["):
+    text = "\n".join(line for _, line in lines)
+    if text.lstrip().startswith("["):
         try:
-            array = decode_json("\n".join(line for _, line in lines))
+            array = decode_json(text)
         except ValueError:
             array = None
-    if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):
-        yield from ((f"entry {number}", entry) for number, entry in enumerate(array, start=1))
-    else:
-        yield from ((f"line {number}", line) for number, line in lines)
+        if isinstance(array, list) and all(isinstance(entry, dict) for entry in array):
+            for number, entry in enumerate(array, start=1):
+                yield f"entry {number}", entry
+            return
+    for number, line in lines:
+        yield f"line {number}", line
 
 
 def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, Any]) -> None:
     """Check that a log entry belongs to the study, and add it to the log of its session.
 
     Answers and events are checked later, when they are stored.
+
+    Parameters
+    ----------
+    logs
+        Logs by session id. This function adds the entry to one of them.
+    study
+        Study to which the entry must belong.
+    entry
+        JSON object that the page has written.
+
+    Raises
+    ------
+    InputError
+        If the entry does not belong to the study or is malformed.
     """
     session, assignment = entry.get("session"), entry.get("assignment")
     if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
@@ -211,9 +245,21 @@ def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, A
 def _store_session(
     connection: sqlite3.Connection, study: Study, session: str, log: _SessionLog
 ) -> Iterator[str]:
-    """Store the log of one session in the data.
+    """Store the log of one session in the data file.
 
-    Nothing is stored if the data of the session were deleted, or belong to another assignment.
+    Nothing is stored if the data of the session were deleted, or if the file already contains the
+    session with another assignment (list of trials).
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study of the session.
+    session
+        Id of the session.
+    log
+        Content of the session's log lines.
 
     Yields
     ------

@@ -30,17 +30,17 @@ _CONTENT_COLUMNS = ("condition", "sentence_1", "sentence_2", "model_1", "model_2
 
 
 def delete_participant(study: Study, identifier: str, reason: str, data: Path | None = None) -> str:
-    """Delete all data of a participant and release the assignment.
+    """Delete all data of a participant, so that a new participant can take the same trials.
 
-    An entry remains that states the assignment of the session, the time of the deletion and the
-    reason. Earlier copies and exports are not changed.
+    An entry remains that states the trials (number of the assignment), the time of the deletion and
+    the reason. Earlier copies and exports are not changed.
 
     Parameters
     ----------
     study
         Study of the participant.
     identifier
-        Code on the last screen, session id, or participant id assigned by the recruiter.
+        Code on the last screen, session id, or participant id of the recruitment platform.
     reason
         Reason for the deletion, e.g. ``asked by mail``.
     data
@@ -90,10 +90,15 @@ def delete_participant(study: Study, identifier: str, reason: str, data: Path | 
 
 
 def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
-    """Find the one session that an identifier denotes, and return its id.
+    """Find the session of a participant, and return its id.
 
-    The identifier is the short code that the participant saw, the id of the session, or the
-    participant id assigned by the recruiter.
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+    identifier
+        Short code that the participant saw, id of the session, or participant id of the recruitment
+        platform.
 
     Raises
     ------
@@ -128,7 +133,7 @@ def make_replacement_table(
     """List the sessions that additional participants should replace.
 
     These are sessions that the analysis excludes and sessions that were not completed. A new
-    participant can take the assignment of each of them.
+    participant can take the assignment (list of trials) of each of them.
 
     Parameters
     ----------
@@ -174,7 +179,10 @@ def release_sessions(
     idle_minutes: float | None = None,
     data: Path | None = None,
 ) -> list[str]:
-    """Release the assignments of sessions to new participants, without deleting data.
+    """Release the assignments of sessions, so that new participants can take them.
+
+    An assignment is the list of trials for one participant of the design. The data of the sessions
+    are kept.
 
     Parameters
     ----------
@@ -219,8 +227,8 @@ def release_sessions(
 def close_study(study: Study, reason: str, data: Path | None = None, closed: bool = True) -> None:
     """Close a study to new participants, or reopen it; open sessions can be finished.
 
-    A study that its stopping rule has closed (`AdaptivePlan.auto_close`) is not closed by the rule
-    again after it was reopened.
+    If a stopping rule has closed the study (`AdaptivePlan.auto_close`) and somebody reopens it, the
+    rule does not close it again.
 
     Parameters
     ----------
@@ -248,12 +256,15 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
 
 
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
-    """Add the assignments of a table that the study does not have.
+    """Extend a study by further participants, groups or trials.
 
-    Existing assignments are not renumbered, and new ones get the next numbers. A group of the table
-    is a group of the study if it has the same trials, and otherwise a new group. An item of the
-    table is an item of the study if they share a trial, and otherwise a new item, even if the names
-    are equal.
+    The table contains lists of trials for participants, called assignments. Lists that the study
+    already has are skipped, and the others are added as new assignments with the next numbers.
+
+    - A group of the table is a group of the study if it has the same trials. Otherwise it is a new
+      group.
+    - An item of the table is an item of the study if they share a trial. Otherwise it is a new
+      item, even if the names are equal.
 
     Parameters
     ----------
@@ -261,7 +272,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         Study to extend.
     trials
         Table from ``contstim design trials`` with further participants or groups, or with other
-        trials. Lists of trials that the study already has are skipped.
+        trials.
     data
         Data file; by default the one in the study's folder.
 
@@ -306,10 +317,10 @@ def _select_new_rows(
 ) -> list[dict[str, str]]:
     """Select the participants of a new table that the old table lacks, and renumber their rows.
 
-    Participants are compared by their *list*, that is, the content of their trials in order, with
-    sides. If a list occurs more often in the new table than in the old one, the surplus is new. The
-    selected rows get new participant numbers. Groups, stimuli and items with the same content as in
-    the old table get the numbers that they have there, and others get new numbers.
+    Participants are compared by their *list*: the content of their trials in order, with sides. If
+    a list occurs more often in the new table than in the old one, the surplus is new. The selected
+    rows get new participant numbers. Groups, stimuli and items with the same content as in the old
+    table get the numbers that they have there; others get new numbers.
 
     Parameters
     ----------
@@ -334,17 +345,20 @@ def _select_new_rows(
         ordered = sorted(rows, key=lambda row: int(row["trial"]))
         return tuple((*get_content(row), row.get("side_1", "")) for row in ordered)
 
+    # Groups, numbers and items of the old table, by content.
     n_lists = Counter(map(get_list_content, _group_rows(old, "participant").values()))
     groups = {get_group_content(rows): group for group, rows in _group_rows(old, "group").items()}
-    new_groups = _group_rows(new, "group")
     number_column = get_number_column(old[0])
     numbers = {get_content(row): row.get(number_column, "") for row in old}
     items = {get_content(row): row.get("item", "") for row in old}
+
+    # Numbers for content that only the new table has.
     next_participant = count(1 + max(int(row["participant"]) for row in old))
     next_group = count(1 + max(int(row["group"]) for row in old))
     next_number = count(1 + max((int(number) for number in numbers.values() if number), default=0))
     new_items = _match_items(items, [(row.get("item", ""), get_content(row)) for row in new])
 
+    new_groups = _group_rows(new, "group")
     added = []
     for rows in _group_rows(new, "participant").values():
         list_content = get_list_content(rows)
@@ -374,10 +388,12 @@ def _match_items(
 ) -> dict[str, str]:
     """Decide which name each item of a new table gets in the study.
 
-    An item is a set of stimuli that are versions of each other. An item of the new table that
-    shares a trial with an item of the study is the same item and gets its name. If the names agree
-    but no trial does, they are different items, and the new one gets a new number. All others keep
-    their names.
+    An item is a set of stimuli that are versions of each other.
+
+    - An item of the new table that shares a trial with an item of the study is the same item and
+      gets its name.
+    - If the names agree but no trial does, the items differ, and the new one gets a new number.
+    - All other items keep their names.
 
     Parameters
     ----------
@@ -391,15 +407,19 @@ def _match_items(
     dict
         New names by name in the new table, without items that keep their names.
     """
-    matched = {item: items[content] for item, content in new if item and items.get(content)}
+    renamed = {}
+    for name, content in new:
+        if name and items.get(content):
+            renamed[name] = items[content]
+
     old_names = set(items.values()) - {""}
-    new_names = dict.fromkeys(item for item, _ in new)
+    new_names = dict.fromkeys(name for name, _ in new)
     numeric_names = [int(name) for name in {*old_names, *new_names} if name.isdecimal()]
-    next_name = count(1 + max(numeric_names, default=0))
+    next_number = count(1 + max(numeric_names, default=0))
     for name in new_names:
-        if name in old_names and name not in matched:
-            matched[name] = str(next(next_name))
-    return matched
+        if name in old_names and name not in renamed:
+            renamed[name] = str(next(next_number))
+    return renamed
 
 
 def _group_rows(rows: Sequence[_Row], column: str) -> dict[str, list[_Row]]:

@@ -32,7 +32,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def _text(max_length: int, printable: bool = True) -> AfterValidator:
     """Return a pydantic validator for texts of at most `max_length` characters.
 
-    It also refuses characters that cannot be stored and, if `printable`, control characters.
+    The validator also refuses surrogate code points, which cannot be stored, and, if `printable` is
+    True, control characters.
     """
 
     def check(value: str) -> str:
@@ -181,7 +182,7 @@ class SessionRequest:
     consent
         Version and digest of the consent form that was shown.
     participant
-        Participant id assigned by the recruiter, if any.
+        Participant id assigned by the recruitment platform, if any.
     request
         Id that the page made for this request. Repeating it opens the same session, so that a lost
         reply costs no assignment.
@@ -375,7 +376,7 @@ def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> Ses
 def _read(kind: type[_Message], value: Any, description: str) -> _Message:
     """Validate a JSON object and convert it to an instance of a message class.
 
-    Unknown fields are ignored.
+    Unknown fields of the object are ignored.
 
     Parameters
     ----------

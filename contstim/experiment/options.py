@@ -212,10 +212,11 @@ class DeviceOptions:
 
 @settings
 class AllocationOptions:
-    """Table ``[allocation]``: reuse of the assignments of abandoned sessions.
+    """Table ``[allocation]``: reuse of assignments after sessions were abandoned.
 
-    Participants who return get their assignment back if it is still free. Otherwise they continue
-    as additional participants of their group.
+    An assignment is the list of trials for one participant of the design. Participants who return
+    get their assignment back if it is still free. Otherwise they continue as additional
+    participants of their group.
 
     Attributes
     ----------
@@ -312,7 +313,9 @@ class Question:
 
 @settings
 class _FixedTrial:
-    """Texts of a trial that ``study.toml`` defines; the presentation determines the valid fields.
+    """Texts of a practice trial or attention check, which ``study.toml`` defines.
+
+    The presentation of the study (for example, choice or rating) determines which fields are valid.
 
     Attributes
     ----------
@@ -372,7 +375,7 @@ class AttentionCheck(_FixedTrial):
 
 @settings
 class StudySettings:
-    """All settings in ``study.toml``.
+    """All settings of a study in its file ``study.toml``.
 
     Attributes
     ----------

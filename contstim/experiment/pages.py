@@ -79,7 +79,9 @@ def render_index(study: Study, transport: str, head: str = "", page: Path = PAGE
 
 
 def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return all files of a page that runs without a contstim server.
+    """Return all files of an experiment page that runs on a web host or in JATOS.
+
+    Such a page needs no contstim server.
 
     Parameters
     ----------
@@ -151,8 +153,9 @@ def write_static(
 ) -> Path:
     """Write a study as a folder of static files for any web host.
 
-    A participant gets a random assignment, or the assignment of the URL query parameter
-    ``?assignment=N``, or a random assignment of the group ``?group=N``.
+    An assignment is the list of trials for one participant of the design. Each participant gets a
+    random assignment, or the assignment of the URL query parameter ``?assignment=N``, or a random
+    assignment of the group ``?group=N``.
 
     Parameters
     ----------
@@ -184,8 +187,8 @@ def write_static(
     Notes
     -----
     A content security policy restricts the page's connections to its host and the endpoint. The
-    recruiter's id of a participant is not sent, since endpoints may publish their data. Completion
-    codes are part of the files.
+    participant id of the recruitment platform is not sent, since endpoints may publish their data.
+    Completion codes are part of the files.
     """
     folder = Path(folder)
     sources = "'self'"
@@ -297,10 +300,17 @@ def make_jatos_archive(study: Study) -> bytes:
 
 
 def _make_properties(study: Study, folder: str) -> dict[str, Any]:
-    """Return the JSON object that describes a study to JATOS.
+    """Return the JSON object that describes a study in a JATOS archive.
 
-    A JATOS study consists of components (pages), of which there is one, and batches (groups of
-    workers that may take part), of which there is also one.
+    A JATOS study consists of components (pages) and batches (groups of workers that may take part).
+    This study has one of each.
+
+    Parameters
+    ----------
+    study
+        Study to describe.
+    folder
+        Name of the folder with the files of the page.
     """
     trials = {
         assignment: [asdict(trial) for trial in assignment_trials]

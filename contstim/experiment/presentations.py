@@ -26,9 +26,9 @@ _SINGLE_SENTENCE_TEXTS = {"practice_again": "single_again", "debrief_text": "sin
 
 
 class Presentation:
-    """Kind of trial of a study: the fields to show, and the answers that are possible.
+    """Base class of the kinds of trials: the fields to show, and the answers that are possible.
 
-    This base class shows one sentence and accepts any whole number as an answer.
+    This class shows one sentence and accepts any whole number as an answer.
 
     Parameters
     ----------

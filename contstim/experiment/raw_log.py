@@ -33,9 +33,9 @@ _CHARACTERS_PER_ROW = 200
 
 @dataclass
 class Receipt:
-    """Report on the answers or events of one request: which were stored, and which were refused.
+    """Report to the page on the answers or events that it sent: stored, repeated, or refused.
 
-    The page keeps sending an answer until it is acknowledged or refused.
+    The page sends each answer again until it is acknowledged or refused.
 
     Attributes
     ----------
@@ -188,18 +188,36 @@ def _record_responses(
 ) -> None:
     """Store the responses to the questions on one screen.
 
-    The page sends them as one event of the kind ``responses``, and each question becomes a row. A
-    session can answer the same question at most `MAX_RESPONSES` times.
+    The page sends the responses as one event of the kind ``responses``, and each question becomes a
+    row. A session can answer the same question at most `MAX_RESPONSES` times.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study with the questions.
+    session
+        Id of the session.
+    event
+        Event of the kind ``responses``.
+    now
+        Time of arrival in seconds since 1970.
+
+    Raises
+    ------
+    InputError
+        If a response is invalid, or the session has answered a question too often.
     """
     detail = read_responses(study, event.detail)
-    full_questions = connection.execute(
-        "SELECT question, count(*) FROM responses WHERE session = ? AND event <> ?"
+    rows = connection.execute(
+        "SELECT question FROM responses WHERE session = ? AND event <> ?"
         " GROUP BY question HAVING count(*) >= ?",
         (session, event.id, MAX_RESPONSES),
     )
-    for question, _ in full_questions:
-        if question in detail.responses:
-            raise InputError(f"this session has answered {question} too often")
+    for row in rows:
+        if row["question"] in detail.responses:
+            raise InputError(f"this session has answered {row['question']} too often")
     for question, response in detail.responses.items():
         row = {
             "session": session,
@@ -214,9 +232,16 @@ def _record_responses(
 
 
 def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Receipt) -> None:
-    """Call `store` on each value, and add the values that it rejects to the receipt.
+    """Store each answer or event, so that an invalid one does not prevent the others.
 
-    One invalid answer or event thereby does not prevent the others from being stored.
+    Parameters
+    ----------
+    values
+        Answers or events as the page sent them.
+    store
+        Function that stores one of them, and raises `InputError` if it is invalid.
+    receipt
+        Receipt, to which the ids and errors of invalid values are added.
     """
     for value in values:
         try:
@@ -230,8 +255,19 @@ def _check_volume(
 ) -> None:
     """Check that a session has not stored too many events or conflicting answers.
 
-    The limit is a number of characters that grows with the number of trials. It prevents a faulty
-    or malicious page from filling the disk.
+    The limit prevents a faulty or malicious page from filling the disk. It is a number of
+    characters that grows with the number of trials.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data.
+    table
+        Table to check: ``events`` or ``answers``.
+    session
+        Id of the session.
+    trials
+        Trials of the session by id.
 
     Raises
     ------
@@ -269,10 +305,15 @@ def is_past_time_limit(study: Study, started_at: float, now: float, grace: float
 def determine_outcome(
     connection: sqlite3.Connection, study: Study, session: str, now: float
 ) -> tuple[str | None, dict[str, list[str]]]:
-    """Determine how a session has ended, or that it has not ended yet.
+    """Determine the outcome of a session, such as ``complete``, or that it has not ended yet.
 
-    A response that screens the participant out takes precedence. Then follow, in this order, late
-    answers, failed attention checks, completeness, and the time limit.
+    The first condition that applies determines the outcome:
+
+    1. a response excludes the participant from the study: ``screened_out``;
+    2. an answer was given after the time limit: ``time_limit``;
+    3. too many attention checks failed: ``failed_checks``;
+    4. every trial and screening question was answered: ``complete``;
+    5. the time limit has passed: ``time_limit``.
 
     Parameters
     ----------
@@ -288,8 +329,7 @@ def determine_outcome(
     Returns
     -------
     outcome : str or None
-        Outcome of the session, such as ``complete``; None if answers are missing and there is
-        still time.
+        Outcome of the session; None if answers are missing and there is still time.
     missing : dict
         Two lists: ``missing`` contains the ids (as used by the page) of unanswered trials, and
         ``questions`` the names of unanswered screening questions.
@@ -310,9 +350,11 @@ def determine_outcome(
         "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
     }
 
-    checks = [trial for trial in trials if trial.kind == "attention" and trial.id in choices]
-    is_correct = study.presentation.is_correct
-    n_failed = sum(not is_correct(choices[trial.id], str(trial.expected)) for trial in checks)
+    n_failed = 0
+    for trial in trials:
+        if trial.kind == "attention" and trial.id in choices:
+            choice, expected = choices[trial.id], str(trial.expected)
+            n_failed += not study.presentation.is_correct(choice, expected)
     limit = study.session.failed_checks_limit
     has_failed = bool(limit) and n_failed >= limit
 
@@ -328,8 +370,8 @@ def determine_outcome(
 def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     """Return the trials that a session can answer, by id.
 
-    These are the practice trials and the trials that have been issued so far. Every trial is listed
-    twice: under its own id, and under the id that the page uses.
+    These are the practice trials and, in an adaptive study, the trials that have been selected so
+    far. Every trial is listed twice: under its own id, and under the id that the page uses.
 
     Parameters
     ----------
@@ -343,9 +385,11 @@ def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     dict
         Trials by id.
     """
-    known_trials = (*study.practice_trials, *list_issued(trials))
-    by_id = {trial.id: trial for trial in known_trials}
-    return by_id | {trial.page_id: trial for trial in known_trials}
+    by_id = {}
+    for trial in (*study.practice_trials, *list_issued(trials)):
+        by_id[trial.id] = trial
+        by_id[trial.page_id] = trial
+    return by_id
 
 
 def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ _PLACEHOLDERS = {
 
 @settings
 class Recruiter:
-    """Table ``[recruiter]``: the recruitment platform.
+    """Table ``[recruiter]``: the recruitment platform, such as Prolific.
 
     Attributes
     ----------
@@ -108,8 +108,8 @@ class Recruiter:
             raise InputError(f"the participant's id ({self.participant}) is missing")
         if recruiter_id and not self.is_valid_id(recruiter_id):
             raise InputError(
-                f"the participant's id is {recruiter_id!r}, which no recruiter gives; open the "
-                "study from the recruiter's page again"
+                f"the participant's id is {recruiter_id!r}, which no platform gives; open the "
+                "study from the recruitment platform's page again"
             )
 
     @property
@@ -138,12 +138,12 @@ class Recruiter:
         code: str | None = getattr(self.codes, outcome)
         if code is None and outcome == "failed_checks":
             code = self.codes.complete
-        redirect = self.redirect
-        if redirect is not None and outcome != "complete" and "{code}" not in redirect:
-            redirect = None
-        if redirect is None or ("{code}" in redirect and code is None):
+        if self.redirect is None:
             return code, None
-        return code, redirect.replace("{code}", code or "")
+        if "{code}" in self.redirect:
+            return code, None if code is None else self.redirect.replace("{code}", code)
+        # A URL without a code may credit every participant who opens it.
+        return code, self.redirect if outcome == "complete" else None
 
     def make_study_url(self, page: str) -> str:
         """Return the study URL for the recruitment platform, with placeholders for ids.
@@ -158,11 +158,13 @@ class Recruiter:
         str
             URL to enter on the platform, which replaces the placeholders for every participant.
         """
+        # SONA has one placeholder, for any parameter; other platforms have one per parameter.
         placeholders = _PLACEHOLDERS.get(self.name, {})
-        names = [name for name in (self.participant, *self.parameters) if name]
-        query = [
-            f"{name}={placeholders.get(name) or placeholders.get('', '...')}"
-            for name in names
-            if name == self.participant or name in placeholders
-        ]
+        default = placeholders.get("", "...")
+        query = []
+        if self.participant is not None:
+            query.append(f"{self.participant}={placeholders.get(self.participant, default)}")
+        for name in self.parameters:
+            if name in placeholders:
+                query.append(f"{name}={placeholders[name]}")
         return f"{page}?{'&'.join(query)}" if query else page
