@@ -1,8 +1,8 @@
-"""Selection of sentences for the roles of pairs of models: an assignment problem, solved exactly.
+"""Assignment of sentences to pairs of models that disagree about them, solved exactly.
 
-A *role* is an ordered pair of models, one that rejects and one that accepts, and a number of
-sentences. Each sentence may take a role if the accepting model ranks it high enough; its cost is
-its rank under the rejecting model.
+A *role* is a pair of models, one that accepts a sentence (ranks it high) and one that rejects it
+(ranks it low), with the number of sentences needed. A sentence may be assigned to a role if the
+accepting model ranks it high enough. The cost is its rank under the rejecting model.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ROLES = ("sentence_1", "sentence_2")
 
 @dataclass(frozen=True)
 class Role:
-    """One of the two sentence positions in the pairs of two models, to be filled by sentences.
+    """Sentences 1, or sentences 2, of the sentence pairs that compare two models.
 
     A controversial pair consists of a sentence that model 1 accepts and model 2 rejects
-    (``sentence_1``), and a sentence that model 2 accepts and model 1 rejects (``sentence_2``). Each
-    pair of models therefore has two roles. A model accepts a sentence that it ranks high among all
-    sentences, and rejects a sentence that it ranks low. Selecting n pairs for two models means to
-    assign n sentences to each of their two roles.
+    (``sentence_1``), and a sentence that model 2 accepts and model 1 rejects (``sentence_2``). A
+    model accepts a sentence that it ranks high among all sentences, and rejects a sentence that it
+    ranks low. Two models therefore define two roles. To select n sentence pairs for two models, n
+    sentences are assigned to each of the roles.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class Role:
 class AssignmentProblem:
     """Assignment of S sentences to A roles at minimum cost.
 
-    It is the assignment problem of operations research: each role needs a given number of
-    sentences, each sentence can take at most one role, and the cost depends on both. With
-    x[a, s] = 1 if sentence s takes role a:
+    A role (`Role`) is sentence 1 or sentence 2 of the pairs of two models. Each role needs a given
+    number of sentences, and each sentence can take at most one role. With x[a, s] = 1 if sentence s
+    takes role a:
 
         minimise    sum_{a, s} cost[s, reject(a)] x[a, s]
         subject to  sum_s x[a, s] = n_sentences(a)   for every role a,
@@ -101,25 +101,25 @@ class AssignmentProblem:
 
     @cached_property
     def cost_orders(self) -> dict[int, IntArray]:
-        """Rows of the sentences by increasing cost, for each column of a rejecting model."""
+        """Rows of all sentences by increasing cost, by the column of the rejecting model."""
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
     def is_allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
-        """Return whether each sentence may take a role.
+        """Return which sentences may take a role, as a mask over `rows` (default: all rows).
 
-        A sentence may take a role if the accepting model accepts it and the rejecting model may
-        reject it. The result is a mask over `rows`, by default over all sentences.
+        The model `role.accept` must rank the sentence high enough, and the model `role.reject` low
+        enough.
         """
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
     def cheapest(self, role: Role, n: int) -> IntArray:
-        """Return the `n` cheapest sentences that may take `role`, or all if there are fewer.
+        """Return the rows of the `n` cheapest sentences that may take `role`.
 
-        Increasing parts of the sorted sentences are searched, because the first few usually
-        suffice and a check of all sentences is slow.
+        There are fewer rows if fewer sentences may take the role.
         """
         order = self.cost_orders[role.reject]
+        # Check a short part of the sorted sentences first, because it is usually sufficient.
         length = 4 * n
         while True:
             candidates = order[:length]
@@ -129,25 +129,24 @@ class AssignmentProblem:
             length *= 4
 
     def sort_by_cost(self, chosen: Sequence[IntArray]) -> list[IntArray]:
-        """Sort the chosen sentences of each role by cost, and equal costs by row.
-
-        `chosen` contains the rows of the sentences of each role, and so does the result.
-        """
+        """Sort the rows of the chosen sentences of each role by cost, then by row."""
         return [
             rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))]
             for role, rows in zip(self.roles, chosen, strict=True)
         ]
 
     def total_cost(self, chosen: Sequence[IntArray]) -> float:
-        """Return the objective: the sum of the costs of the chosen rows of each role."""
-        pairs = zip(self.roles, chosen, strict=True)
-        return float(sum(self.reject_costs[rows, role.reject].sum() for role, rows in pairs))
+        """Return the sum of the costs of the chosen sentences, given their rows for each role."""
+        chosen_by_role = zip(self.roles, chosen, strict=True)
+        return float(
+            sum(self.reject_costs[rows, role.reject].sum() for role, rows in chosen_by_role)
+        )
 
     def cost_matrix(self, rows: IntArray) -> FloatArray:
-        """Return the cost of each sentence of `rows` in each role.
+        """Return the cost of assigning each sentence to each role, shape (A, len(rows)).
 
-        The array has the shape (A, n_rows), one row per role. Costs are infinite where the
-        sentence may not take the role.
+        `rows` are the rows of the sentences. The cost is infinite where a sentence may not take a
+        role.
         """
         costs = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):
@@ -157,17 +156,17 @@ class AssignmentProblem:
 
 
 def assign(problem: AssignmentProblem) -> list[IntArray]:
-    """Solve an assignment problem exactly.
+    """Assign sentences to roles at minimum cost (see `AssignmentProblem`).
 
-    The problem is solved by `scipy.optimize.linear_sum_assignment` over few candidates, the K
-    cheapest sentences of each role. The solution is also optimal among all sentences if each role
-    has an unassigned candidate, or if all sentences that may take the role are candidates.
-    Otherwise K is doubled and the problem is solved again. The condition is always satisfied when K
-    reaches the total number of sentences to select.
+    The problem is first solved by `scipy.optimize.linear_sum_assignment` over the K cheapest
+    sentences of each role, its candidates. The solution is also optimal among all sentences if, for
+    each role, a candidate remains unassigned or all permitted sentences are candidates. Otherwise K
+    is doubled and the problem is solved again. This ends at the latest when K is the total number
+    of sentences to select.
 
-    Proof of the condition: an unassigned sentence has the dual price 0. Therefore the dual price of
-    a role does not exceed the cost of its unassigned candidate, and sentences outside the
-    candidates cost at least as much. The dual prices are thus feasible for the full problem.
+    Proof: an unassigned sentence has the dual price 0. Therefore the dual price of a role is at
+    most the cost of its unassigned candidate, and all other sentences cost at least as much. The
+    dual prices are thus feasible for the problem with all sentences.
 
     Parameters
     ----------
@@ -191,13 +190,10 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
                 f"{role}: {format_count(role.n_sentences, 'sentence')} needed, {n_available} "
                 "available; reduce per_pair (--per-pair) or add sentences"
             )
-    n_candidates = min(
-        problem.n_sentences, max(16, 2 * max(role.n_sentences for role in problem.roles))
-    )
-    # A role that needs n sentences has n rows in the square form of the assignment problem.
-    role_by_position = np.repeat(
-        np.arange(len(problem.roles)), [role.n_sentences for role in problem.roles]
-    )
+    n_per_role = [role.n_sentences for role in problem.roles]
+    n_candidates = min(problem.n_sentences, max(16, 2 * max(n_per_role)))
+    # A role that needs n sentences has n positions, each a row of the cost matrix.
+    role_by_position = np.repeat(np.arange(len(problem.roles)), n_per_role)
     while True:
         candidates = [problem.cheapest(role, n_candidates) for role in problem.roles]
         rows = np.unique(np.concatenate(candidates))
@@ -210,11 +206,12 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
         if is_complete:
             assigned = rows[columns]
             chosen = [assigned[role_by_position == a] for a in range(len(problem.roles))]
-            is_optimal = n_candidates >= problem.n_sentences or all(
-                len(role_candidates) < n_candidates or not np.isin(role_candidates, assigned).all()
-                for role_candidates in candidates
-            )
-            if is_optimal:
+            # More candidates can only improve the cost of a role whose candidates are all assigned.
+            may_improve = [
+                len(role_rows) == n_candidates and bool(np.isin(role_rows, assigned).all())
+                for role_rows in candidates
+            ]
+            if n_candidates >= problem.n_sentences or not any(may_improve):
                 return problem.sort_by_cost(chosen)
         elif n_candidates >= problem.n_sentences:
             is_allowed = np.isfinite(costs)
@@ -225,26 +222,25 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
 def _describe_shortage(
     problem: AssignmentProblem, is_allowed: BoolArray, role_by_position: IntArray
 ) -> str:
-    """Write the error message for a problem in which some roles have too few sentences.
+    """Describe which roles have too few sentences in an assignment problem without a solution.
 
-    By Hall's theorem, an assignment exists unless a set of roles needs more sentences than are
-    allowed for these roles. The function finds such a set from a maximum matching, and names its
-    roles and both numbers.
+    By Hall's theorem, there is no assignment only if some set of roles needs more sentences than
+    are allowed for these roles together. The function finds a set with a maximum matching between
+    positions and sentences. A role that needs n sentences has n positions.
 
     Parameters
     ----------
     problem
-        The problem without a solution.
+        Assignment problem without a solution.
     is_allowed : (n_positions, n_rows) array of bool
-        Whether each candidate sentence may take each position. A role that needs n sentences has n
-        positions.
+        Whether each candidate sentence may take each position.
     role_by_position : (n_positions,) array
         Number of the role of each position.
 
     Returns
     -------
     str
-        The message.
+        Error message with the roles, the number of sentences needed and the number available.
     """
     match = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
     is_matched = match >= 0

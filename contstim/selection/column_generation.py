@@ -1,10 +1,14 @@
-"""Assignment of sentences to roles under constraints, by column generation.
+"""Assignment of sentences to pairs of models under constraints, by column generation.
 
-Each variable, or *column*, is a choice of a sentence for a role. There may be millions of columns,
-so the linear relaxation is solved over few of them, and columns with a negative reduced cost are
-added until there are none. The optimum of the relaxation is then a lower bound on the cost of every
-selection. A column with a reduced cost above the gap between this bound and a known selection is
-part of no better selection; the other columns form an integer programme for HiGHS.
+Each variable of the problem, or *column*, is the assignment of one sentence to one role; a role is
+sentence 1 or sentence 2 of the pairs of two models. There may be millions of columns.
+
+1. The linear relaxation is solved over few columns. Columns with a negative reduced cost are added
+   until there are none. The optimum is a lower bound on the cost of every selection.
+2. An integer programme is solved by HiGHS over the columns with a low reduced cost.
+3. A column can be part of a better selection only if its reduced cost is at most the gap between
+   the cost of the best selection and the lower bound. If step 2 omitted any of these columns, it is
+   repeated with all of them.
 """
 
 from __future__ import annotations
@@ -32,20 +36,20 @@ _MAX_NEW_COLUMNS = 200  # per role and iteration
 def assign_with_constraints(
     problem: AssignmentProblem, constraints: ConstraintRows, time_limit: float | None
 ) -> tuple[list[IntArray], float, bool]:
-    """Solve an assignment problem with additional linear constraints.
+    """Assign sentences to roles at minimum cost, subject to additional linear constraints.
 
-    Let x[a, s] = 1 if sentence s takes role a. `AssignmentProblem` defines the objective and the
-    basic constraints. The additional constraints are, for each row k of `constraints`,
-    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
+    With x[a, s] = 1 if sentence s takes role a, each constraint k is
+    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k]. `AssignmentProblem` states the
+    problem without these constraints.
 
     Parameters
     ----------
     problem
         Assignment problem without the constraints.
     constraints
-        Rows of the constraints.
+        Additional constraints.
     time_limit
-        Time limit of each integer programme in seconds; None for none.
+        Time limit of each integer programme in seconds. None: no limit.
 
     Returns
     -------
@@ -65,10 +69,11 @@ def assign_with_constraints(
     columns, _, _ = relaxation.generate(relaxation.initial_columns(), feasibility=True)
     _, dual, _ = relaxation.generate(columns, feasibility=False)
     bound = relaxation.bound(dual)
-    # Costs are integers, so the bound can be rounded up, except for rounding errors.
+    # All costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
     max_reduced_cost = relaxation.initial_threshold(dual)
     best: list[IntArray] | None = None
+    # Solve integer programmes over an increasing number of columns.
     while True:
         columns, has_all = relaxation.columns_below(dual, max_reduced_cost)
         if len(columns.role) > MAX_COLUMNS:
@@ -104,17 +109,17 @@ def assign_with_constraints(
 def find_fractional_assignment(
     problem: AssignmentProblem, constraints: ConstraintRows
 ) -> list[IntArray]:
-    """Find sentences that satisfy the constraints if fractions of sentences are allowed.
+    """Find sentences that satisfy the constraints if fractions of sentences may be assigned.
 
-    Costs are ignored. The sentences serve as candidates of a selection that could not satisfy the
-    constraints with its cheapest candidates.
+    The linear relaxation is solved without the costs. Its sentences are useful candidates for a
+    selection that could not satisfy the constraints with the sentences of lowest cost.
 
     Parameters
     ----------
     problem
         Assignment problem without the constraints.
     constraints
-        Rows of the constraints.
+        Additional constraints.
 
     Returns
     -------
@@ -134,16 +139,16 @@ def find_fractional_assignment(
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Join names for a message: the first three, and the number of further names."""
+    """Join the first three names for an error message, and add the number of further names."""
     listed = "; ".join(names[:3])
     return listed if len(names) <= 3 else f"{listed} and {len(names) - 3} more"
 
 
 class _Columns(NamedTuple):
-    """Columns of a linear programme, each the assignment of a sentence to a role.
+    """Columns (variables) of a linear programme, each the assignment of a sentence to a role.
 
-    `role` contains the number of the role and `row` the row of the sentence, both of shape (n,) for
-    n columns.
+    `role` contains the index of the role and `row` the index of the sentence, shape (n,) for n
+    columns.
     """
 
     role: IntArray
@@ -163,42 +168,44 @@ class _DualPrices(NamedTuple):
 
 
 class _Relaxation:
-    """Linear relaxation of an assignment problem with constraints.
+    """Linear relaxation of an assignment problem with additional constraints.
 
-    Over columns j, each a role a and a sentence s, with x_j >= 0:
+    Each column j is the assignment of a sentence s to a role a. With x_j >= 0:
 
         minimise    sum_j cost_j x_j
         subject to  sum_{j of role a} x_j = n_sentences(a)    (price u_a),
                     sum_{j of sentence s} x_j <= 1            (price v_s <= 0),
                     sum_j sign_b w_bj x_j <= limit_b          (price y_b <= 0),
 
-    where each constraint row contributes one inequality b per finite bound. The reduced cost of
-    column j is cost_j - u_a - v_s - sum_b sign_b y_b w_bj.
+    The last inequalities b are the finite bounds of the additional constraints: w_bj is the weight
+    of column j, and sign_b is 1 for upper and -1 for lower bounds. The symbols in parentheses are
+    dual prices. The reduced cost of column j is cost_j - u_a - v_s - sum_b sign_b y_b w_bj.
     """
 
     def __init__(self, problem: AssignmentProblem, constraints: ConstraintRows) -> None:
         self.problem, self.constraints = problem, constraints
         self.n_sentences = np.array([r.n_sentences for r in problem.roles], dtype=np.float64)
         has_upper, has_lower = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
-        # Constraint row, sign and limit of each inequality.
+        # Index of the constraint, sign and limit of each inequality.
         self.rows = np.hstack([np.flatnonzero(has_upper), np.flatnonzero(has_lower)])
         self.signs = np.repeat([1.0, -1.0], [has_upper.sum(), has_lower.sum()])
         self.limits = np.hstack([constraints.upper[has_upper], -constraints.lower[has_lower]])
-        # Largest absolute weight of each constraint row.
+        # Largest absolute weight of each constraint, by which its inequalities are scaled.
         self.scale = np.ones(len(constraints.names))
         for weights in constraints.weights:
             self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
     def initial_columns(self) -> _Columns:
-        """Return the columns of the cheapest sentences of each role, to start with."""
+        """Return the columns of the cheapest sentences of each role."""
         roles = self.problem.roles
         rows = [self.problem.cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
-        return _Columns(np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.hstack(rows))
+        role_by_column = np.repeat(np.arange(len(roles)), [len(role_rows) for role_rows in rows])
+        return _Columns(role_by_column, np.hstack(rows))
 
     def initial_threshold(self, dual: _DualPrices) -> float:
-        """Return the maximum reduced cost of the columns in the first integer programme.
+        """Return the maximum reduced cost of the columns of the first integer programme.
 
-        It is chosen such that the programme has about 20 columns per sentence to select.
+        With this threshold, the programme has about 20 columns per sentence to select.
         """
         reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
@@ -207,31 +214,31 @@ class _Relaxation:
     def generate(
         self, columns: _Columns, *, feasibility: bool
     ) -> tuple[_Columns, _DualPrices, FloatArray]:
-        """Solve the relaxation over all columns by column generation.
+        """Solve the linear relaxation over all columns by column generation.
 
-        The relaxation is solved over few columns. Columns with a negative reduced cost, which could
-        improve the solution, are added until there are none.
+        The relaxation is solved over some columns. Columns with a negative reduced cost could
+        improve the solution and are added, until there are none.
 
         Parameters
         ----------
         columns
             Initial columns.
         feasibility
-            Whether to minimise the total shortfall of roles and constraints, in place of the cost.
+            Whether to minimise the total violation of the constraints instead of the cost.
 
         Returns
         -------
         columns
             Columns of the final relaxation.
         dual
-            Dual prices.
+            Dual prices of the constraints.
         x : (n,) array
             Value of each column in the solution.
 
         Raises
         ------
         InfeasibleError
-            If the minimum shortfall is positive.
+            If the minimum total violation is positive.
         """
         n_rows = len(self.problem.reject_costs)
         while True:
@@ -242,6 +249,7 @@ class _Relaxation:
                 lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_COLUMNS]]
                 roles.append(np.full(len(lowest), a))
                 rows.append(allowed[lowest])
+            # Remove duplicates, with one number for each combination of role and sentence.
             keys = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
             if len(keys) == len(columns.role):
                 break
@@ -256,16 +264,16 @@ class _Relaxation:
     def _solve_restricted(
         self, columns: _Columns, *, feasibility: bool
     ) -> tuple[list[str], _DualPrices, FloatArray]:
-        """Solve the relaxation over some columns.
+        """Solve the linear relaxation over n columns.
 
-        If `feasibility` is true, slack variables are added to the constraints, and their sum is
-        minimised in place of the cost.
+        If `feasibility` is true, slack variables are added to the constraints, and the weighted sum
+        of the slack variables is minimised instead of the cost.
 
         Returns
         -------
         shortfalls : list of str
-            Descriptions of the constraints that are violated, with the amount; empty unless
-            `feasibility`.
+            Descriptions of the violated constraints and the amounts of the violations. Empty if
+            `feasibility` is false.
         dual : _DualPrices
             Dual prices of the constraints.
         x : (n,) array
@@ -278,8 +286,9 @@ class _Relaxation:
         inequalities, equalities = vstack([by_sentence, scaled], format="csr"), by_role
         costs = self._costs(columns)
         if feasibility:
-            # Slack variables: missing sentences of each role, and excess of each inequality. A
-            # missing sentence costs more, so that a constraint is reported where either could be.
+            # Slack variables are the number of missing sentences of each role and the excess of
+            # each inequality. Missing sentences cost more, so that a violated constraint is
+            # reported rather than missing sentences if either explains the failure.
             excess = vstack(
                 [csr_array((len(rows), n_inequalities)), -eye_array(n_inequalities)], format="csr"
             )
@@ -311,10 +320,21 @@ class _Relaxation:
     def _reduced_costs(
         self, dual: _DualPrices, feasibility: bool
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the reduced costs of all columns, role by role.
+        """Yield the reduced costs of the columns of each role.
 
-        For each role, a tuple is yielded: the rows of the sentences that may take the role, and
-        the reduced cost of each. If `feasibility` is true, the costs of sentences are ignored.
+        Parameters
+        ----------
+        dual
+            Dual prices of the constraints.
+        feasibility
+            Whether the costs of the sentences are ignored.
+
+        Yields
+        ------
+        allowed : (k,) array
+            Rows of the sentences that may take the role.
+        reduced : (k,) array
+            Reduced costs of assigning these sentences to the role.
         """
         row_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
         for a, role in enumerate(self.problem.roles):
@@ -326,10 +346,11 @@ class _Relaxation:
             yield allowed, reduced
 
     def bound(self, dual: _DualPrices) -> float:
-        """Compute the Lagrangian bound, valid for any dual prices of the right sign.
+        """Compute the Lagrangian lower bound on the cost of every selection.
 
         The bound is sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b + sum_j min(r_j, 0),
-        with r_j the reduced cost of column j.
+        where u_a, v_s and y_b are the dual prices of role a, sentence s and inequality b, and r_j
+        is the reduced cost of column j. It is valid for any prices with v_s <= 0 and y_b <= 0.
         """
         bound = dual.roles @ self.n_sentences + dual.sentences.sum()
         bound += dual.inequalities @ self.limits
@@ -338,9 +359,9 @@ class _Relaxation:
         return float(bound)
 
     def columns_below(self, dual: _DualPrices, max_reduced_cost: float) -> tuple[_Columns, bool]:
-        """Return the columns with at most a given reduced cost.
+        """Return the columns with a reduced cost of at most `max_reduced_cost`.
 
-        The second value is True if these are all columns of the problem.
+        The second value is True if the problem has no other columns.
         """
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         roles, rows, has_all = [], [], True
@@ -356,8 +377,12 @@ class _Relaxation:
     ) -> tuple[list[IntArray] | None, str]:
         """Solve the integer programme over some columns with HiGHS.
 
-        Two values are returned: the rows of the chosen sentences of each role (None if no solution
-        was found), and the status of `Solution`.
+        Returns
+        -------
+        chosen : list of arrays or None
+            Rows of the chosen sentences of each role. None if no solution was found.
+        status : str
+            Status of the solution (`Solution`).
         """
         by_role, by_sentence, _ = self._incidence(columns)
         shared = by_sentence[np.diff(by_sentence.indptr) > 1]
@@ -374,29 +399,38 @@ class _Relaxation:
         return self.problem.sort_by_cost(chosen), solution.status
 
     def _costs(self, columns: _Columns) -> FloatArray:
-        """Return the cost of each column."""
+        """Return the cost of each of n columns, shape (n,)."""
         reject = np.array([role.reject for role in self.problem.roles])
         costs = self.problem.reject_costs[columns.row, reject[columns.role]]
         return np.asarray(costs, dtype=np.float64)
 
     def _incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
-        """Return sparse matrices that show which role and which sentence each column contains.
+        """Return the incidence matrices of n columns with roles and with sentences.
 
-        The first has a row for each role. The second has a row for each sentence that occurs in
-        `columns`; the third value contains the rows of these sentences in the problem.
+        Returns
+        -------
+        by_role : sparse (A, n) array
+            1 where a column assigns a sentence to the role.
+        by_sentence : sparse (n_used, n) array
+            1 where a column assigns the sentence, for the sentences that occur in `columns`.
+        rows : (n_used,) array
+            Rows of these sentences in the problem.
         """
         n = len(columns.role)
         ones, indices = np.ones(n), np.arange(n)
         by_role = csr_array((ones, (columns.role, indices)), shape=(len(self.n_sentences), n))
         rows, codes = np.unique(columns.row, return_inverse=True)
-        return by_role, csr_array((ones, (codes, indices)), shape=(len(rows), n)), rows
+        by_sentence = csr_array((ones, (codes, indices)), shape=(len(rows), n))
+        return by_role, by_sentence, rows
 
     def _weights(self, columns: _Columns) -> csr_array:
         """Return the weight of each of n columns in each of K constraints, shape (K, n)."""
+        # Collect the weights role by role, then restore the order of the columns.
         indices = [np.flatnonzero(columns.role == a) for a in range(len(self.n_sentences))]
         blocks = [
             weights[columns.row[role_indices]]
             for weights, role_indices in zip(self.constraints.weights, indices, strict=True)
         ]
-        order = np.argsort(np.hstack(indices), kind="stable")
-        return csr_array(csr_array(vstack(blocks, format="csr"))[order].T)
+        weights_by_role = csr_array(vstack(blocks, format="csr"))
+        original_order = np.argsort(np.hstack(indices), kind="stable")
+        return csr_array(weights_by_role[original_order].T)

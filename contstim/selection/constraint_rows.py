@@ -1,4 +1,4 @@
-"""Base class of constraints on a selection, and their rows in an integer programme."""
+"""Base class of constraints on selected sentences, and their rows in an integer programme."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contstim.errors import InputError
 from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, Role
 
-# Values of a constraint written as text: name of the field, and function that parses it.
+# Values in the text form of a constraint: name of the field, and function that parses the value.
 TextOptions = dict[str, Callable[[str], Any]]
 
 #: Constraints that can be written as text, by kind.
@@ -26,11 +26,13 @@ CONSTRAINTS = Registry["type[SelectionConstraint]"](
 
 
 class ConstraintRows:
-    """Linear constraints of the integer programme that selects sentences, one row each.
+    """Linear constraints of the integer programme that selects sentences.
 
-    The variables of the programme are assignments of sentences to roles; a role is sentence 1 or
-    sentence 2 of a pair of models, see `Role`. With x[a, s] = 1 if sentence s takes role a, row k
-    is lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
+    The variables are x[a, s] = 1 if sentence s is selected for role a, and 0 otherwise. A role is
+    sentence 1 or sentence 2 of the pairs of two models (`Role`). With K constraints, the rows of
+    the programme are, for k = 1..K:
+
+        lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
 
     Parameters
     ----------
@@ -39,18 +41,18 @@ class ConstraintRows:
     labels
         Labels of the S candidate sentences.
     constraints
-        Constraints that add their rows.
+        Constraints whose rows are added.
     uses : int, default 1
         Maximum number of times that a sentence may be selected.
 
     Attributes
     ----------
     names
-        Description of each of the K rows, for messages.
+        Description of each row, for error messages.
     lower, upper : (K,) array
         Bounds of the rows.
     units : (K,) array
-        Divisors that convert violations of rows to the unit of the feature, for messages.
+        Divisors by which error messages convert a violation of a row to the unit of the feature.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class ConstraintRows:
 
     @property
     def model_pairs(self) -> list[tuple[str, str]]:
-        """Distinct pairs of models of the roles, in order."""
+        """Pairs of models for which sentence pairs are selected, in the order of the roles."""
         return list(dict.fromkeys((role.model_1, role.model_2) for role in self.roles))
 
     @cached_property
@@ -89,18 +91,18 @@ class ConstraintRows:
         names: Sequence[str],
         unit: float = 1.0,
     ) -> None:
-        """Add one row per name, all with the same bounds.
+        """Add n rows with the same bounds.
 
         Parameters
         ----------
         weights
-            For each role the weights of the sentences, shape (S, n_names); None for zeros.
+            Weights of the sentences for each role, shape (S, n). None: all weights are 0.
         lower, upper
             Bounds of the weighted sums.
         names
-            Description of each row, for messages.
+            Description of each of the n rows, for error messages.
         unit
-            Divisor that converts violations of the rows to the unit of the feature, for messages.
+            Divisor by which error messages convert a violation to the unit of the feature.
         """
         n = len(names)
         zeros = csr_array((len(self.labels), n))
@@ -121,39 +123,35 @@ class ConstraintRows:
     ) -> None:
         """Limit the number of selected sentences of each group.
 
-        Groups that cannot exceed the limit get no row.
+        A sentence may belong to several groups. Groups that cannot exceed the limit get no row.
 
         Parameters
         ----------
         sentences, groups : (n_memberships,) array
-            Row of a sentence and number of a group that contains it.
+            Index of a sentence and index of a group to which it belongs, for each membership.
         limit
             Maximum number of selected sentences per group.
         names
-            Description of the limit of each group, for messages.
+            Description of the limit of each group, for error messages.
         constraint
-            Name of the constraint, for the error message.
+            Name of the constraint, for the error message about a negative limit.
         """
         if limit < 0:
             raise InputError(f"{constraint}: the limit is {limit}, below 0")
         entries = (np.ones(len(groups)), (sentences, groups))
-        matrix = csr_array(entries, shape=(len(self.labels), len(names)))
+        is_member = csr_array(entries, shape=(len(self.labels), len(names)))
         max_selected = self.uses * np.bincount(groups, minlength=len(names))
-        binding = np.flatnonzero(max_selected > limit)
-        weights = csr_array(matrix[:, binding])
-        self.add(
-            [weights for _ in self.roles],
-            -np.inf,
-            float(limit),
-            [names[k] for k in binding.tolist()],
-        )
+        limited_groups = np.flatnonzero(max_selected > limit)
+        weights = csr_array(is_member[:, limited_groups])
+        limited_names = [names[group] for group in limited_groups.tolist()]
+        self.add([weights for _ in self.roles], -np.inf, float(limit), limited_names)
 
     def contrast(self, model_pair: tuple[str, str], values: csr_array) -> list[csr_array | None]:
-        """Return the weights of a row that compares sentences 1 with sentences 2.
+        """Return the weights of rows that compare the sentences 1 and 2 of two models.
 
-        The weighted sum of the row is the sum of `values` over the sentences 1 of a pair of models
-        minus the sum over its sentences 2. The list has an element for each role: `values`,
-        ``-values``, or None for roles of other pairs of models.
+        The weighted sum of such a row is the sum of `values` (S, n) over the selected sentences 1
+        minus the sum over the selected sentences 2. The result contains `values` or ``-values`` for
+        the two roles of `model_pair`, and None for all other roles.
         """
         weights: list[csr_array | None] = []
         for role in self.roles:
@@ -169,7 +167,7 @@ class ConstraintRows:
         Parameters
         ----------
         values
-            Feature by label.
+            Value of the feature for each sentence, by label.
         name
             Name of the constraint, for the error message.
 
@@ -191,10 +189,12 @@ class ConstraintRows:
 
 
 class SelectionConstraint(ABC):
-    """Base class of constraints on a selection.
+    """Base class of constraints on the selected sentences.
 
-    A subclass that sets `kind` can be written as text, ``KIND:COLUMN:VALUE...``. It must be a
-    dataclass with the feature, by label, as its first field and a field for each key of `options`.
+    A subclass adds linear constraints to the integer programme of a selection. If it sets `kind`,
+    users can write the constraint as a text ``KIND:COLUMN:VALUE...``. The subclass must then be a
+    dataclass. Its first field is the feature of the sentences, by label, and it has a field for
+    each key of `options`.
 
     Examples
     --------
@@ -203,14 +203,14 @@ class SelectionConstraint(ABC):
     'balance:COLUMN:TOLERANCE'
     """
 
-    #: Name of the constraint in text.
+    #: Name of the constraint in its text form.
     kind: ClassVar[str] = ""
 
-    #: Values that follow the column in text: name of the field, and function that parses it.
+    #: Values after the column in the text form: name of the field, and function that parses it.
     options: ClassVar[TextOptions] = {}
 
-    #: Whether it compares the two sentences of a pair. In a selection for a set of models, it then
-    #: applies, for each model, to preferred and to dispreferred sentences.
+    #: Whether the constraint compares the two sentences of a pair. `select_set` then applies it
+    #: once per model, to the sentences that the model prefers and the sentences it does not prefer.
     compares_sides: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -220,7 +220,7 @@ class SelectionConstraint(ABC):
 
     @property
     def matched_feature(self) -> pd.Series | None:
-        """Feature, by label, in which the two sentences of each pair must agree; None if none."""
+        """Feature by label that must be equal for both sentences of a pair, or None."""
         return None
 
     @abstractmethod

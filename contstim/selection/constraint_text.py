@@ -1,4 +1,4 @@
-"""Constraints written as text, such as ``balance:words:0.5``, on the command line and in plans."""
+"""Constraints on a selection that are written as text, such as ``balance:words:0.5``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _COMPUTED = ("words", "characters", "zipf")
 
 
 def check_constraints(texts: Iterable[str]) -> None:
-    """Check the form of constraints before any table is read.
+    """Check that texts have the form of a constraint, ``KIND:COLUMN:VALUE...``.
+
+    Whether the column exists is checked later by `parse_constraints`.
 
     Parameters
     ----------
@@ -54,10 +56,10 @@ def parse_constraints(
         label), ``words``, ``characters`` and ``zipf`` are computed unless they are given, see
         :func:`~contstim.text.features.sentence_features`.
     tokens : DataFrame, optional
-        Number of tokens of each sentence under each model, by label. The column ``tokens`` is
-        computed from it: sentences have equal values if they have equal numbers under all models.
+        Number of tokens of each sentence under each model, by label. It defines the column
+        ``tokens``, which is equal for two sentences if all their numbers of tokens are equal.
     language
-        Language whose rules split sentences into words; by default inferred from the sentences.
+        Language that defines the words of a sentence; by default inferred from the sentences.
 
     Returns
     -------
@@ -69,47 +71,60 @@ def parse_constraints(
     InputError
         If a text is not a constraint or names an unknown column.
     """
-    parsed = [(text, *_parse(text)) for text in texts]
+    texts = list(texts)
+    parsed = [_parse(text) for text in texts]
+    used_columns = {column for _, column, _ in parsed}
+
+    # Collect all features in one table: the given, the computed and the numbers of tokens.
+    sentences = [str(label) for label in labels]
     table = pd.DataFrame(index=labels)
     if features is not None:
-        table = features.reindex([str(label) for label in labels]).set_index(labels)
+        table = features.reindex(sentences).set_index(labels)
     if "sentence" not in table:
-        table = table.assign(sentence=[str(label) for label in labels])
-    if any(column in _COMPUTED and column not in table for _, _, column, _ in parsed):
-        sentences = [str(label) for label in labels]
+        table = table.assign(sentence=sentences)
+    if not used_columns.intersection(_COMPUTED) <= set(table.columns):
         code = (language or detect_language(sentences)).code
         computed = sentence_features(sentences, code).set_index(labels)
         table = computed.drop(columns=computed.columns.intersection(table.columns)).join(table)
     if tokens is not None and "tokens" not in table:
         counts = tokens.reindex(labels).dropna().astype("int64").astype("str")
         table = table.assign(tokens=counts.agg("/".join, axis=1))
+
     constraints = []
-    for text, kind, column, values in parsed:
+    for text, (constraint_class, column, values) in zip(texts, parsed, strict=True):
         if column not in table:
             hint = suggest_names(column, [*_COMPUTED, *table.columns])
             raise InputError(f"constraint {text!r} names no column of the features; {hint}")
-        constraints.append(kind(table[column], name=text, **values))
+        constraints.append(constraint_class(table[column], name=text, **values))
     return constraints
 
 
 def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
     """Parse a constraint of the form ``KIND:COLUMN:VALUE...``.
 
-    Three values are returned: the class of the constraint, the name of the column with its feature,
-    and a dictionary of the other arguments of the class. Empty values are omitted.
+    Returns
+    -------
+    constraint_class : subclass of SelectionConstraint
+        Class registered for the kind.
+    column : str
+        Name of the column with the feature.
+    values : dict
+        Further arguments of the class, without values that are empty in the text.
     """
     kind, _, arguments = text.partition(":")
-    constraint = CONSTRAINTS[kind]
-    column, *values = arguments.split(":")
-    has_values = any(values) or not constraint.options
-    is_complete = bool(column) and len(values) <= len(constraint.options) and has_values
-    parsed = {}
+    constraint_class = CONSTRAINTS[kind]
+    column, *value_texts = arguments.split(":")
+    options = constraint_class.options
+    has_values = any(value_texts) or not options
+    is_valid = bool(column) and len(value_texts) <= len(options) and has_values
+    values = {}
     try:
-        for (name, parse), value in zip(constraint.options.items(), values, strict=False):
-            if value:
-                parsed[name] = parse(value)
+        for (name, parse), value_text in zip(options.items(), value_texts, strict=False):
+            if value_text:
+                values[name] = parse(value_text)
     except ValueError:
-        is_complete = False
-    if not is_complete:
-        raise InputError(f"constraint {text!r} is not of the form {constraint.format_usage()}")
-    return constraint, column, parsed
+        is_valid = False
+    if not is_valid:
+        usage = constraint_class.format_usage()
+        raise InputError(f"constraint {text!r} is not of the form {usage}")
+    return constraint_class, column, values

@@ -1,4 +1,4 @@
-"""Constraints on the sentences of a selection: balance, equality, limits and linear bounds."""
+"""Constraints on the selected sentences: balance, equality, limits and linear bounds."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from contstim.text.languages import ENGLISH, language_from_script
 
 @dataclass(frozen=True, eq=False)
 class Balance(SelectionConstraint):
-    """Constraint on the difference in mean of a feature between sentences 1 and sentences 2.
+    """Constraint that sentences 1 and sentences 2 have similar means of a feature.
 
-    For each pair of models with n sentence pairs and feature f:
-    | sum_{s in sentences 1} f(s) - sum_{s in sentences 2} f(s) | <= n tolerance.
+    For each pair of models with n sentence pairs and the feature f:
+
+        | sum_{s in sentences 1} f(s) - sum_{s in sentences 2} f(s) | <= n tolerance.
 
     Attributes
     ----------
     feature
-        Numeric feature by label.
+        Value of the feature for each sentence, by label.
     tolerance
         Maximum difference between the two means.
     name
-        Name in messages.
+        Name of the constraint in error messages.
 
     Examples
     --------
@@ -71,16 +72,16 @@ class Balance(SelectionConstraint):
 class Equal(SelectionConstraint):
     """Constraint that the two sentences of each pair have the same value of a feature.
 
-    For each pair of models and each value v of the feature f, the number of sentences 1 with
-    f(s) = v equals the number of sentences 2 with f(s) = v. The selected sentences can then be
-    paired such that both sentences of a pair have the same value.
+    For each pair of models and each value of the feature, as many sentences 1 as sentences 2 must
+    have this value. The selected sentences can then be paired so that both sentences of a pair have
+    the same value.
 
     Attributes
     ----------
     feature
-        Feature by label, e.g. number of tokens or topic.
+        Value of the feature for each sentence, by label, e.g. number of tokens or topic.
     name
-        Name in messages.
+        Name of the constraint in error messages.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class Equal(SelectionConstraint):
 
     @property
     def matched_feature(self) -> pd.Series:
-        """The feature."""
+        """Feature that must be equal for both sentences of a pair."""
         return self.feature
 
     def add_rows(self, rows: ConstraintRows) -> None:
@@ -121,21 +122,21 @@ class Equal(SelectionConstraint):
 
 
 def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
-    """Add a constraint on combinations if several features must be equal within pairs.
+    """Add an `Equal` constraint on combinations if several features must be equal within pairs.
 
-    If sentences 1 and sentences 2 contain each value of two features equally often, combinations of
-    the values may still differ in number, so that sentences cannot be paired. An additional `Equal`
-    constraint on the combinations prevents this.
+    Each value of two features may occur equally often in sentences 1 and in sentences 2, and the
+    combinations of the values may still differ in number. The sentences could then not be paired.
+    The additional constraint on the combinations prevents this.
 
     Parameters
     ----------
     constraints
-        Constraints of a selection.
+        Constraints on the selected sentences.
 
     Returns
     -------
     list
-        The constraints and, if two or more match features, an `Equal` of the combined features.
+        The constraints and, if two or more features must be equal within pairs, a further `Equal`.
     """
     features = [c.matched_feature for c in constraints if c.matched_feature is not None]
     if len(features) < 2:
@@ -146,10 +147,10 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
 
 
 def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
-    """Return a code for each sentence; two sentences form a pair only if their codes are equal.
+    """Return a code for each sentence, such that sentences with different codes cannot be paired.
 
-    The code numbers the distinct values of the feature in which the sentences of a pair must agree,
-    see `SelectionConstraint.matched_feature`.
+    The codes number the distinct values of the feature that must be equal for both sentences of a
+    pair (`SelectionConstraint.matched_feature`).
 
     Parameters
     ----------
@@ -174,16 +175,15 @@ def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) 
 class AtMost(SelectionConstraint):
     """Limit on the number of selected sentences of each group, over all pairs of models.
 
-    For each group g: the number of selected sentences s with group(s) = g is at most `limit`.
-
     Attributes
     ----------
     groups
-        Group by label, e.g. source or topic; a sentence with a missing value is in no group.
+        Group of each sentence by label, e.g. source or topic. Sentences with a missing value belong
+        to no group.
     limit
         Maximum number of selected sentences per group.
     name
-        Name in messages.
+        Name of the constraint in error messages.
 
     Examples
     --------
@@ -214,19 +214,18 @@ class AtMost(SelectionConstraint):
 class Recurring(SelectionConstraint):
     """Limit on the number of selected sentences that contain the same word.
 
-    For each word w that is not repeatable: the number of selected sentences with w is at most
-    `limit`. Case and punctuation are ignored.
+    Case and punctuation are ignored.
 
     Attributes
     ----------
     texts
         Text of each sentence by label.
     limit
-        Maximum number of selected sentences per word.
+        Maximum number of selected sentences that contain the same word.
     repeatable
         Words without a limit; by default English determiners and prepositions.
     name
-        Name in messages.
+        Name of the constraint in error messages.
 
     Examples
     --------
@@ -249,15 +248,16 @@ class Recurring(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row for each word in more sentences than the limit."""
         repeatable = {word.lower() for word in self.repeatable}
+        # Index of a sentence and a word that it contains, for each distinct word of each sentence.
         sentences: list[int] = []
         words: list[str] = []
-        for sentence, text in enumerate(self.texts.reindex(rows.labels)):
+        for index, text in enumerate(self.texts.reindex(rows.labels)):
             if not isinstance(text, str):
-                label = rows.labels[sentence]
+                label = rows.labels[index]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
             tokens = language_from_script(text).split(text)
             distinct = sorted({split_word(token)[1].lower() for token in tokens} - repeatable)
-            sentences += [sentence] * len(distinct)
+            sentences += [index] * len(distinct)
             words += distinct
         codes, vocabulary = pd.factorize(np.array(words, dtype=object))
         limit = format_count(self.limit, "sentence")
@@ -269,21 +269,21 @@ class Recurring(SelectionConstraint):
 class Linear(SelectionConstraint):
     """Bounds on the sum of a feature over the selected sentences.
 
-    The constraint is lower <= sum_s weights(s) <= upper, over the selected sentences of `pair` and
-    `role`.
+    The constraint is lower <= sum_s weights(s) <= upper. The sum is over all selected sentences s,
+    or over the selected sentences for one pair of models or in one position of the pairs.
 
     Attributes
     ----------
     weights
-        Numeric feature by label.
+        Value of the feature for each sentence, by label.
     lower, upper
         Bounds of the sum, in the unit of the feature.
     pair
-        Pair of models to which the sum is restricted; None for all.
+        Pair of models to which the sum is restricted.
     role
-        ``sentence_1`` or ``sentence_2``, to which the sum is restricted; None for both.
+        Position in the pairs to which the sum is restricted, ``sentence_1`` or ``sentence_2``.
     name
-        Name in messages.
+        Name of the constraint in error messages.
 
     Examples
     --------
@@ -306,7 +306,7 @@ class Linear(SelectionConstraint):
     name: str = "linear"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row."""
+        """Add one row for the sum."""
         if self.role not in (None, *ROLES):
             raise UnknownNameError.with_suggestions("role", str(self.role), ROLES)
         known_pairs = {frozenset(model_pair) for model_pair in rows.model_pairs}
@@ -323,7 +323,7 @@ class Linear(SelectionConstraint):
             if self.pair in (None, model_pair):
                 is_included = self.role in (None, role.role)
             else:
-                # In a pair of models named in the opposite order, the roles are exchanged.
+                # If the pair of models is named in the opposite order, the roles are exchanged.
                 is_included = self.pair == model_pair[::-1] and self.role != role.role
             weights.append(values if is_included else None)
         name = f"{self.name}: sum of weights between {self.lower:g} and {self.upper:g}"

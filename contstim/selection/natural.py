@@ -1,4 +1,4 @@
-"""Selection of natural sentence pairs on which two models disagree, for all pairs of models."""
+"""Selection of natural sentence pairs about which two models disagree, for all pairs of models."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ _COST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class NaturalCriterion:
-    """Criterion of a selection of natural pairs: the cost of a sentence that a model rejects.
+    """Cost of selecting a sentence that a model rejects, for `select_natural_pairs`.
 
-    A selection minimises the total cost of all selected sentences.
+    A selection minimises the total cost of all selected sentences. The lower the cost, the more
+    clearly the model rejects the sentence.
 
     Attributes
     ----------
     costs
-        Function from log-probabilities, an (S, M) DataFrame in nats, to finite costs of shape
-        (S, M): the lower the cost, the more clearly the model rejects the sentence.
+        Function that maps the log-probabilities of sentences, an (S, M) DataFrame in nats, to
+        finite costs of shape (S, M).
     """
 
     costs: Callable[[pd.DataFrame], ArrayLike]
@@ -48,21 +49,21 @@ class NaturalCriterion:
     def integer_costs(
         self, ranked: RankedScores, log_probs: pd.DataFrame
     ) -> tuple[IntArray, float]:
-        """Round the costs to integers, so that sums compare exactly.
+        """Convert the costs to integers, whose sums can be compared exactly.
 
         Parameters
         ----------
         ranked
             Ranks of the sentences.
         log_probs : (S, M) DataFrame
-            Log-probabilities in nats, sentences and models in the order of `ranked`.
+            Log-probabilities in nats, with the sentences and models in the order of `ranked`.
 
         Returns
         -------
         integers : (S, M) array of int
-            Costs in integer steps.
+            Costs multiplied by `n_steps` and rounded.
         n_steps : float
-            Number of steps per unit of cost.
+            Number of integer steps per unit of cost.
         """
         costs = np.asarray(self.costs(log_probs), dtype=np.float64)
         if costs.shape != log_probs.shape or not np.isfinite(costs).all():
@@ -76,7 +77,7 @@ class NaturalCriterion:
 
 
 class _RankCriterion(NaturalCriterion):
-    """Fractional rank of a sentence under the model that rejects it, without rounding."""
+    """Fractional rank of a sentence under the model that rejects it, which needs no rounding."""
 
     def integer_costs(
         self, ranked: RankedScores, log_probs: pd.DataFrame
@@ -104,18 +105,20 @@ def select_natural_pairs(
     constraints: Sequence[SelectionConstraint] = (),
     time_limit: float | None = None,
 ) -> pd.DataFrame:
-    """Select natural sentence pairs on which two models disagree most, for all pairs of models.
+    """Select natural sentence pairs about which two models disagree most, for all pairs of models.
 
-    The sum of the costs of all selected sentences under the models that reject them is minimised
-    (see `AssignmentProblem` for the formulas). Each sentence is used at most once.
+    In each pair, model 1 accepts sentence 1 (ranks it high) and model 2 rejects it (ranks it low);
+    for sentence 2, the models are exchanged. The selection minimises the sum, over all selected
+    sentences, of the cost under the rejecting model, by default its fractional rank.
+    `AssignmentProblem` states the formulas. Each sentence is used at most once.
 
     Parameters
     ----------
     log_probs : (S, M) DataFrame
         Log-probabilities in nats, one row per sentence (unique labels), one column per model.
     per_pair : int or mapping, default 10
-        Number of sentence pairs for each pair of models, or a mapping from selected pairs (model 1,
-        model 2) to numbers.
+        Number of sentence pairs for each pair of models. A mapping from tuples (model 1, model 2)
+        to numbers selects pairs for these models only.
     criterion : str, default "rank"
         Name of the cost in `NATURAL_CRITERIA`; ``rank`` is the fractional rank.
     accept_from : float, default 0.5
@@ -125,7 +128,8 @@ def select_natural_pairs(
     eligible : Series of bool, optional
         Whether each sentence may be selected, by label. All sentences are ranked.
     constraints
-        Constraints on the selection, e.g. `Balance`; solved by integer programming.
+        Constraints on the selected sentences, e.g. `Balance`. The problem is then solved by integer
+        programming.
     time_limit : float, optional
         Time limit of each integer programme in seconds; by default none.
 
@@ -149,10 +153,11 @@ def select_natural_pairs(
 
     Notes
     -----
-    Source: Golan et al. (2023), supplementary section 6.2, Eq. 5 and 6. Sentences that all models
-    accept, or none, are excluded first, as in the paper. Departures: the problem is solved
-    exactly; sentences with a missing or infinite score are excluded; ties are broken independently
-    of the order of rows and columns; sentences are paired by rank, lowest with lowest.
+    The method follows Golan et al. (2023), supplementary section 6.2, Eq. 5 and 6. As in the paper,
+    sentences that all models accept, or none, are excluded first. Unlike in the paper, the problem
+    is solved exactly, sentences with a missing or infinite score are excluded, ties are broken
+    independently of the order of rows and columns, and sentences are paired by rank, lowest with
+    lowest.
 
     Examples
     --------
@@ -168,32 +173,15 @@ def select_natural_pairs(
     """
     ranked = rank_scores(log_probs)
     log_probs = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
-    if isinstance(per_pair, Mapping):
-        n_pairs = {(str(model_1), str(model_2)): n for (model_1, model_2), n in per_pair.items()}
-    else:
-        n_pairs = dict.fromkeys(combinations(log_probs.columns, 2), per_pair)
-    if not n_pairs:
-        raise InputError("per_pair names no model pair; name at least one")
-    for (model_1, model_2), n in n_pairs.items():
-        require_known("model", model_1, list(log_probs.columns))
-        require_known("model", model_2, list(log_probs.columns))
-        if model_1 == model_2:
-            raise InputError(f"model {model_1!r} cannot be paired with itself")
-        if (model_2, model_1) in n_pairs:
-            raise InputError(
-                f"the pair of {model_1!r} and {model_2!r} is named in both orders; name it once"
-            )
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(
-                f"per_pair is {n!r} for {model_1} and {model_2}; give a whole number >= 1"
-            )
+    n_pairs = _count_pairs(per_pair, list(log_probs.columns))
     for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
     if not (time_limit is None or time_limit > 0):
         raise InputError(f"time_limit is {time_limit}; give seconds above 0, or None")
 
-    # The order of roles depends on the names of models alone.
+    # Each pair of models needs n sentences 1 and n sentences 2. The order of these roles depends on
+    # the names of the models only.
     roles = []
     for (model_1, model_2), n in n_pairs.items():
         column_1, column_2 = ranked.models.index(model_1), ranked.models.index(model_2)
@@ -214,7 +202,8 @@ def select_natural_pairs(
     is_rejected = ranks < (np.inf if reject_below is None else reject_below)
     problem = AssignmentProblem(costs[rows], is_accepted, is_rejected, tuple(roles))
 
-    # The problem without constraints is solved first: it names roles with too few sentences.
+    # Solve the problem without constraints first, which detects pairs of models with too few
+    # sentences.
     with show_elapsed_time("choosing pairs"):
         chosen = assign(problem)
     cost = unconstrained_cost = relaxation = problem.total_cost(chosen)
@@ -229,11 +218,11 @@ def select_natural_pairs(
         cost, solver = problem.total_cost(chosen), SOLVER
     bound = cost if is_proven else min(cost, relaxation)
 
-    # Pair the sentences of both roles of each pair of models: by equal features, then by rank.
+    # Pair sentences 1 and 2 of each pair of models: by equal features, then by rank.
     codes = pairing_codes(constraints, labels)
     tables = {
-        pair: pd.DataFrame({"model_1": pair[0], "model_2": pair[1]}, index=range(n))
-        for pair, n in n_pairs.items()
+        (model_1, model_2): pd.DataFrame({"model_1": model_1, "model_2": model_2}, index=range(n))
+        for (model_1, model_2), n in n_pairs.items()
     }
     for role, role_rows in zip(roles, chosen, strict=True):
         ordered = role_rows[np.argsort(codes[role_rows], kind="stable")]
@@ -255,3 +244,42 @@ def select_natural_pairs(
         "excluded": excluded,
     }
     return pairs
+
+
+def _count_pairs(
+    per_pair: int | Mapping[tuple[str, str], int], models: Sequence[str]
+) -> dict[tuple[str, str], int]:
+    """Return the number of sentence pairs to select for each pair of models.
+
+    Parameters
+    ----------
+    per_pair
+        Number for all pairs of models, or a mapping from pairs of models to numbers.
+    models
+        Names of all models.
+
+    Raises
+    ------
+    InputError
+        If a pair or a number is invalid.
+    """
+    if isinstance(per_pair, Mapping):
+        n_pairs = {(str(model_1), str(model_2)): n for (model_1, model_2), n in per_pair.items()}
+    else:
+        n_pairs = dict.fromkeys(combinations(models, 2), per_pair)
+    if not n_pairs:
+        raise InputError("per_pair names no model pair; name at least one")
+    for (model_1, model_2), n in n_pairs.items():
+        require_known("model", model_1, models)
+        require_known("model", model_2, models)
+        if model_1 == model_2:
+            raise InputError(f"model {model_1!r} cannot be paired with itself")
+        if (model_2, model_1) in n_pairs:
+            raise InputError(
+                f"the pair of {model_1!r} and {model_2!r} is named in both orders; name it once"
+            )
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InputError(
+                f"per_pair is {n!r} for {model_1} and {model_2}; give a whole number >= 1"
+            )
+    return n_pairs
