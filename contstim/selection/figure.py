@@ -1,4 +1,4 @@
-"""Figure of triplets by percentile under two models."""
+"""Figure of the sentences of triplets by their percentiles under two models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_
 
 
 def percentiles(values: ArrayLike, reference: ArrayLike) -> FloatArray:
-    """Compute the percentile of each value among reference values.
+    """Compute the percentile rank of each value among reference values.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def percentiles(values: ArrayLike, reference: ArrayLike) -> FloatArray:
     Returns
     -------
     array
-        Percentage of reference values below each value, equal values counted half; 0 to 100.
+        Percentage of reference values below each value, from 0 to 100. Reference values equal to
+        the value count half.
     """
     ordered = np.sort(np.asarray(reference, dtype=np.float64))
     n_below = np.searchsorted(ordered, values, side="left")
@@ -46,21 +47,23 @@ def triplet_figure(
     """Draw the sentences of triplets at their percentiles under two models.
 
     Each sentence is a dot, and lines connect the natural sentence of a triplet with its synthetic
-    sentences, as in Golan et al. (2023), Fig. 2. Each dot has the SVG id ``KIND-NUMBER``.
+    sentences, as in Golan et al. (2023), Fig. 2. In SVG files, each dot has an id such as
+    ``natural-0`` or ``synthetic_1-0``.
 
     Parameters
     ----------
     triplets
-        Triplets of one pair of models.
+        Triplets for one pair of models, with the columns of :data:`contstim.tables.TRIPLETS`.
     reference_1, reference_2
-        Scores of the same natural sentences under both models, for the percentiles.
+        Scores of the same natural sentences under model 1 and model 2, among which percentiles are
+        computed.
     ax : Axes, optional
-        Axes to draw on; new ones by default.
+        Axes to draw on; by default of a new figure.
 
     Returns
     -------
     Axes
-        The axes drawn on.
+        Axes with the figure.
 
     Examples
     --------
@@ -69,20 +72,20 @@ def triplet_figure(
     >>> scores = datasets.natural_scores()
     >>> ax = triplet_figure(triplets, scores["contstim:bigram"], scores["contstim:trigram"])
     """
-    references = (reference_1, reference_2)
     (ax,) = prepare_axes([ax], 5.2, 5.2)
-    corpus = [percentiles(reference, reference) for reference in references]
-    ax.plot(*corpus, "o", ms=2, color="0.73", zorder=0)
-    natural: list[tuple[float, float]] = []
+    corpus_x = percentiles(reference_1, reference_1)
+    corpus_y = percentiles(reference_2, reference_2)
+    ax.plot(corpus_x, corpus_y, "o", ms=2, color="0.73", zorder=0)
+    natural_x = percentiles(triplets["natural_lp_1"].to_numpy(), reference_1)
+    natural_y = percentiles(triplets["natural_lp_2"].to_numpy(), reference_2)
     for kind, colour in TRIPLET_COLOURS.items():
-        scores = (triplets[f"{kind}_lp_{k}"].to_numpy() for k in (1, 2))
-        points = list(zip(*map(percentiles, scores, references), strict=True))
-        natural = natural or points
-        for number, (start, point) in enumerate(zip(natural, points, strict=True)):
+        xs = percentiles(triplets[f"{kind}_lp_1"].to_numpy(), reference_1)
+        ys = percentiles(triplets[f"{kind}_lp_2"].to_numpy(), reference_2)
+        for i in range(len(triplets)):
             if kind != "natural":
-                xs, ys = zip(start, point, strict=True)
-                ax.plot(xs, ys, color=colour, linewidth=0.8, alpha=0.35, zorder=1)
-            ax.plot(*point, "o", ms=6, color=colour, zorder=2, gid=f"{kind}-{number}")
+                line_x, line_y = [natural_x[i], xs[i]], [natural_y[i], ys[i]]
+                ax.plot(line_x, line_y, color=colour, linewidth=0.8, alpha=0.35, zorder=1)
+            ax.plot(xs[i], ys[i], "o", ms=6, color=colour, zorder=2, gid=f"{kind}-{i}")
     ax.set(xlim=(-2, 102), ylim=(-2, 102), aspect="equal")
     ax.set_xlabel(f"percentile under model 1, {shorten_name(triplets['model_1'].iloc[0])}")
     ax.set_ylabel(f"percentile under model 2, {shorten_name(triplets['model_2'].iloc[0])}")

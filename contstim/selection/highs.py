@@ -23,7 +23,8 @@ class Solution(NamedTuple):
     x
         Values of the n variables, or None if no solution was found.
     status
-        ``optimal``, ``feasible`` (stopped by the time limit), ``infeasible`` or ``unknown``.
+        ``optimal``; ``feasible`` if the time limit stopped the solver; ``infeasible``; or
+        ``unknown``.
     bound
         Lower bound on the objective of every solution.
     """
@@ -47,8 +48,12 @@ def minimise(
 ) -> Solution:
     """Solve a linear or mixed-integer programme with HiGHS.
 
-    The programme is: minimise ``costs @ x`` subject to ``lower <= rows @ x <= upper`` and
-    ``lowest <= x <= highest``.
+    The programme is
+
+        minimise    costs @ x
+        subject to  lower <= rows @ x <= upper,
+                    lowest <= x <= highest,
+                    x[i] integer for each i with integer[i].
 
     Parameters
     ----------
@@ -65,13 +70,14 @@ def minimise(
     time_limit
         Time limit in seconds; by default none.
     relative_gap : float, default 0
-        Relative distance to the bound at which the solver may stop.
+        Gap between the objective and its lower bound, relative to the objective, at which the
+        solver may stop.
 
     Returns
     -------
     Solution
-        The solution with integer variables rounded. A solution that violates a constraint after
-        rounding has the status ``unknown``.
+        Solution in which integer variables are rounded. If it then violates a constraint, the
+        values are None and the status is ``unknown``.
     """
     import pulp  # takes a second to load
 

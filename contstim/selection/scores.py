@@ -1,6 +1,6 @@
-"""Score tables, features and triplets: reading, and ranks of sentences under each model.
+"""Reading of score tables, features and triplets, and ranks of sentences under each model.
 
-Fractional ranks make models with different calibration comparable.
+Fractional ranks make the scores of models with different calibration comparable.
 """
 
 from __future__ import annotations
@@ -20,19 +20,24 @@ from contstim.text.normalise import normalise_sentences
 from contstim.text_files import print_once
 
 _LONG_COLUMNS = ("sentence", "model", "log_prob")
+_TRIPLET_SENTENCES = [
+    name for name in TRIPLETS if name in ("natural", "synthetic_1", "synthetic_2")
+]
+_TRIPLET_LOG_PROBS = [name for name in TRIPLETS if "_lp_" in name]
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
     r"""Read a table of scores as log-probabilities in nats, higher is better.
 
-    Units are converted and scores negated according to the columns ``unit`` and ``better``, if the
-    table has them. Sentences are normalised.
+    A table is *long* if it has the columns ``sentence``, ``model`` and ``log_prob``, and *wide* if
+    its first column contains the sentences and each other column the scores of one model. If the
+    table has the columns ``unit`` or ``better``, scores are converted to nats, and negated if lower
+    is better. Sentences are normalised.
 
     Parameters
     ----------
     path
-        CSV file (``-`` for standard input) or Parquet file, either wide (first column the sentence,
-        one column per model) or long (columns ``sentence``, ``model``, ``log_prob``); or an
+        CSV file (``-`` for standard input) or Parquet file with a long or wide table, or an
         ``.npz`` file with one array per model and, optionally, an array ``sentence``. Without it,
         sentences are numbered from 0.
 
@@ -70,17 +75,18 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def read_token_counts(path: str | Path) -> pd.DataFrame | None:
-    """Read the numbers of tokens from a table written by `contstim score`.
+    """Read the number of tokens of each sentence from a table written by ``contstim score``.
 
     Parameters
     ----------
     path
-        As in `read_scores`.
+        File of scores, as in `read_scores`.
 
     Returns
     -------
     (S, M) DataFrame or None
-        Numbers of tokens, NaN where unknown; None if the table has no column ``n_tokens``.
+        Number of tokens of S sentences under M models, NaN if unknown. None if the file has no
+        column ``n_tokens``.
     """
     if str(path).endswith(".npz"):
         return None
@@ -116,12 +122,13 @@ def read_features(path: str | Path) -> pd.DataFrame:
 
 
 def read_triplets(path: str | Path) -> pd.DataFrame:
-    """Read a table of triplets with the columns of :data:`contstim.tables.TRIPLETS` and others.
+    """Read a table of triplets: natural sentences, each with two synthetic sentences.
 
     Parameters
     ----------
     path
-        CSV file (``-`` for standard input) or Parquet file.
+        CSV file (``-`` for standard input) or Parquet file with the columns of
+        :data:`contstim.tables.TRIPLETS`. Other columns are kept.
 
     Returns
     -------
@@ -141,15 +148,15 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     (35, 12)
     """
     table = read_table(path, TRIPLETS)
-    _require_numbers(table[[*TRIPLETS[5:]]], path)
-    return table.assign(**{name: normalise_sentences(table[name]) for name in TRIPLETS[2:5]})
+    _require_numbers(table[_TRIPLET_LOG_PROBS], path)
+    return table.assign(**{name: normalise_sentences(table[name]) for name in _TRIPLET_SENTENCES})
 
 
 def _read_npz(path: Path) -> pd.DataFrame:
-    """Read a table of scores from an ``.npz`` file of NumPy.
+    """Read a table of scores from a NumPy file, one row per sentence and one column per model.
 
-    The file has one array per model and, optionally, an array ``sentence``. All arrays must have
-    the same length.
+    The file contains one array per model and, optionally, an array ``sentence``, all of the same
+    length.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -177,7 +184,7 @@ def _read_npz(path: Path) -> pd.DataFrame:
 
 
 def _require_numbers(table: pd.DataFrame, path: str | Path) -> None:
-    """Raise an error if a column has a value that is not a number."""
+    """Raise an `InputError` if a column of a table contains a value that is not a number."""
     for name, column in table.items():
         if not pd.api.types.is_numeric_dtype(column):
             numbers = pd.to_numeric(column, errors="coerce")
@@ -187,28 +194,29 @@ def _require_numbers(table: pd.DataFrame, path: str | Path) -> None:
 
 
 def _require_unique(sentences: pd.Index, path: str | Path) -> None:
-    """Raise an error if a sentence occurs twice."""
+    """Raise an `InputError` if a sentence occurs twice."""
     if not sentences.is_unique:
         raise InputError(f"{path} has the sentence {sentences[sentences.duplicated()][0]!r} twice")
 
 
 @dataclass(frozen=True, eq=False)
 class RankedScores:
-    """Ranks of the sentences under each model.
+    """Ranks of R sentences under M models.
 
     Sentences are sorted by their ranks, so that a selection does not depend on the order of the
-    rows in the table of scores. Functions of this package identify a sentence by its row here.
+    rows in the table of scores. The functions that select stimuli identify a sentence by its row,
+    that is, its index from 0 to R - 1 in this order.
 
     Attributes
     ----------
     labels
-        Labels of the R ranked sentences.
+        Labels of the ranked sentences.
     models
-        Sorted names of the M models.
+        Sorted names of the models.
     doubled : (R, M) array of int
         Twice the rank of each sentence under each model, from the least probable sentence (rank 1)
-        to the most probable (rank R). Sentences with equal scores have their average rank; twice
-        this rank is an integer, so that sums compare exactly.
+        to the most probable (rank R). Sentences with equal scores have the same average rank. Twice
+        this rank is an integer, so that sums can be compared exactly.
     is_finite : (R,) array of bool
         Whether a sentence has finite scores under all models.
     excluded
@@ -223,11 +231,11 @@ class RankedScores:
 
     @property
     def fractions(self) -> FloatArray:
-        """Fractional ranks, rank / R in (0, 1], shape (R, M)."""
+        """Fractional rank of each sentence under each model, rank / R, shape (R, M)."""
         return self.doubled / (2.0 * len(self.labels))
 
     def rank_differences(self, pairs: IntArray) -> FloatArray:
-        """Compute the absolute difference of fractional ranks under each model.
+        """Compute how far apart each model ranks the two sentences of each pair.
 
         Parameters
         ----------
@@ -237,21 +245,21 @@ class RankedScores:
         Returns
         -------
         (P, M) array
-            Differences, exact multiples of 1 / (2 R).
+            Absolute differences between the fractional ranks of the two sentences.
         """
         first, second = pairs.T
         differences = np.abs(self.doubled[first] - self.doubled[second])
         return np.asarray(differences / (2.0 * len(self.labels)))
 
     def preferences(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
-        """Return which sentence of each pair a model prefers, i.e. ranks higher.
+        """Return which sentence of each pair each model prefers, that is, ranks higher.
 
         Parameters
         ----------
         pairs : (P, 2) array
             Rows of the two sentences of each pair.
         margin
-            A model has no preference if the fractional ranks differ by at most this number.
+            Difference between the fractional ranks up to which a model has no preference.
 
         Returns
         -------
@@ -279,9 +287,9 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
 
     Notes
     -----
-    Source: Golan et al. (2023), supplementary section 6.2. All sentences are ranked before any
-    filter. The published scores had no missing values; here, a sentence without a score under one
-    model is ranked under none, so that ranks are comparable.
+    Golan et al. (2023), supplementary section 6.2, use the same ranks, computed over all sentences
+    before any sentence is excluded. A sentence without a score under one model is not ranked under
+    the other models either, so that ranks under all models are comparable.
 
     Examples
     --------
@@ -300,11 +308,10 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
 
 
 def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
-    """Rank the sentences under each model and sort them canonically.
+    """Rank the sentences under each model, and sort sentences and models in a unique order.
 
-    Models are sorted by name and sentences by their ranks, so the result does not depend on the
-    order of rows or columns. Sentences with equal ranks under all models are interchangeable; they
-    are sorted by label.
+    Models are sorted by name. Sentences are sorted by their ranks, and by label if all ranks are
+    equal. The result therefore does not depend on the order of rows or columns.
 
     Parameters
     ----------
@@ -319,10 +326,13 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     values = _check_scores(log_probs)
     names = [str(name) for name in log_probs.columns]
     values = values[:, np.argsort(np.array(names, dtype=object))]
+    # Only sentences with a score under every model are ranked.
     is_missing: BoolArray = np.asarray((np.isnan(values) | np.isposinf(values)).any(axis=1))
     values, labels = values[~is_missing], log_probs.index[~is_missing]
     is_infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
     doubled = (2 * pd.DataFrame(values).rank()).to_numpy(np.int64)
+    # Sort by the rank under the first model, then under the next models, then by label. (`lexsort`
+    # expects the most important key last.)
     label_keys = np.array([f"{type(label).__name__} {label}" for label in labels])
     order = np.lexsort((label_keys, *doubled.T[::-1]))
     excluded = {"missing score": int(is_missing.sum()), "infinite score": int(is_infinite.sum())}
@@ -334,21 +344,21 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
 def eligible_rows(
     ranked: RankedScores, eligible: pd.Series | None
 ) -> tuple[IntArray, dict[str, int]]:
-    """Return the rows of sentences that may be selected.
+    """Return the rows of the sentences that may be selected, and count the excluded sentences.
 
     Parameters
     ----------
     ranked
-        The ranked sentences.
+        Ranked sentences.
     eligible : Series of bool, optional
         Whether each sentence may be selected, by label; by default all.
 
     Returns
     -------
     rows : array
-        Rows of `ranked`.
+        Rows in `ranked` of the sentences that may be selected.
     excluded : dict
-        Number of other sentences, by the first reason that applies.
+        Number of excluded sentences, by the first reason that applies.
 
     Raises
     ------
@@ -370,10 +380,13 @@ def eligible_rows(
 
 
 def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
-    """Check a table of scores and return them as an (S, M) array, NaN where missing.
+    """Check a table of scores, and return the scores as an (S, M) array, NaN where missing.
 
-    An error is raised if there are fewer than two models, a label or model occurs twice, or a
-    column does not contain numbers.
+    Raises
+    ------
+    InputError
+        If there are fewer than two models, if a sentence or model occurs twice, or if a column does
+        not contain numbers.
     """
     if not isinstance(log_probs, pd.DataFrame):
         raise InputError(

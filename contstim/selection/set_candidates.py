@@ -1,8 +1,8 @@
-"""Candidate sentence pairs of a selection for a set of models.
+"""Proposal of sentence pairs that discriminate between the models of a set.
 
-All S (S - 1) / 2 pairs of many sentences are too many candidates of an integer programme. The
-functions of this module propose pairs with large differences in the directions that separate
-models.
+The integer programme of `select_set` cannot consider all S (S - 1) / 2 pairs of many sentences. The
+functions of this module propose candidate pairs whose two sentences are ranked very differently by
+different models.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from contstim.arrays import AnyArray, FloatArray, IntArray
 from contstim.response_model import log_bayes_factors
 from contstim.selection.set_criteria import LogBayesFactor
 
-# Maximum number of splits of the models into two sides: all of them for up to 10 models.
+# Maximum number of splits of the models into two groups: all splits of up to 10 models.
 _MAX_SPLITS = 511
 
-# Maximum number of sentence pairs compared for even splits, and pairs retained per pair to select.
+# Maximum number of sentence pairs that `even_split_pairs` compares, and number of pairs that it
+# proposes for each pair to select.
 _MAX_COMPARISONS, _RETAINED_PER_PAIR = 10_000_000, 14
 
-# Number of best combinations, per requested pair, among which disjoint pairs are searched.
+# Number of best combinations, for each pair to propose, among which disjoint pairs are searched.
 _COMBINATIONS_PER_PAIR = 40
 
-# Maximum number of sentences at each end of a projection that are paired with each other.
+# Maximum number of sentences at each end of a projection that are combined to pairs, in
+# `extreme_pairs` and in `priced_pairs`.
 _MAX_SPLIT_DEPTH = 600
 _MAX_PRICED_DEPTH = 400
 
@@ -33,32 +35,34 @@ _N_EIGENVECTORS = 4
 
 
 def tries_all_splits(n_models: int) -> bool:
-    """Return whether there are so few models that every split into two sides is tried."""
+    """Return whether `extreme_pairs` tries all splits of the models into two groups."""
     return bool(2 ** (n_models - 1) - 1 <= _MAX_SPLITS)
 
 
 def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
     """Propose pairs in which half of the models prefer sentence 1, and half prefer sentence 2.
 
-    Such an even split separates the largest number of pairs of models, whichever models are on
-    which side. It is therefore enough to find even splits when there are too many models to try
-    every split. Sentences are sorted by their mean rank over models, and each sentence is compared
-    with its neighbours in this order. Neighbours have similar mean ranks, so their differences have
-    different signs under different models.
+    An even split separates the largest number of pairs of models, M^2 / 4 of M models. If there are
+    too many models to try all splits, it is therefore enough to search for even splits.
+
+    Sentences are sorted by their mean rank over the models. Each sentence is compared with its
+    neighbours in this order. Neighbours have similar mean ranks, so that some models rank one of
+    them higher and other models the other.
 
     Parameters
     ----------
     ranks : (S, M) array
-        Fractional ranks.
+        Fractional rank of each sentence under each model.
     n
         Number of pairs to select.
     rank_margin
-        Difference of ranks that must be exceeded under every model.
+        Difference of the ranks of the two sentences that must be exceeded under every model.
 
     Returns
     -------
     (n_pairs, 2) array
-        Rows of the sentences, pairs with the largest smallest rank difference first.
+        Rows of the two sentences of each pair. Pairs are sorted by min_m |rank difference under
+        model m|, largest value first.
     """
     order = np.argsort(ranks.mean(axis=1), kind="stable")
     values = ranks[order].astype(np.float32)
@@ -68,11 +72,12 @@ def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
     # Compare each sentence with the sentence `distance` places later in the order.
     for distance in range(1, min(n_sentences, 1 + -(-_MAX_COMPARISONS // n_sentences))):
         differences = values[distance:] - values[:-distance]
-        n_positive = (differences > 0).sum(axis=1)
-        even = np.flatnonzero((n_positive == half) | (n_positive == n_models - half))
+        n_preferring = (differences > 0).sum(axis=1)
+        even = np.flatnonzero((n_preferring == half) | (n_preferring == n_models - half))
         new_smallest = np.abs(differences[even]).min(axis=1)
         is_clear = new_smallest > rank_margin
         even = even[is_clear]
+        # Keep the pairs with the largest values of the smallest difference over models.
         pairs = np.concatenate([pairs, np.column_stack([even, even + distance])])
         smallest = np.concatenate([smallest, new_smallest[is_clear]])
         best = np.argsort(-smallest, kind="stable")[: _RETAINED_PER_PAIR * n]
@@ -81,14 +86,16 @@ def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
 
 
 def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Propose pairs that separate one half of the models clearly from the other.
+    """Propose pairs whose sentences are ranked very differently by two groups of models.
 
-    A *split* divides the models into two groups. For each split:
+    For each split of the models into two groups:
 
-    1. Compute the mean rank of each sentence in one group minus its mean rank in the other.
-    2. Take the sentences with the largest and with the smallest value of this difference.
-    3. Pair them such that every model ranks the two sentences as its group requires, by a large
-       margin.
+    1. Compute, for each sentence, its mean rank under the models of the first group minus its mean
+       rank under the models of the second group.
+    2. Find the sentences with the largest and with the smallest differences.
+    3. Combine sentences from both ends to pairs in which all models of the first group prefer one
+       sentence, all models of the second group prefer the other, and the smallest difference of
+       ranks over the models is large.
 
     All splits of up to 10 models are used, and random even splits of more models. Random disjoint
     pairs are added, so that there are always n pairs to select.
@@ -96,7 +103,7 @@ def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArr
     Parameters
     ----------
     ranks : (S, M) array
-        Fractional ranks.
+        Fractional rank of each sentence under each model.
     n
         Number of pairs to select.
     rng
@@ -109,23 +116,24 @@ def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArr
     """
     values = ranks.astype(np.float32)
     n_sentences, n_models = values.shape
+    # A split is a vector of signs, 1 for the first group and -1 for the second. The first model is
+    # always in the first group, because exchanging the groups gives the same pairs.
     if tries_all_splits(n_models):
         signs = islice(product((1.0, -1.0), repeat=n_models - 1), 1, None)
         splits = np.array([(1.0, *row) for row in signs], dtype=np.float32)
     else:
         even = np.where(np.arange(n_models) < n_models // 2, 1.0, -1.0)
         random_splits = np.array([rng.permutation(even) for _ in range(_MAX_SPLITS)])
-        # The sign of a split is arbitrary: model 1 is always on the positive side.
         splits = np.unique(random_splits * random_splits[:, :1], axis=0).astype(np.float32)
     n_per_split = max(2, -(-5 * n // len(splits)))
     depth = min(n_sentences, max(2 * n_per_split, min(_MAX_SPLIT_DEPTH, n_sentences // 20)))
     n_disjoint = min(n, n_sentences // 2)
     parts = [rng.permutation(n_sentences)[: 2 * n_disjoint].reshape(n_disjoint, 2)]
     for split in splits:
-        # Weights 1 / n of the models in each group: the projection is a difference of means.
+        # The mean rank in the first group minus the mean rank in the second group.
         weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
         top_rows, bottom_rows = _extreme_rows(values @ weights, depth)
-        # Smallest difference over models, negative if a model prefers the wrong sentence.
+        # The smallest difference over models; negative if a model prefers the wrong sentence.
         smallest = np.full((depth, depth), np.inf, dtype=np.float32)
         for model, sign in enumerate(split):
             ranks_top, ranks_bottom = values[top_rows, model], values[bottom_rows, model]
@@ -137,19 +145,19 @@ def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArr
 def priced_pairs(
     criterion: LogBayesFactor, rows: IntArray, n: int, dual_prices: FloatArray
 ) -> IntArray:
-    """Propose pairs that distinguish those pairs of models which limit the objective.
+    """Propose pairs that distinguish the pairs of models which limit the objective.
 
-    The dual price of a pair of models states how much the objective would gain if these two models
-    were distinguished better. Sentences are projected on two sets of directions in the space of
-    models:
+    The dual price y_ij of models i and j states how much the objective would gain if these two
+    models were distinguished better. Each sentence is represented by the vector z of its
+    standardised log-probabilities under the models, which is projected on two sets of directions d:
 
-    1. The eigenvectors with the largest eigenvalues of the graph Laplacian, in which the models are
-       vertices and the prices are weights of edges. Along these directions, the weighted sum of
-       squared differences between models is largest.
-    2. The differences between the two models of each pair with a high price.
+    1. The directions that maximise sum_ij y_ij (d_i - d_j)^2. They are the eigenvectors with the
+       largest eigenvalues of the Laplacian of a graph with the models as vertices and the prices as
+       weights of the edges.
+    2. The directions z_i - z_j for the pairs of models with the highest prices.
 
-    Sentences from both ends of each projection are paired if their expected log Bayes factors,
-    weighted by the prices, are large.
+    Sentences from both ends of each projection are combined to pairs with a large expected log
+    Bayes factor, weighted by the prices.
 
     Parameters
     ----------
@@ -160,7 +168,7 @@ def priced_pairs(
     n
         Number of pairs to select.
     dual_prices : (n_model_pairs,) array
-        Weights of the pairs of models.
+        Dual price of each pair of models, in the order of ``numpy.triu_indices(M, 1)``.
 
     Returns
     -------
@@ -172,7 +180,8 @@ def priced_pairs(
     weights = np.zeros((n_models, n_models))
     weights[i, j] = weights[j, i] = dual_prices
     laplacian = np.diag(weights.sum(axis=0)) - weights
-    directions = [*np.linalg.eigh(laplacian)[1].T[-_N_EIGENVECTORS:]]
+    _, eigenvectors = np.linalg.eigh(laplacian)  # in columns, by increasing eigenvalue
+    directions = [*eigenvectors.T[-_N_EIGENVECTORS:]]
     identity = np.eye(n_models)
     for pair in np.argsort(-dual_prices)[:n_models]:
         directions.append(identity[i[pair]] - identity[j[pair]])
@@ -189,10 +198,10 @@ def priced_pairs(
 
 
 def _extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
-    """Find the sentences at both ends of a projection.
+    """Return the rows of the sentences with the largest and with the smallest values.
 
-    Two arrays of `depth` rows are returned: first the sentences with the largest values, then the
-    sentences with the smallest values, each in any order.
+    `projection` contains a value for each of S sentences, shape (S,). The two results have the
+    shape (`depth`,) and are not sorted.
     """
     top_rows = np.argpartition(-projection, depth - 1)[:depth]
     bottom_rows = np.argpartition(projection, depth - 1)[:depth]
@@ -204,9 +213,17 @@ def _best_disjoint_pairs(
 ) -> IntArray:
     """Combine sentences from two lists to pairs of high value, using no sentence twice.
 
-    The value of the pair of ``top_rows[a]`` and ``bottom_rows[b]`` is ``values[a, b]``. Pairs are
-    selected greedily from the highest value down. Only the best combinations are searched, so there
-    may be fewer than `n` pairs.
+    Pairs are selected greedily by decreasing value. Only the best combinations are searched, so
+    there may be fewer than `n` pairs.
+
+    Parameters
+    ----------
+    values : (n_top, n_bottom) array
+        Value of the pair of ``top_rows[a]`` and ``bottom_rows[b]`` at ``values[a, b]``.
+    top_rows, bottom_rows
+        Rows of the sentences in the two lists.
+    n
+        Maximum number of pairs.
 
     Returns
     -------

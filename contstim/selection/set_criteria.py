@@ -1,7 +1,8 @@
-"""Criteria of a selection of sentence pairs for a set of models, with upper bounds."""
+"""Criteria for the selection of sentence pairs that discriminate between the models of a set."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from itertools import combinations
 from typing import ClassVar
@@ -23,38 +24,37 @@ _N_BOUND_STEPS = 80
 
 
 class SetCriterion(ABC):
-    """Base class of the criteria that score sentence pairs in `select_set`.
+    """Base class of the criteria by which `select_set` selects sentence pairs.
 
-    A sentence pair helps to distinguish some pairs of models and not others. A criterion measures
-    this help by one number for each sentence pair and each pair of models, the *contribution*. The
-    contributions of the selected sentence pairs are added for each pair of models, and the
-    selection maximises the smallest of these sums. The most similar models are thus distinguished
-    as well as possible.
+    A sentence pair distinguishes some pairs of models and not others. The *contribution* c[k, q]
+    measures how well sentence pair k distinguishes the two models of pair q. A selection of
+    sentence pairs maximises min_q sum_k c[k, q], so that the models that are hardest to distinguish
+    are distinguished as well as possible.
 
-    A subclass defines `contributions` and an upper bound on the smallest sum, `bound`. Of M models,
-    there are M (M - 1) / 2 pairs (`n_model_pairs`), in the order of ``numpy.triu_indices(M, 1)``.
+    A subclass defines `contributions` and an upper bound on the smallest sum, `bound`. The
+    M (M - 1) / 2 pairs of M models have the order of ``numpy.triu_indices(M, 1)``.
 
     Parameters
     ----------
     log_probs : (S, M) DataFrame
         Log-probabilities of S sentences under M models, in nats.
     ranked
-        Ranks of the R sentences that have a score under every model. Sentences are identified by
-        their rows in this object.
+        Ranks of the R sentences that have a score under every model. The row of a sentence is its
+        index in this object.
     rows
         Rows of the sentences from which the standard deviation of each model's log-probabilities
         is computed.
     rank_margin : float, default 0
-        A model prefers a sentence if the fractional ranks of the two sentences differ by more than
-        this number.
+        Difference between the fractional ranks of two sentences up to which a model prefers none of
+        them.
     response_model : ResponseModel, optional
-        Probabilities that participants choose a sentence, given the log-probabilities of a model;
-        by default `ResponseModel()`.
+        Model of the probability that a participant chooses a sentence, given log-probabilities of
+        the two sentences; by default `ResponseModel()`.
 
     Attributes
     ----------
     is_count
-        Whether contributions are 0 or 1, so that sums count sentence pairs.
+        Whether contributions are 0 or 1, so that their sum is a number of sentence pairs.
     uses_rank_margin, uses_response_model
         Whether the criterion depends on `rank_margin` and on `response_model`.
     column
@@ -94,19 +94,19 @@ class SetCriterion(ABC):
 
     @property
     def max_separations(self) -> int:
-        """Maximum number of pairs of models that one sentence pair separates.
+        """Maximum number of pairs of models that disagree about the same sentence pair.
 
-        If k of M models prefer sentence 1 and the others sentence 2, k (M - k) pairs of models
-        disagree. The maximum is reached by an even split, k = M // 2.
+        If k of M models prefer sentence 1 and the other models prefer sentence 2, k (M - k) pairs
+        of models disagree. The maximum is reached if k = M // 2.
         """
         n_models = len(self.ranked.models)
         return (n_models // 2) * (n_models - n_models // 2)
 
     def separated(self, pairs: IntArray) -> BoolArray:
-        """Return which pairs of models each sentence pair separates.
+        """Return which pairs of models disagree about each sentence pair.
 
-        A sentence pair separates two models if one model prefers sentence 1 and the other prefers
-        sentence 2.
+        Two models disagree if one prefers sentence 1 and the other prefers sentence 2. The sentence
+        pair is then said to separate the models.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class SetCriterion(ABC):
 
     @abstractmethod
     def contributions(self, pairs: IntArray) -> FloatArray:
-        """Return the contribution of each sentence pair for each pair of models.
+        """Return how well each sentence pair distinguishes each pair of models.
 
         Parameters
         ----------
@@ -134,16 +134,16 @@ class SetCriterion(ABC):
         Returns
         -------
         (P, n_model_pairs) array
-            Contributions, one row per sentence pair and one column per pair of models.
+            Contributions of the sentence pairs, with one column for each pair of models.
         """
 
     @abstractmethod
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
         """Return an upper bound on the objective of every selection.
 
-        The objective is the smallest, over all pairs of models, of the sum of contributions. The
-        bound shows how far a selection can be from the optimum. Since the smallest of several
-        numbers is at most their weighted mean, subclasses bound a weighted mean of the sums.
+        The objective is min_q sum_k c[k, q], the smallest sum of contributions over the pairs of
+        models q. The bound shows how far a selection can be from the optimum. Because a minimum is
+        at most a weighted mean, subclasses bound a weighted mean of the sums.
 
         Parameters
         ----------
@@ -172,32 +172,32 @@ class Separation(SetCriterion):
     uses_rank_margin = True
 
     def contributions(self, pairs: IntArray) -> FloatArray:
-        """Return 1 where the two models prefer different sentences, else 0."""
+        """Return 1 where two models prefer different sentences of a pair, and 0 elsewhere."""
         return self.separated(pairs).astype(np.float64)
 
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
-        """Return the number of separations per pair of models if all splits are even.
+        """Return an upper bound on the number of sentence pairs that separate any two models.
 
-        An even split of the models separates `max_separations` pairs of models, the maximum. With
-        n sentence pairs, the mean over pairs of models is n `max_separations` / `n_model_pairs`,
-        rounded down because separations are counted.
+        One sentence pair separates at most `max_separations` of the `n_model_pairs` pairs of
+        models. The number of the n sentence pairs that separate two models is therefore, on
+        average over pairs of models, at most n * max_separations / n_model_pairs. The bound is
+        rounded down, because it limits a whole number.
         """
         return float(n * self.max_separations // self.n_model_pairs)
 
 
 class LogBayesFactor(SetCriterion):
-    """Criterion that measures how strongly answers distinguish two models.
+    """Criterion that measures how strongly participants' answers distinguish two models.
 
     The contribution of a sentence pair for two models is the expected log Bayes factor of one
-    participant's answer, see `log_bayes_factors`. Probabilities of answers are predicted by
-    `response_model`.
+    answer (`log_bayes_factors`). `response_model` predicts the probability of each answer.
     """
 
     uses_response_model = True
     column = "log_bayes_factor"
 
     def contributions(self, pairs: IntArray) -> FloatArray:
-        """Return the expected log Bayes factor of one answer in nats."""
+        """Return the expected log Bayes factor of one answer to each sentence pair, in nats."""
         sentence_1, sentence_2 = pairs.T
         scaled_differences = self.scaled[sentence_2] - self.scaled[sentence_1]
         return log_bayes_factors(self.response_model.probabilities(scaled_differences))
@@ -205,46 +205,50 @@ class LogBayesFactor(SetCriterion):
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
         """Return the smaller of two upper bounds on the objective.
 
-        The first bound considers the best possible sentence pair, the second the best available
-        sentences.
+        **Bound from the best possible sentence pair.** The mean contribution over all pairs of
+        models is largest for a sentence pair that splits the models evenly, with the most extreme
+        probabilities of the answers. Proof: let p be the probability of an answer under one model,
+        q = p - 1/2, l = logit p, and let Q and L be the sums of q and l over the other models. As a
+        function of this model's q, the sum of the contributions is
 
-        **Sentence pairs.** With equal weights, no sentence pair contributes more than one that
-        splits the models evenly with the most extreme probabilities. With q = p - 1/2 and
-        l = logit p, the sum over pairs of models is, as a function of one model's q,
-        ((M - 1) q l - P l - L q) / 2 plus a constant, where P and L are the sums of q and l over
-        the other models. Its second derivative is at least
-        (M - 1) (1/4 - a |q|) / (1/4 - q²)² > 0, since |P| <= (M - 1) a with a < 1/2 the largest
-        |q|. The sum is convex in each q, so each q is extreme at the maximum.
+            ((M - 1) q l - Q l - L q) / 2 + constant.
 
-        **Sentences.** With z the standardised log-probabilities of a sentence, the contribution of
-        a pair for models i and j is at most the sum over its two sentences of k(|z_i - z_j - m|),
-        where k is `sentence_evidence_bounds` and m the mean of z_i - z_j. With weights over pairs
-        of models, the weighted sum over n pairs is therefore at most the sum over the 2 n / uses
-        sentences with the largest weighted bounds, times `uses`. Mirror descent over the weights
-        lowers this bound, which is valid at every step.
+        If a < 1/2 is the largest |q|, then |Q| <= (M - 1) a, and the second derivative is at least
+        (M - 1) (1/4 - a |q|) / (1/4 - q^2)^2 > 0. The sum is convex in q, and is therefore largest
+        at an extreme value of q.
+
+        **Bound from the best available sentences.** Let z be the standardised log-probabilities of
+        a sentence. The contribution of a sentence pair for models i and j is at most the sum, over
+        its two sentences, of b(|z_i - z_j - m|), where b is `sentence_evidence_bounds` and m is the
+        mean of z_i - z_j over all sentences. For any weights w_ij with sum 1, the objective is at
+        most
+
+            uses * (sum of sum_ij w_ij b_ij over the 2 n / uses sentences with the largest values).
+
+        Mirror descent finds weights with a low bound; the bound is valid at every step.
         """
         n_models, n_model_pairs = len(self.ranked.models), self.n_model_pairs
-        # Bound on sentence pairs: an even split with the most extreme probabilities.
+        # Bound from the best possible pair: an even split with the most extreme probabilities.
         max_preference = self.response_model.max_preference
         extremes = self.response_model.probabilities(np.array([-max_preference, max_preference]))
         max_factor = float(log_bayes_factors(extremes)[0])
         pair_bound = n * self.max_separations / n_model_pairs * max_factor
 
-        # Bound on sentences: n pairs need at least 2 n / uses sentences, rounded up. `values`
-        # are the largest shares of each sentence in the factor of each pair of models.
-        n_sentences = -(-2 * n // uses)
-        values = np.empty((len(rows), n_model_pairs), dtype=np.float32)
-        for k, (i, j) in enumerate(combinations(range(n_models), 2)):
+        # Bound from the available sentences: n pairs need at least 2 n / uses sentences. Compute
+        # the bound b_ij for each sentence (row) and each pair of models (column).
+        n_sentences = math.ceil(2 * n / uses)
+        evidence_bounds = np.empty((len(rows), n_model_pairs), dtype=np.float32)
+        for column, (i, j) in enumerate(combinations(range(n_models), 2)):
             differences = self.scaled[rows, i] - self.scaled[rows, j]
             centred = np.abs(differences - differences.mean())
-            values[:, k] = sentence_evidence_bounds(self.response_model, centred)
+            evidence_bounds[:, column] = sentence_evidence_bounds(self.response_model, centred)
         weights = np.full(n_model_pairs, 1 / n_model_pairs)
         sentence_bound = np.inf
         # Mirror descent: multiply the weights by exp(-step size * gradient), and normalise them.
         for step in range(_N_BOUND_STEPS):
-            sums = values @ weights.astype(np.float32)
+            sums = evidence_bounds @ weights.astype(np.float32)
             top = np.argpartition(-sums, min(n_sentences, len(sums)) - 1)[:n_sentences]
-            gradient = values[top].sum(axis=0, dtype=np.float64)
+            gradient = evidence_bounds[top].sum(axis=0, dtype=np.float64)
             # The factor covers rounding errors in single precision.
             sentence_bound = min(sentence_bound, float(gradient @ weights) * (1 + 1e-6))
             step_size = 2 / np.sqrt(step + 1)

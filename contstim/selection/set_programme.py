@@ -1,4 +1,7 @@
-"""Integer programme that selects sentence pairs for a set of models, and a greedy alternative."""
+"""Integer programme that selects sentence pairs to compare all models of a set.
+
+`SetProgramme.greedy_set` is a faster approximation.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ ROUNDED = "the linear relaxation rounded"
 # Number of successive exchanges without improvement after which the greedy search stops.
 _MAX_IDLE_EXCHANGES = 1000
 
-# Number of candidates above which pairs that are selected in the relaxation are fixed.
+# Number of candidates above which pairs that the linear relaxation selects completely are fixed.
 _FIX_ABOVE = 1500
 
 # Number of random pairings of the sentences of a fractional solution.
@@ -41,26 +44,28 @@ _N_PAIRINGS = 20
 
 
 class SetProgramme:
-    """Selection of n of K candidate pairs that maximises the smallest sum over pairs of models.
+    """Selection of n of K candidate sentence pairs that best distinguish all pairs of models.
 
-    With x_k = 1 if candidate k is selected, and contribution c_kq of candidate k for pair of models
-    q:
+    The contribution c_kq measures how well candidate k distinguishes the two models of pair q
+    (`SetCriterion`). With x_k = 1 if candidate k is selected:
 
         maximise    t
         subject to  sum_k c_kq x_k >= t             for every pair of models q,
                     sum_k x_k = n,
                     sum_{k contains s} x_k <= uses  for every sentence s,
-                    the rows of the constraints,    x_k in {0, 1}.
+                    the additional constraints,     x_k in {0, 1}.
+
+    The optimal t is the smallest sum of contributions over the pairs of models.
 
     Parameters
     ----------
     criterion
         Criterion that defines the contributions.
     pairs : (n_pairs, 2) array
-        Rows of the two sentences of each candidate, in any order, with duplicates. Pairs whose
-        sentences differ in a feature that must be equal are dropped.
+        Rows of the two sentences of each candidate, in any order. Duplicates are removed, and so
+        are pairs whose sentences differ in a feature that must be equal.
     constraints
-        Constraints, merged by `merge_equal`.
+        Constraints, as returned by `merge_equal`.
     n
         Number of pairs to select.
     uses
@@ -69,16 +74,19 @@ class SetProgramme:
     Attributes
     ----------
     pairs : (K, 2) array
-        Rows of the two sentences of each candidate; the first model that has a preference prefers
-        sentence 1.
+        Rows of the two sentences of each candidate. The order is such that the first model with a
+        preference prefers sentence 1.
     contributions : (K, n_model_pairs) array
-        Contributions of the candidates.
+        Contribution of each candidate for each pair of models.
     smallest_differences : (K,) array
-        Smallest difference of fractional ranks over the models.
-    rows, lower, upper
-        Rows and bounds of the number of pairs, the uses of sentences and the constraints.
+        Difference between the fractional ranks of the two sentences, minimum over the models.
+    rows : sparse (n_rows, K) array
+        Coefficients of the constraints on x: first the number of pairs, then the uses of sentences,
+        last the additional constraints.
+    lower, upper : (n_rows,) array
+        Bounds of the constraints.
     names, units
-        Descriptions and units of the constraints, which are the last rows.
+        Descriptions and units of the additional constraints, for error messages.
     """
 
     def __init__(
@@ -108,8 +116,8 @@ class SetProgramme:
         self.contributions = criterion.contributions(self.pairs)
         self.smallest_differences = ranked.rank_differences(self.pairs).min(axis=1)
 
-        # Incidence matrix of sentences by candidates. A sentence in `uses` or fewer candidates
-        # needs no row, because its constraint cannot be violated.
+        # The incidence matrix has a row for each sentence and a column for each candidate. A
+        # sentence in `uses` or fewer candidates needs no row: its constraint cannot be violated.
         used, codes = np.unique(self.pairs.ravel(), return_inverse=True)
         n_candidates = len(self.pairs)
         columns = np.arange(2 * n_candidates) // 2
@@ -121,21 +129,27 @@ class SetProgramme:
         ones = csr_array(np.ones((1, n_candidates)))
         self.rows = csr_array(vstack([ones, incidence, weights], format="csr"))
         n_sentences = incidence.shape[0]
-        lower, upper = [rows.lower for rows in constraint_rows], [r.upper for r in constraint_rows]
-        self.lower = np.hstack([n, np.full(n_sentences, -np.inf), *lower])
-        self.upper = np.hstack([n, np.full(n_sentences, uses), *upper])
+        constraint_lower = [rows.lower for rows in constraint_rows]
+        constraint_upper = [rows.upper for rows in constraint_rows]
+        self.lower = np.hstack([n, np.full(n_sentences, -np.inf), *constraint_lower])
+        self.upper = np.hstack([n, np.full(n_sentences, uses), *constraint_upper])
         self.names = [name for rows in constraint_rows for name in rows.names]
         self.units = np.hstack([rows.units for rows in constraint_rows])
 
     def objective(self, chosen: IntArray) -> float:
-        """Return the smallest sum of contributions of the chosen candidates."""
+        """Return the smallest sum of contributions over pairs of models, for chosen candidates."""
         return float(self.contributions[chosen].sum(axis=0).min())
 
     def dual_prices(self) -> FloatArray:
         """Compute the dual price of each pair of models in the linear relaxation.
 
         Pairs of models with a high price limit the objective, so further candidates should
-        distinguish them. Prices have the sum 1, and are equal if the relaxation is infeasible.
+        distinguish them.
+
+        Returns
+        -------
+        (n_model_pairs,) array
+            Dual prices with the sum 1. All prices are equal if the relaxation is infeasible.
         """
         n_candidates, n_model_pairs = self.contributions.shape
         sums, rows = self._model_rows()
@@ -152,17 +166,19 @@ class SetProgramme:
         return np.asarray(prices / prices.sum())
 
     def greedy_set(self, bound: float) -> IntArray | None:
-        """Select pairs one by one with multiplicative weights, then exchange them.
+        """Select candidates one by one with multiplicative weights, then exchange them.
 
-        Each pair of models has the weight exp(-sum of its contributions), as in the method of
-        multiplicative weights (Arora, Hazan & Kale 2012, doi 10.4086/toc.2012.v008a006):
+        Each pair of models q has the weight exp(-s_q), where s_q is the sum of the contributions of
+        the candidates selected so far (method of multiplicative weights; Arora, Hazan & Kale 2012,
+        doi 10.4086/toc.2012.v008a006).
 
-        1. Add the candidate with the largest weighted contribution until there are n.
-        2. Remove a random selected candidate and add the best one again, until the bound is reached
-           or 1,000 successive exchanges give no improvement.
+        1. Add the candidate with the largest weighted sum of contributions, until n are selected.
+        2. Remove a random selected candidate, and add the best candidate as in step 1. Repeat this
+           until the objective reaches `bound`, or until 1,000 successive exchanges give no
+           improvement.
 
-        Ties are broken in favour of candidates with large `smallest_differences`. Constraints are
-        ignored.
+        Of candidates with equal values, the candidate with the largest value of
+        `smallest_differences` is added. Additional constraints are ignored.
 
         Parameters
         ----------
@@ -172,16 +188,18 @@ class SetProgramme:
         Returns
         -------
         (n,) array or None
-            Sorted candidates; None if too few sentences are left.
+            Sorted indices of the selected candidates; None if there are too few sentences.
         """
         order = np.argsort(-self.smallest_differences, kind="stable")
-        contributions, (sentence_1, sentence_2) = self.contributions[order], self.pairs[order].T
+        contributions = self.contributions[order]
+        sentence_1, sentence_2 = self.pairs[order].T
         rng = np.random.default_rng(0)
         n_uses = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
         sums = np.zeros(contributions.shape[1])
         chosen: list[int] = []
 
         def add_best() -> bool:
+            """Add the candidate with the largest weighted contribution, if any can be added."""
             is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
             values = np.where(is_free, 1.0, -np.inf)
             values[chosen] = -np.inf
@@ -212,8 +230,9 @@ class SetProgramme:
     def solve(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
         """Solve the integer programme.
 
-        If the time limit is reached, the best of three selections is returned: the solver's, the
-        rounded linear relaxation, and, without constraints, `greedy_set`.
+        If the time limit is reached, the best of three selections is returned: the best solution
+        that the solver found, the rounded solution of the linear relaxation, and, if there are no
+        additional constraints, the result of `greedy_set`.
 
         Parameters
         ----------
@@ -225,53 +244,59 @@ class SetProgramme:
         Returns
         -------
         chosen : (n,) array
-            Sorted candidates.
+            Sorted indices of the selected candidates.
         bound : float
-            Proven upper bound on the objective over these candidates.
+            Proven upper bound on the objective of every selection of these candidates.
         solver : str
-            Method that found the selection.
+            Name of the method that found the selection.
 
         Raises
         ------
         InfeasibleError
-            If the constraints cannot be satisfied, naming them, or nothing is found in time.
+            If the constraints cannot be satisfied, or if no selection is found in time.
         """
-        # Sums of real numbers: solve the relaxation first, and fix the candidates it selects.
+        # If contributions are real numbers, solve the linear relaxation first. Of many candidates,
+        # fix those that it selects completely, which makes the integer programme much smaller.
         relaxed = None if self.is_count else self._minimise(bound, is_relaxed=True)
         solution = None
         if relaxed is not None and relaxed.x is not None and len(self.pairs) > _FIX_ABOVE:
-            solution = self._minimise(bound, relaxed.x[:-1] > 1 - 1e-6, time_limit=time_limit)
+            is_selected = relaxed.x[:-1] > 1 - 1e-6
+            solution = self._minimise(bound, is_selected, time_limit=time_limit)
         if solution is not None and solution.x is not None:
-            proofs = [relaxed]
+            upper_bounds = [relaxed]
         else:
             solution = self._minimise(bound, time_limit=time_limit)
-            proofs = [solution]
+            upper_bounds = [solution]
         if solution.status == "infeasible":
             raise InfeasibleError(self._describe_shortfall(time_limit))
 
-        solutions = [(SOLVER, solution.x)]
+        # Collect the selections that were found, with the methods that found them.
+        selections: list[tuple[IntArray, str]] = []
+        if solution.x is not None:
+            selections.append((self._round(solution.x[:-1]), SOLVER))
         if solution.status != "optimal":
             relaxed = self._minimise(bound, is_relaxed=True) if relaxed is None else relaxed
-            proofs.append(relaxed)
-            solutions.append((ROUNDED, relaxed.x))
-        selections = [(self._round(x[:-1]), solver) for solver, x in solutions if x is not None]
-        if solution.status != "optimal" and not self.names:
-            greedy = self.greedy_set(bound)
+            upper_bounds.append(relaxed)
+            if relaxed.x is not None:
+                selections.append((self._round(relaxed.x[:-1]), ROUNDED))
+            greedy = None if self.names else self.greedy_set(bound)
             if greedy is not None:
                 selections.append((greedy, GREEDY))
 
-        feasible = [selection for selection in selections if self._is_feasible(selection[0])]
+        feasible = [(chosen, solver) for chosen, solver in selections if self._is_feasible(chosen)]
         if not feasible:
             raise InfeasibleError(
                 f"no {self.n} pairs were found in {time_limit:g} s; allow more time, loosen a "
                 "constraint or ask for fewer pairs"
             )
+        # Choose the selection with the best objective; of equal ones, the largest differences.
         values = [
             (self.objective(chosen), self.smallest_differences[chosen].sum())
             for chosen, _ in feasible
         ]
         chosen, solver = feasible[values.index(max(values))]
-        proven = 1e-6 - max(proof.bound for proof in proofs if proof is not None)
+        # The solver minimises -t, so that its lower bounds have the opposite sign.
+        proven = 1e-6 - max(result.bound for result in upper_bounds if result is not None)
         return chosen, float(np.floor(proven)) if self.is_count else proven, solver
 
     def _is_feasible(self, chosen: IntArray) -> bool:
@@ -284,8 +309,12 @@ class SetProgramme:
     def _model_rows(self) -> tuple[csr_array, csr_array]:
         """Build the constraint matrix, with a column for each candidate and a last column for t.
 
-        The first part has a row for each pair of models, the sum of contributions minus t. The
-        second part has the remaining constraints, in which t does not occur.
+        Returns
+        -------
+        sums : sparse (n_model_pairs, K + 1) array
+            Coefficients of sum_k c_kq x_k - t for each pair of models q.
+        rows : sparse (n_rows, K + 1) array
+            Coefficients of all other constraints, in which t has the coefficient 0.
         """
         n_model_pairs = self.contributions.shape[1]
         minus_t = csr_array(-np.ones((n_model_pairs, 1)))
@@ -301,12 +330,26 @@ class SetProgramme:
         is_relaxed: bool = False,
         time_limit: float | None = None,
     ) -> Solution:
-        """Solve the integer programme, or its linear relaxation if `is_relaxed`, with HiGHS.
+        """Solve the integer programme or its linear relaxation with HiGHS, by minimising -t.
 
-        The solution has a value for each candidate and a last value, t, which is at most `bound`.
-        Candidates in the mask `is_fixed` must be selected. If contributions count separations, ties
-        are broken in favour of the larger mean of `smallest_differences`; its weight of one half
-        cannot outweigh a separation.
+        If contributions are 0 or 1, half of the mean of `smallest_differences` is added to the
+        objective t. It decides between selections with equal t, because it is below 1.
+
+        Parameters
+        ----------
+        bound
+            Upper bound on t.
+        is_fixed : (K,) array of bool
+            Whether each candidate must be selected. Default: no candidate must be selected.
+        is_relaxed
+            Whether the linear relaxation is solved.
+        time_limit
+            Time limit in seconds. Default: no limit.
+
+        Returns
+        -------
+        Solution
+            Solution with a value for each candidate and a last value for t.
         """
         n_candidates, n_model_pairs = self.contributions.shape
         costs, relative_gap = np.zeros(n_candidates), 1e-3
@@ -328,10 +371,10 @@ class SetProgramme:
         )
 
     def _round(self, x: FloatArray) -> IntArray:
-        """Round a fractional solution to a selection, and return its sorted candidates.
+        """Round a fractional solution x (K,) to a selection of n candidates, in sorted order.
 
-        Candidates are added by decreasing value of `x` until there are n. A candidate is left out
-        if one of its sentences is already in `uses` selected pairs.
+        Candidates are selected by decreasing value of x. A candidate is left out if one of its
+        sentences is already in `uses` selected pairs.
         """
         n_uses = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)
         chosen: list[int] = []
@@ -343,14 +386,15 @@ class SetProgramme:
         return np.sort(np.array(chosen, dtype=np.int64))
 
     def _describe_shortfall(self, time_limit: float) -> str:
-        """Write the error message for constraints that cannot be satisfied together.
+        """Describe which constraints cannot be satisfied, as an error message.
 
-        Each constraint gets two slack variables, which are the amounts below and above its bounds.
-        The smallest total slack shows which constraints are violated, and by how much.
+        Each constraint gets two slack variables, the amounts by which its lower and its upper bound
+        are violated. The solution with the smallest total slack shows which constraints are
+        violated, and by how much.
         """
         n_candidates, n_rows = len(self.pairs), self.rows.shape[0]
         scale = np.maximum(1.0, abs(self.rows).max(axis=1).toarray().ravel())
-        # The rows with slack variables: the number of pairs and the constraints.
+        # The number of pairs and the additional constraints have slack variables.
         elastic = np.r_[0, n_rows - len(self.names) : n_rows]
         n_elastic = len(elastic)
         missing = csr_array(
@@ -358,7 +402,7 @@ class SetProgramme:
         )
         rows = hstack([diags_array(1 / scale) @ self.rows, missing, -missing], format="csr")
         solution = minimise(
-            # A missing pair costs more, so that a constraint is reported where either could be.
+            # Missing pairs cost more, so that a violated constraint is reported if possible.
             np.hstack([np.zeros(n_candidates), 10.0, np.ones(2 * n_elastic - 1)]),
             csr_array(rows),
             self.lower / scale,
@@ -388,17 +432,17 @@ def feasible_pairs(
 ) -> IntArray:
     """Propose pairs of sentences with which the constraints can be satisfied.
 
-    The function takes the sentences of a fractional solution of the assignment problem with the
-    constraints, and pairs them at random several times.
+    n sentences 1 and n sentences 2 that satisfy the constraints are found by linear programming,
+    where fractions of a sentence are allowed. They are then paired at random, several times.
 
     Parameters
     ----------
     ranked
-        The ranked sentences.
+        Ranked sentences.
     rows
-        Rows of sentences that may be paired.
+        Rows of the sentences that may be paired.
     constraints
-        Constraints, merged by `merge_equal`.
+        Constraints, as returned by `merge_equal`.
     n
         Number of pairs to select.
     uses
@@ -421,14 +465,14 @@ def feasible_pairs(
     roles = _side_roles(("sentences 1", "sentences 2"), n)
     problem = AssignmentProblem(ranked.doubled[sentences][:, :2], any_role, any_role, roles)
     constraint_rows = ConstraintRows(roles, ranked.labels[sentences], constraints)
-    first, second = (
-        sentences[role_rows] for role_rows in find_fractional_assignment(problem, constraint_rows)
-    )
+    rows_1, rows_2 = find_fractional_assignment(problem, constraint_rows)
+    sentences_1, sentences_2 = sentences[rows_1], sentences[rows_2]
+    # Pair sentences at random, but only sentences that agree in the features that must be equal.
     codes = pairing_codes(constraints, ranked.labels)
     pairings = []
     for _ in range(_N_PAIRINGS):
-        shuffled_1, shuffled_2 = rng.permutation(first), rng.permutation(second)
-        for code in np.unique(codes[first]):
+        shuffled_1, shuffled_2 = rng.permutation(sentences_1), rng.permutation(sentences_2)
+        for code in np.unique(codes[sentences_1]):
             equal_1 = shuffled_1[codes[shuffled_1] == code]
             equal_2 = shuffled_2[codes[shuffled_2] == code]
             size = min(len(equal_1), len(equal_2))
@@ -438,9 +482,9 @@ def feasible_pairs(
 
 
 def _side_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
-    """Create the two roles of n sentence pairs: sentences 1 and sentences 2.
+    """Create the roles of the sentences 1 and the sentences 2 of n sentence pairs.
 
-    `sides` describes sentences 1 and sentences 2 in messages, in place of the two models.
+    `sides` describes the two kinds of sentences in error messages, in place of names of models.
     """
     return Role(*sides, ROLES[0], 0, 1, n), Role(*sides, ROLES[1], 1, 0, n)
 
@@ -457,43 +501,52 @@ def _pair_constraints(
     """Convert constraints on sentences to constraints on candidate pairs.
 
     The weight of a candidate pair in a constraint is the sum of the weights of its two sentences.
-    A constraint that compares the two sentences is applied once for each model; sentence 1 is then
-    the sentence that the model prefers.
+    A constraint that compares the two sentences of a pair is applied once for each model, with the
+    sentence that this model prefers as sentence 1.
 
     Parameters
     ----------
-    constraints, ranked, n, uses
-        As in `SetProgramme`.
+    constraints
+        Constraints, as returned by `merge_equal`.
+    ranked
+        Ranked sentences.
     used
         Rows of the sentences that occur in candidates.
     codes : (K, 2) array
-        Positions in `used` of the sentences of each candidate.
+        Indices in `used` of the two sentences of each candidate.
     preferences : (K, M) array
-        1 if a model prefers sentence 1 of a candidate, -1 for sentence 2, 0 for none.
+        1 if a model prefers sentence 1 of a candidate, -1 if it prefers sentence 2, 0 otherwise.
+    n
+        Number of pairs to select.
+    uses
+        Maximum number of selected pairs that contain the same sentence.
 
     Returns
     -------
     weights : sparse (n_rows, K) array
-        Weights of the K candidates in each constraint.
+        Weight of each candidate in each constraint.
     all_rows : list of ConstraintRows
-        Constraints on sentences, with names and bounds in the order of `weights`.
+        Constraints on sentences, which provide the names and bounds of the rows of `weights`.
     """
     labels = ranked.labels[used]
     sentence_1, sentence_2 = codes.T
+    # Constraints that do not compare the two sentences of a pair.
     plain = [constraint for constraint in constraints if not constraint.compares_sides]
     rows = ConstraintRows(_side_roles(("sentences 1", "sentences 2"), n), labels, plain, uses)
     all_rows = [rows]
-    weights = [rows.weights[0][sentence_1] + rows.weights[1][sentence_2]]
+    weights_1, weights_2 = rows.weights
+    weights = [weights_1[sentence_1] + weights_2[sentence_2]]
+    # Constraints that compare them, once for each model.
     comparing = [constraint for constraint in constraints if constraint.compares_sides]
     for model, model_preferences in zip(ranked.models, preferences.T, strict=True):
         sides = (f"sentences that {model} prefers", "the others")
         rows = ConstraintRows(_side_roles(sides, n), labels, comparing, uses)
         all_rows.append(rows)
-        first, second = rows.weights
+        preferred, other = rows.weights
         prefers_1 = diags_array((model_preferences == 1).astype(np.float64))
         prefers_2 = diags_array((model_preferences == -1).astype(np.float64))
         weights.append(
-            prefers_1 @ (first[sentence_1] + second[sentence_2])
-            + prefers_2 @ (first[sentence_2] + second[sentence_1])
+            prefers_1 @ (preferred[sentence_1] + other[sentence_2])
+            + prefers_2 @ (preferred[sentence_2] + other[sentence_1])
         )
     return csr_array(hstack(weights, format="csr").T), all_rows

@@ -1,7 +1,8 @@
-"""Selection of sentence pairs that compare all models of a set at once."""
+"""Selection of sentence pairs that discriminate between all models of a set at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -26,7 +27,7 @@ from contstim.selection.set_candidates import (
 from contstim.selection.set_criteria import LogBayesFactor, Separation, SetCriterion
 from contstim.selection.set_programme import GREEDY, NO_PAIR, SetProgramme, feasible_pairs
 
-#: Criteria by name. The smallest sum over all pairs of models is maximised.
+#: Criteria of `select_set` by name.
 SET_CRITERIA = Registry[type[SetCriterion]](
     "criterion",
     "contstim.set_criteria",
@@ -37,9 +38,10 @@ SET_CRITERIA = Registry[type[SetCriterion]](
 # Number of sentences up to which all their pairs are candidates.
 _ALL_PAIRS_UP_TO = 150
 
-# Even splits of many models: candidates of the integer programme per pair to select, and the
-# proportion of the bound above which a greedy selection is accepted.
-_EVEN_PER_PAIR, _NEAR_BOUND = 5, 0.98
+# Number of candidates from `even_split_pairs` in the integer programme, per pair to select.
+_EVEN_PER_PAIR = 5
+# Fraction of the upper bound above which a greedy selection is accepted.
+_NEAR_BOUND = 0.98
 
 # Rounds in which candidates are added for expected log Bayes factors.
 _N_PRICING_ROUNDS = 6
@@ -63,9 +65,9 @@ def select_set(
 
     A sentence pair *separates* two models if one model prefers sentence 1 and the other prefers
     sentence 2. One sentence pair can separate many pairs of models, so fewer trials are needed than
-    with separate sentence pairs for each pair of models. The criterion is summed over the selected
-    sentence pairs for each pair of models, and the smallest of these sums is maximised
-    (`SetProgramme` states the integer programme).
+    with different sentence pairs for each pair of models. By default, the number of selected
+    sentence pairs that separate two models is counted for each pair of models, and the smallest of
+    these numbers is maximised. `SetProgramme` states the integer programme.
 
     Parameters
     ----------
@@ -78,19 +80,20 @@ def select_set(
         separate two models, or ``log-bf``, the sum of the expected log Bayes factors of one answer
         to each sentence pair.
     rank_margin : float, default 0
-        For ``separation``: difference of the fractional ranks of the two sentences that must be
-        exceeded under both models.
+        Difference between the fractional ranks of the two sentences that must be exceeded under
+        both models. Only for ``separation``.
     response_model : ResponseModel, optional
-        For ``log-bf``: model of the probability of each answer; by default `ResponseModel()`.
+        Model of the probability of each answer; by default `ResponseModel()`. Only for ``log-bf``.
     eligible : Series of bool, optional
         Whether each sentence may be selected, by label; by default all. Ranks are computed over all
         sentences, whether or not they may be selected.
     pairs : DataFrame, optional
-        Further candidates with the columns ``sentence_1, sentence_2`` (labels of `log_probs`,
-        eligible or not), e.g. from `triplet_pairs`.
+        Sentence pairs that may be selected in addition, e.g. from `triplet_pairs`. The columns
+        ``sentence_1`` and ``sentence_2`` contain labels of `log_probs`, eligible or not.
     constraints
-        Constraints on the selection. A constraint that compares the two sentences of a pair (e.g.
-        `Balance`) applies, for each model, to the sentences that the model prefers and the others.
+        Constraints on the selected sentences. A constraint that compares the two sentences of a
+        pair (e.g. `Balance`) is applied once for each model, to the sentences that the model
+        prefers and to the other sentences.
     uses : int, default 1
         Maximum number of selected pairs that contain the same sentence.
     time_limit : float, default 60
@@ -121,11 +124,11 @@ def select_set(
 
     Notes
     -----
-    **Bound.** A sentence pair that k of M models order one way separates k (M - k) of the
-    M (M - 1) / 2 pairs of models, at most floor(M / 2) ceil(M / 2). The smallest number of
-    separations is at most the mean, hence at most
-    floor(n floor(M / 2) ceil(M / 2) / (M (M - 1) / 2)): 55.6 % of the pairs for nine models. If all
-    pairs of sentences are candidates, HiGHS may prove a lower bound. For ``log-bf``, see
+    **Bound.** If k of M models prefer sentence 1 and the others sentence 2, the sentence pair
+    separates k (M - k) of the M (M - 1) / 2 pairs of models, at most floor(M / 2) ceil(M / 2). The
+    smallest number of separations is at most the mean over pairs of models, and therefore at most
+    floor(n floor(M / 2) ceil(M / 2) / (M (M - 1) / 2)), which is 55.6 % of n for nine models. If
+    all pairs of sentences are candidates, HiGHS may prove a smaller bound. For ``log-bf``, see
     `LogBayesFactor.bound`.
 
     **Candidates.** All pairs of up to 150 sentences are candidates. Of more sentences,
@@ -173,6 +176,7 @@ def select_set(
     rows = np.union1d(eligible_sentences, given_pairs)
     if len(rows) < 2:
         raise InfeasibleError(NO_PAIR)
+    # Standard deviations are computed over the eligible sentences, if there are at least two.
     standardised_rows = eligible_sentences if n_eligible > 1 else rows
     measure = criterion_class(log_probs, ranked, standardised_rows, rank_margin, response_model)
     search = _SetSearch(
@@ -225,10 +229,10 @@ def select_set(
 
 @dataclass(frozen=True, eq=False)
 class _SetSearch:
-    """Search for a selection of sentence pairs for a set of models.
+    """Search for n sentence pairs that discriminate between the models of a set.
 
-    The search proposes candidate pairs, since all pairs of many sentences are too many, and solves
-    the integer programme that selects n of them.
+    The search proposes candidate pairs, because many sentences have too many pairs, and solves the
+    integer programme that selects n candidates.
 
     Attributes
     ----------
@@ -237,9 +241,9 @@ class _SetSearch:
     sentences
         Rows of the sentences from which candidate pairs are formed.
     given_pairs : (n_pairs, 2) array
-        Rows of the sentences of candidate pairs that the user named.
+        Rows of the sentences of additional candidate pairs that the user provides.
     constraints
-        Constraints on the selection, merged by `merge_equal`.
+        Constraints on the selected sentences, as returned by `merge_equal`.
     n
         Number of pairs to select.
     uses
@@ -257,7 +261,7 @@ class _SetSearch:
     time_limit: float
 
     def run(self, bound: float, seed: int) -> tuple[SetProgramme, IntArray, float, str]:
-        """Run the search.
+        """Propose candidate pairs, and select n of them.
 
         Parameters
         ----------
@@ -273,7 +277,8 @@ class _SetSearch:
         chosen : (n,) array
             Indices of the selected candidates.
         bound : float
-            Upper bound, reduced if the solver proved a lower one for all pairs.
+            Upper bound on the objective. It is smaller than the argument if all pairs are
+            candidates and the solver proved a smaller bound.
         solver : str
             Name of the method that found the selection.
         """
@@ -286,23 +291,25 @@ class _SetSearch:
             all_pairs = np.column_stack(np.triu_indices(len(self.sentences), 1))
             candidates.append(self.sentences[all_pairs])
         elif self.criterion.is_count and not tries_all_splits(ranks.shape[1]):
+            # For many models, propose pairs that split them evenly. Try a greedy selection first,
+            # and accept it if it is close to the bound.
             blocks = self._blocks()
-            even = [
+            even_pairs = [
                 rows[even_split_pairs(ranks[rows], n_block, self.criterion.rank_margin)]
                 for rows, n_block in blocks
             ]
             if not self.constraints:
-                programme = self._build([self.given_pairs, *even])
+                programme = self._build([self.given_pairs, *even_pairs])
                 with show_elapsed_time("choosing pairs"):
                     chosen = programme.greedy_set(bound)
                 if chosen is not None:
                     greedy, greedy_objective = (programme, chosen), programme.objective(chosen)
-            for block_pairs, (_, n_block) in zip(even, blocks, strict=True):
+            for block_pairs, (_, n_block) in zip(even_pairs, blocks, strict=True):
                 candidates.append(block_pairs[: _EVEN_PER_PAIR * n_block])
         if greedy is not None and greedy_objective >= _NEAR_BOUND * bound:
             return *greedy, bound, GREEDY
 
-        # Propose further candidates, at last by the dual prices of the relaxation.
+        # Propose pairs for each split of the models, and pairs that satisfy the constraints.
         rng, ranked = np.random.default_rng(seed), self.criterion.ranked
         if not has_all_pairs:
             for rows, n_block in self._blocks():
@@ -313,12 +320,14 @@ class _SetSearch:
             if not has_all_pairs:
                 candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
         programme = self._build(candidates)
+        # Add pairs for the pairs of models that limit the objective of the linear relaxation.
         if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
             with show_elapsed_time("looking for pairs"):
                 for _ in range(_N_PRICING_ROUNDS):
                     prices = programme.dual_prices()
                     priced = [
-                        priced_pairs(self.criterion, *block, prices) for block in self._blocks()
+                        priced_pairs(self.criterion, rows, n_block, prices)
+                        for rows, n_block in self._blocks()
                     ]
                     programme = self._build([programme.pairs, *priced])
         with show_elapsed_time("choosing pairs", self.time_limit):
@@ -337,18 +346,26 @@ class _SetSearch:
     def _blocks(self) -> list[tuple[IntArray, int]]:
         """Divide the sentences into blocks within which they may be paired.
 
-        Constraints may require that the two sentences of a pair agree in a feature; each block then
-        has one value of the feature. For each block, its rows and the number of pairs to propose
-        are returned. This number is proportional to the size of the block.
+        If constraints require that a feature is equal for both sentences of a pair, each block
+        contains the sentences with one value of the feature.
+
+        Returns
+        -------
+        list of tuple
+            For each block, the rows of its sentences and the number of pairs to propose, which is
+            proportional to the number of sentences.
         """
         codes = pairing_codes(self.constraints, self.criterion.ranked.labels)[self.sentences]
-        blocks = [self.sentences[codes == code] for code in np.unique(codes)]
-        n_sentences = len(self.sentences)
-        return [(rows, -(-self.n * len(rows) // n_sentences)) for rows in blocks if len(rows) > 1]
+        blocks = []
+        for code in np.unique(codes):
+            rows = self.sentences[codes == code]
+            if len(rows) > 1:
+                blocks.append((rows, math.ceil(self.n * len(rows) / len(self.sentences))))
+        return blocks
 
 
 def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
-    """Return the sentence pairs of triplets as candidates of `select_set`.
+    """Return all pairs of sentences of the same triplet, as candidates for `select_set`.
 
     Parameters
     ----------
@@ -358,8 +375,9 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns ``sentence_1, sentence_2``: three pairs per triplet (natural with each synthetic
-        sentence, and both synthetic sentences), without duplicates and pairs of equal sentences.
+        Table with the columns ``sentence_1`` and ``sentence_2``. Each triplet gives three pairs:
+        the natural sentence with each synthetic sentence, and both synthetic sentences. Duplicates
+        and pairs of equal sentences are left out.
 
     Examples
     --------
@@ -378,10 +396,9 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
 
 
 def _find_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
-    """Find the sentences of given pairs in the table of ranks.
+    """Return the rows of the two sentences of each pair in a table, shape (n_pairs, 2).
 
-    The result has the shape (n_pairs, 2) and contains the rows of sentences 1 and 2. Pairs with a
-    sentence that has no finite score under every model are omitted.
+    Pairs with a sentence that has no finite score under every model are left out.
     """
     if pairs is None:
         return np.empty((0, 2), dtype=np.int64)

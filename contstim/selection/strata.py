@@ -1,4 +1,4 @@
-"""Stratified selection of triplets: equally many from each stratum of two models."""
+"""Stratified selection of triplets: equally many from each range of scores under two models."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MAX_DEFAULT_STRATA = 10
 
 
 def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
-    """Return the number of strata, by default the largest divisor of `per_pair` up to ten.
+    """Return the number of strata from which the same number of triplets is selected.
 
     Parameters
     ----------
     per_pair
         Number of triplets for each pair of models.
     strata
-        Number of strata; None for the default.
+        Number of strata. Default: the largest divisor of `per_pair` up to ten.
     name
-        Name of `per_pair` in messages.
+        Name of `per_pair` in error messages.
 
     Raises
     ------
@@ -49,26 +49,27 @@ def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") 
 
 @dataclass(frozen=True, eq=False)
 class StratifiedSelection:
-    """Selection of rows with a maximum number from each stratum of either model.
+    """Selection of T triplets with a maximum number from each stratum of both models.
 
-    With x_t = 1 if row t is selected, and stratum s_m(t) of row t under model m:
+    A stratum is a range of scores of the natural sentences under one model. With x_t = 1 if triplet
+    t is selected, and stratum s_m(t) of triplet t under model m:
 
         minimise    sum_t cost_t x_t
         subject to  sum_{t: s_m(t) = k} x_t <= per_stratum  for m = 1, 2 and every stratum k,
                     x_t in {0, 1},
 
-    among the selections with the largest number of rows.
+    among the selections with the largest number of triplets.
 
     Attributes
     ----------
     costs : (T,) array
-        Costs of the T rows.
+        Costs of the triplets.
     strata : (T, 2) array
-        Strata of each row under both models, from 0.
+        Stratum of each triplet under model 1 and under model 2, numbered from 0.
     n_strata
         Number of strata of each model.
     per_stratum
-        Maximum number of rows per stratum.
+        Maximum number of triplets per stratum.
     """
 
     costs: FloatArray
@@ -77,65 +78,67 @@ class StratifiedSelection:
     per_stratum: int
 
     def solve(self) -> IntArray:
-        """Solve the problem exactly as an assignment problem.
+        """Solve the selection problem exactly, as an assignment problem.
 
-        A *slot* is a unit of the capacity of a stratum: each stratum of each model has
-        `per_stratum` slots, and a selected row occupies one slot of its stratum under model 1 and
-        one slot of its stratum under model 2. The cost matrix has a matrix row for each slot of
-        model 1 and for each candidate row, and a matrix column for each slot of model 2 and for
-        each candidate row. Its entries are infinite except for four kinds of assignment:
+        Each stratum of each model has `per_stratum` places. A selected triplet takes one place in
+        its stratum under model 1 and one place in its stratum under model 2. The cost matrix of the
+        assignment problem has a row for each place of model 1 and for each triplet, and a column
+        for each place of model 2 and for each triplet. Four kinds of assignment have finite costs:
 
-        - a slot of model 1 to a row in its stratum: the cost of the row;
-        - a row to a slot of model 2 in its stratum: 0;
-        - a row to itself, i.e. the row is not selected: 0;
-        - a slot of model 1 to a slot of model 2, i.e. both remain empty: a cost so high that as
-          few slots as possible remain empty.
+        - a place of model 1 to a triplet in this stratum: the cost of the triplet;
+        - a triplet to a place of model 2 in its stratum: 0;
+        - a triplet to itself, which means that it is not selected: 0;
+        - a place of model 1 to a place of model 2, which means that both remain empty: a cost so
+          high that as few places as possible remain empty.
 
         Returns
         -------
         array
-            Sorted indices of the selected rows.
+            Sorted indices of the selected triplets.
         """
-        # Only the cheapest rows in each combination of strata can be selected.
+        # Only the cheapest triplets in each combination of strata can be selected.
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
         combination = pd.Series(self.strata[order, 0] * self.n_strata + self.strata[order, 1])
         is_cheap = combination.groupby(combination).cumcount().to_numpy() < self.per_stratum
-        rows = np.sort(order[is_cheap])
-        costs = self.costs[rows]
+        triplets = np.sort(order[is_cheap])
+        costs = self.costs[triplets]
 
-        n_rows, n_slots = len(rows), self.n_strata * self.per_stratum
-        slot_stratum = np.repeat(np.arange(self.n_strata), self.per_stratum)
-        matrix = np.full((n_slots + n_rows, n_slots + n_rows), np.inf)
-        # An empty slot costs more than any change of the selected rows can save.
-        matrix[:n_slots, :n_slots] = 1.0 + 2.0 * float(np.abs(costs).sum())
-        is_in_stratum_1 = slot_stratum[:, None] == self.strata[rows, 0][None, :]
-        matrix[:n_slots, n_slots:] = np.where(is_in_stratum_1, costs[None, :], np.inf)
-        is_in_stratum_2 = self.strata[rows, 1][:, None] == slot_stratum[None, :]
-        matrix[n_slots:, :n_slots] = np.where(is_in_stratum_2, 0.0, np.inf)
-        np.fill_diagonal(matrix[n_slots:, n_slots:], 0.0)
+        n_triplets, n_places = len(triplets), self.n_strata * self.per_stratum
+        place_strata = np.repeat(np.arange(self.n_strata), self.per_stratum)
+        matrix = np.full((n_places + n_triplets, n_places + n_triplets), np.inf)
+        # An empty place costs more than any change of the selected triplets can save.
+        matrix[:n_places, :n_places] = 1.0 + 2.0 * float(np.abs(costs).sum())
+        is_in_stratum_1 = place_strata[:, None] == self.strata[triplets, 0][None, :]
+        matrix[:n_places, n_places:] = np.where(is_in_stratum_1, costs[None, :], np.inf)
+        is_in_stratum_2 = self.strata[triplets, 1][:, None] == place_strata[None, :]
+        matrix[n_places:, :n_places] = np.where(is_in_stratum_2, 0.0, np.inf)
+        np.fill_diagonal(matrix[n_places:, n_places:], 0.0)
         _, columns = scipy.optimize.linear_sum_assignment(matrix)
-        # A row is selected if a slot of model 1 is assigned to its column.
-        slot_columns = columns[:n_slots]
-        return np.asarray(rows[np.sort(slot_columns[slot_columns >= n_slots] - n_slots)])
+        # A triplet is selected if a place of model 1 is assigned to its column.
+        place_columns = columns[:n_places]
+        selected = np.sort(place_columns[place_columns >= n_places] - n_places)
+        return np.asarray(triplets[selected])
 
     def solve_with_limits(self, rows: csr_array, limits: FloatArray) -> IntArray:
-        """Solve the problem with the additional constraints ``rows @ x <= limits``.
+        """Solve the selection problem with the additional constraints ``rows @ x <= limits``.
 
-        Two integer programmes are solved. The first maximises the number of selected rows. The
-        second minimises the total cost among the selections with this number of rows.
+        Two integer programmes are solved. The first maximises the number of selected triplets. The
+        second minimises the total cost among the selections with this number of triplets.
 
         Parameters
         ----------
         rows : sparse (n_limits, T) array
-            Non-negative coefficients.
+            Coefficients, which must not be negative.
         limits : (n_limits,) array
             Upper limits.
 
         Returns
         -------
         array
-            Sorted indices of the selected rows.
+            Sorted indices of the selected triplets.
         """
+        # The rows of the matrix limit the number of triplets in each stratum of model 1 and of
+        # model 2, add the given constraints, and count the selected triplets.
         n = len(self.costs)
         strata = np.concatenate([self.strata[:, 0], self.n_strata + self.strata[:, 1]])
         columns = np.tile(np.arange(n), 2)
@@ -146,6 +149,7 @@ class StratifiedSelection:
         lower = np.zeros(len(upper))
         selected = np.zeros(n)
         for costs in (-np.ones(n), self.costs):
+            # The second programme must select as many triplets as the first.
             lower[-1] = selected.sum()
             solution = minimise(costs, matrix, lower, upper)
             if solution.x is None or solution.status != "optimal":
@@ -156,20 +160,20 @@ class StratifiedSelection:
     def unfilled_strata(
         self, selected: IntArray, models: tuple[str, str]
     ) -> list[dict[str, object]]:
-        """List the strata with fewer than `per_stratum` selected rows.
+        """List the strata from which fewer than `per_stratum` triplets were selected.
 
         Parameters
         ----------
         selected
-            Indices of the selected rows.
+            Indices of the selected triplets.
         models
-            Names of the two models.
+            Names of model 1 and model 2.
 
         Returns
         -------
         list of dict
-            For each such stratum: ``model``, ``stratum`` (numbered from 0), and the numbers of
-            rows ``wanted`` (`per_stratum`), ``selected``, and ``available`` (in the stratum).
+            For each of these strata: ``model``, ``stratum`` (number from 0), and the number of
+            triplets that were ``wanted`` (`per_stratum`), ``selected`` and ``available``.
         """
         unfilled: list[dict[str, object]] = []
         for strata, model in zip(self.strata.T, models, strict=True):

@@ -1,4 +1,4 @@
-"""Objectives of a selection of triplets: one value per triplet; their total is optimised."""
+"""Objectives of the selection of triplets: a value for each triplet, whose total is optimised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contstim.models.registry import score_kind
 from contstim.plugins import Registry
 from contstim.tables import require_columns
 
-#: Columns of a triplets table that selections need; see :data:`contstim.tables.TRIPLETS`.
+#: Log-probabilities that are needed for a selection (columns of :data:`contstim.tables.TRIPLETS`).
 LOG_PROB_COLUMNS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
 
 #: Rules of `worst_ranks` for triplets with equal ranks.
@@ -22,17 +22,18 @@ TIE_RULES = ("average", "row-order")
 
 @dataclass(frozen=True)
 class TripletObjective:
-    """Objective of a selection of triplets: the total of one value per triplet.
+    """Objective of the selection of triplets: the sum of a value over the selected triplets.
 
     Attributes
     ----------
     value
-        Function from the triplets of one pair of models, a DataFrame, to a Series of values. If
-        `takes_ties`, it has a second parameter ``ties``, one of :data:`TIE_RULES`.
+        Function that maps a DataFrame of triplets for one pair of models to a Series with a value
+        for each triplet. If `takes_ties` is true, it has a second parameter ``ties``, one of
+        :data:`TIE_RULES`.
     sign
-        1 to maximise the total, -1 to minimise it.
+        1 to maximise the sum, -1 to minimise it.
     requires_nats
-        Whether log-probabilities of two models are added, which must then be in nats.
+        Whether the value adds log-probabilities under two models, which must then be in nats.
     takes_ties
         Whether `value` has the parameter ``ties``.
 
@@ -87,25 +88,27 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
 
 
 def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
-    """Rank the triplets of one pair of models by their weaker synthetic sentence, 1 is best.
+    """Rank the triplets for one pair of models by their weaker synthetic sentence; 1 is best.
 
-    1. The loss of a synthetic sentence is its log-probability minus that of the natural sentence,
-       under the model that rejects it.
-    2. Losses of sentences 1, and of sentences 2, are ranked over the triplets (1 is lowest).
-    3. Triplets are ranked by the larger of their two ranks.
+    With probabilities p1 and p2 under the two models, natural sentence n and synthetic sentences s1
+    and s2:
+
+    1. The losses log p2(s1) - log p2(n) are ranked over the triplets from the lowest (rank 1) to
+       the highest, and so are the losses log p1(s2) - log p1(n).
+    2. Triplets are ranked by the larger of their two ranks.
 
     Parameters
     ----------
     triplets
-        Triplets of one pair of models, with the columns `LOG_PROB_COLUMNS`.
+        Triplets for one pair of models, with the columns `LOG_PROB_COLUMNS`.
     ties
-        Rule for equal larger ranks: ``average`` rank or ranks in ``row-order``, as in Golan et al.
-        (2023), which depends on the order of rows.
+        Rule for triplets that are equal in step 2: ``average`` gives all the same average rank;
+        ``row-order`` ranks them in the order of the rows, as in Golan et al. (2023).
 
     Returns
     -------
     Series
-        Ranks.
+        Rank of each triplet.
 
     Examples
     --------
@@ -142,7 +145,7 @@ def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -
     objective
         Name of an objective in `TRIPLET_OBJECTIVES`.
     models
-        Specs of the models, or a mapping from names to specs.
+        Model specification strings, or a mapping from names of models to these strings.
 
     Raises
     ------
@@ -162,7 +165,7 @@ def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -
 
 
 def numeric_log_probs(triplets: pd.DataFrame) -> pd.DataFrame:
-    """Convert the log-probabilities of triplets to numbers, NaN where missing.
+    """Convert the log-probabilities in a table of triplets to numbers, NaN where missing.
 
     Parameters
     ----------
@@ -172,7 +175,7 @@ def numeric_log_probs(triplets: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The table with these columns as float64.
+        Copy of the table in which these columns contain float64 numbers.
 
     Raises
     ------

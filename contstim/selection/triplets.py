@@ -1,4 +1,8 @@
-"""Selection of the most controversial triplets, the same number from each stratum."""
+"""Selection of the triplets about which two models disagree most.
+
+A triplet consists of a natural sentence and two synthetic sentences. The same number of triplets is
+selected from each stratum, a range of the log-probabilities of natural sentences under one model.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +49,11 @@ def select_triplets(
 ) -> pd.DataFrame:
     """Select triplets for each pair of models, the same number from each stratum of both models.
 
-    A stratum is a quantile range of a model's log-probabilities of natural sentences. If strata
-    have too few triplets, as many as possible are selected. Among the selections of this size, the
-    selection with the best total objective is returned (`StratifiedSelection` states the formulas).
+    A triplet consists of a natural sentence and two synthetic sentences on which the models
+    disagree. A stratum is a quantile range of a model's log-probabilities of natural sentences. If
+    strata contain too few triplets, as many triplets as possible are selected. Among the selections
+    of this size, the selection with the best total objective is returned. `StratifiedSelection`
+    states the formulas.
 
     Parameters
     ----------
@@ -63,17 +69,17 @@ def select_triplets(
         Number of strata per model; by default the largest divisor of `per_pair` up to ten. A value
         on the border of two strata belongs to the lower.
     reference : (S, M) DataFrame, optional
-        Log-probabilities of a corpus in nats. Their quantiles define the strata. By default, the
+        Log-probabilities of a corpus in nats, whose quantiles define the strata. By default, the
         log-probabilities of the natural sentences of the triplets.
     ties : str, default "average"
-        For ``worst-rank``, see :func:`worst_ranks`.
+        Rule for equal ranks with the objective ``worst-rank``, see :func:`worst_ranks`.
     max_word_share : float, default 1
-        Maximum share of the selected synthetic sentences of a pair of models that may contain the
-        same word; 1 for no limit. Two sentences, or the share of the word in the natural
-        sentences, are always allowed.
+        Maximum fraction of the selected synthetic sentences for a pair of models that may contain
+        the same word; 1 for no limit. A word may always occur in two sentences, and as often as in
+        the natural sentences.
     distinct_items : bool, default False
-        Whether no two triplets, of any models, may share a sentence, so that each triplet is an
-        separate item (see :func:`contstim.design.design_trials`).
+        Whether any two selected triplets, for the same or different models, must not share a
+        sentence. Each triplet is then a separate item (see :func:`contstim.design.design_trials`).
 
     Returns
     -------
@@ -92,11 +98,12 @@ def select_triplets(
 
     Notes
     -----
-    Source: Golan et al. (2023), section 4.8. The problem is an assignment problem, since each
-    triplet joins a stratum of model 1 and a stratum of model 2. With `max_word_share` or
-    `distinct_items` it is an integer programme, with `distinct_items` over all pairs of models at
-    once. Both are solved exactly. Triplets with a missing or infinite log-probability are excluded.
-    A natural sentence is used once per pair of models.
+    The method follows Golan et al. (2023), section 4.8. Each triplet belongs to a stratum of model
+    1 and a stratum of model 2, so that the selection is an assignment problem. With
+    `max_word_share`, it is an integer programme for each pair of models; with `distinct_items`, an
+    integer programme for all pairs of models at once. All problems are solved exactly. Triplets
+    with a missing or infinite log-probability are excluded. For each pair of models, a natural
+    sentence is used at most once.
 
     Examples
     --------
@@ -123,8 +130,9 @@ def select_triplets(
         rows = rows[usable]
         scored = table.iloc[rows]
 
+        # Determine the stratum of each natural sentence under both models.
         strata_by_model = []
-        for column, model in zip(LOG_PROB_COLUMNS[:2], models, strict=True):
+        for column, model in zip(("natural_lp_1", "natural_lp_2"), models, strict=True):
             log_probs = scored[column].to_numpy(dtype=np.float64)
             corpus = log_probs[is_best]
             if reference is not None:
@@ -180,19 +188,19 @@ def select_triplets(
 
 @dataclass(frozen=True, eq=False)
 class _PairTriplets:
-    """Selection problem of one pair of models: T usable triplets and the constraints on them.
+    """Selection problem for one pair of models, with T triplets that may be selected.
 
     Attributes
     ----------
     models
         Names of the two models.
     rows : (T,) array
-        Positions of the usable triplets in the table of all triplets.
+        Positions of the T triplets in the table of all triplets.
     selection
-        Stratified selection of the usable triplets.
+        Stratified selection among the T triplets.
     limits
-        Matrix and upper limits of the additional constraints ``matrix @ x <= limits``, see
-        `_limit_words`.
+        Matrix (n_limits, T) and upper limits (n_limits,) of additional constraints ``matrix @ x <=
+        limits``, where x is 1 for selected triplets and 0 for other triplets (`_limit_words`).
     counts
         Number of triplets that were considered, and numbers of excluded triplets by reason.
     """
@@ -205,12 +213,21 @@ class _PairTriplets:
 
 
 def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> list[IntArray]:
-    """Select triplets of all pairs of models at once such that no two share a sentence.
+    """Select triplets for all pairs of models at once so that no two triplets share a sentence.
 
-    The problems of the pairs of models are combined into one problem, in which each pair of models
-    has its own strata and each sentence may be selected once. The result contains, for each element
-    of `parts`, the sorted indices of its selected triplets.
+    Parameters
+    ----------
+    parts
+        Selection problem for each pair of models.
+    triplets
+        Table of all triplets.
+
+    Returns
+    -------
+    list of arrays
+        Sorted indices of the selected triplets of each selection problem.
     """
+    # Combine the problems into one problem, with different strata for each pair of models.
     n_strata = parts[0].selection.n_strata
     combined = StratifiedSelection(
         np.concatenate([part.selection.costs for part in parts]),
@@ -218,17 +235,19 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
         n_strata * len(parts),
         parts[0].selection.per_stratum,
     )
-    # One constraint for each sentence of several triplets: at most one of them is selected.
+    # For each sentence of several triplets, at most one of these triplets may be selected.
     sentences = triplets[list(_SENTENCES)].iloc[np.concatenate([part.rows for part in parts])]
     normalised = sentences.astype(str).map(normalise_sentence)
     codes = pd.factorize(normalised.to_numpy().ravel())[0]
     columns = np.repeat(np.arange(len(sentences)), len(_SENTENCES))
     uses = csr_array((np.ones(codes.size), (codes, columns)))
     shared = uses[np.bincount(codes) > 1]
-    word_rows: Any = block_diag([part.limits[0] for part in parts], format="csr")
-    rows = csr_array(vstack([word_rows, shared], format="csr"))
-    limits = np.concatenate([*(part.limits[1] for part in parts), np.ones(shared.shape[0])])
+    matrices, upper_limits = zip(*(part.limits for part in parts), strict=True)
+    part_rows: Any = block_diag(matrices, format="csr")
+    rows = csr_array(vstack([part_rows, shared], format="csr"))
+    limits = np.concatenate([*upper_limits, np.ones(shared.shape[0])])
     selected = combined.solve_with_limits(rows, limits)
+    # Divide the selected triplets among the problems again.
     offsets = np.cumsum([0, *(len(part.rows) for part in parts)])
     return [
         selected[(selected >= start) & (selected < end)] - start for start, end in pairwise(offsets)
@@ -236,9 +255,12 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
 
 
 def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
-    """Check a table of triplets and whether the objective suits the scores of its models.
+    """Check a table of triplets, and whether an objective is valid for the scores of its models.
 
-    Two columns are returned: the names of model 1 and of model 2 of each triplet.
+    Returns
+    -------
+    names_1, names_2 : Series of str
+        Names of model 1 and of model 2 of each triplet.
     """
     check_objective(objective, ())
     columns = ("model_1", "model_2", *_SENTENCES, *LOG_PROB_COLUMNS)
@@ -262,7 +284,7 @@ def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd
                 f"the triplets table has {model_1} and {model_2} in both orders; swap models and "
                 "synthetic sentences of one of them"
             )
-    # A name is itself a spec, unless the table has a column of specs.
+    # A name is a model specification string itself, unless the table has a column of these strings.
     specs: dict[str, str] = {}
     for k in (1, 2):
         models = names[f"model_{k}"]
@@ -276,22 +298,34 @@ def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd
 def _usable_triplets(
     table: pd.DataFrame, models: tuple[str, str], objective: str, ties: str
 ) -> tuple[IntArray, BoolArray, FloatArray, dict[str, int]]:
-    """Find the triplets of a pair of models that can be selected, and compute their costs.
+    """Find the triplets for a pair of models that can be selected, and compute their costs.
 
-    Triplets with a missing or infinite log-probability are excluded. The others are sorted by
-    natural sentence, then by cost, so that the result does not depend on the order of rows.
+    Triplets with a missing or infinite log-probability are excluded. The T remaining triplets are
+    sorted by natural sentence, then by cost, so that the result does not depend on the order of
+    rows.
+
+    Parameters
+    ----------
+    table
+        Triplets for one pair of models.
+    models
+        Names of the two models, for error messages.
+    objective
+        Name of the objective.
+    ties
+        Rule for equal ranks, if the objective takes it.
 
     Returns
     -------
     usable : (T,) array
-        Positions of the usable triplets in `table`.
+        Positions of the remaining triplets in `table`.
     is_best : (T,) array of bool
-        Whether a triplet has the lowest cost of the triplets with its natural sentence.
+        Whether a triplet has the lowest cost of all triplets with the same natural sentence.
     costs : (T,) array
-        Value of the objective for each triplet, with the sign such that lower is better.
+        Value of the objective for each triplet, negated if higher values are better.
     excluded : dict
-        Number of triplets without finite log-probabilities (``not finite``), and of those that are
-        not the best with their natural sentence (``repeated natural``).
+        Number of triplets without finite log-probabilities (``not finite``), and number of
+        triplets with ``is_best`` false (``repeated natural``).
     """
     is_finite = np.isfinite(table[list(LOG_PROB_COLUMNS)].to_numpy(dtype=np.float64)).all(axis=1)
     if not is_finite.any():
@@ -315,10 +349,10 @@ def _limit_words(
 ) -> tuple[csr_array, FloatArray]:
     """Build the constraints that limit how often a word and a natural sentence are selected.
 
-    Let x_t be 1 if triplet t is selected, and c_wt the number of its synthetic sentences that
-    contain word w. The constraints ``rows @ x <= limits`` are
+    Let x_t be 1 if triplet t is selected and 0 otherwise, and let c_wt be the number of its
+    synthetic sentences that contain word w. The constraints ``rows @ x <= limits`` are
 
-    - sum_t c_wt x_t <= limit_w for each word w: few selected sentences share a word;
+    - sum_t c_wt x_t <= limit_w for each word w,
     - sum_t x_t <= 1 over the triplets with the same natural sentence.
 
     Parameters
@@ -326,25 +360,27 @@ def _limit_words(
     triplets
         T triplets, sorted by natural sentence.
     is_best : (T,) array of bool
-        Whether a triplet is the first of its natural sentence.
+        Whether a triplet is the first triplet with its natural sentence.
     n_sentences
         Number of synthetic sentences to select.
     share
-        Maximum share of them that may contain the same word.
+        Maximum fraction of the selected synthetic sentences that may contain the same word.
 
     Returns
     -------
     rows : sparse (n_limits, T) array
-        Coefficients; words and sentences that cannot exceed their limits are omitted.
+        Coefficients. Words and natural sentences that cannot exceed their limits are left out.
     limits : (n_limits,) array
         Upper limits.
     """
+    # Count the synthetic sentences with each word, in each triplet and in total.
     word_counts: list[Counter[str]] = []
     total: Counter[str] = Counter()
     for pair in zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True):
         counts = Counter(word for text in pair for word in set(folded_words(str(text))))
         word_counts.append(counts)
         total.update(counts)
+    # The limit for a word is at least its share in the natural sentences.
     natural = triplets["natural"][is_best]
     natural_counts = Counter(word for text in natural for word in set(folded_words(str(text))))
     base_limit = max(MIN_WORD_LIMIT, math.floor(share * n_sentences + 1e-9))
@@ -355,19 +391,21 @@ def _limit_words(
         if n > limit:
             limits[word] = limit
 
-    index = {word: k for k, word in enumerate(limits)}
-    # Sparse matrix of the coefficients c_wt, from (word, triplet, count) entries.
+    # Build the sparse matrix of c_wt from entries (row of the word, column of the triplet, count).
+    row_by_word = {word: row for row, word in enumerate(limits)}
     entries = [
-        (index[word], t, n)
+        (row_by_word[word], t, n)
         for t, counts in enumerate(word_counts)
         for word, n in counts.items()
-        if word in index
+        if word in row_by_word
     ]
     rows, columns, values = np.array(entries, dtype=np.int64).reshape(-1, 3).T
     shape = (len(limits), len(triplets))
     word_rows = csr_array((values.astype(np.float64), (rows, columns)), shape)
-    sentence = np.cumsum(is_best) - 1
-    sentence_rows = csr_array((np.ones(len(sentence)), (sentence, np.arange(len(sentence)))))
-    sentence_rows = sentence_rows[np.bincount(sentence) > 1]
-    upper = np.array([*limits.values(), *[1] * sentence_rows.shape[0]], dtype=np.float64)
+    # Triplets with the same natural sentence follow each other, the best first.
+    sentence_codes = np.cumsum(is_best) - 1
+    n = len(sentence_codes)
+    sentence_rows = csr_array((np.ones(n), (sentence_codes, np.arange(n))))
+    sentence_rows = sentence_rows[np.bincount(sentence_codes) > 1]
+    upper = np.concatenate([[*limits.values()], np.ones(sentence_rows.shape[0])])
     return csr_array(vstack([word_rows, sentence_rows], format="csr")), upper
