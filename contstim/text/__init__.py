@@ -1,8 +1,8 @@
 """Sentences, words and word lists, and readers of sentence files.
 
-How a text is divided into words depends on its language (`contstim.text.language`). In most
-languages words are separated by white space. A word consists of a *core* and the punctuation
-around it. Replacing a word replaces its core; the punctuation stays in place.
+The division of a text into words depends on its language (`contstim.text.language`). In most
+languages words are separated by white space. The punctuation around a word stays in place if the
+word is replaced. A word without this punctuation is called its *core*.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cached_property
 from html import escape
 from importlib.resources import files
 from itertools import groupby, pairwise
+from operator import itemgetter
 from os import PathLike
 
 from contstim.errors import InputError
@@ -34,18 +35,18 @@ _REPEATED_CHARACTER = re.compile(r"(.)\1*", flags=re.DOTALL)
 
 
 def tokenize_word(word: str, punctuation: str) -> list[str]:
-    """Return the tokens of one word for a word-level model.
+    """Divide one word of a sentence into tokens of a word-level model.
 
     Parameters
     ----------
     word
-        Word with its punctuation.
+        Word with its punctuation, for example ``said...``.
     punctuation
-        ``keep``: the word with its punctuation is one token. ``split``: the core is a token, and
-        so is each run of one mark (``said...`` becomes ``said`` and ``...``). ``drop``: the core
-        is the only token; a word that consists of punctuation only has no token.
+        ``keep``: the word with its punctuation is one token. ``split``: the word without
+        punctuation is a token, and so is each run of one mark (``said`` and ``...``). ``drop``:
+        the word without punctuation is the only token; punctuation alone has no token.
     """
-    # Fast paths for the most frequent words: letters only, or letters and one closing mark.
+    # Most words consist of letters only, or of letters and one closing mark: treat these first.
     if punctuation == "keep" or word.isalpha():
         return [strip_no_break_spaces(word)]
     if word[-1:] in CLOSING_MARKS and word[:-1].isalpha():
@@ -60,7 +61,7 @@ def tokenize_word(word: str, punctuation: str) -> list[str]:
 
 
 def strip_no_break_spaces(word: str) -> str:
-    """Return a word without no-break spaces, which French has between a word and its marks."""
+    """Return a word without no-break spaces, which separate a word from its marks in French."""
     return word if word.isascii() else _NO_BREAK_SPACE.sub("", word)
 
 
@@ -69,9 +70,9 @@ def find_repeats(
     repeatable: Collection[str] = (),
     fold: Callable[[str], str] = str.casefold,
 ) -> list[str]:
-    """Return the case-folded words that occur more than once.
+    """Return the case-folded words that occur more than once, except for `repeatable` words.
 
-    Words in `repeatable` may recur and are omitted. `fold` is the case folding of the language.
+    `fold` is a function that case-folds a word, and depends on the language.
     """
     counts = Counter(map(fold, words))
     return [word for word, n in counts.items() if n > 1 and word not in repeatable]
@@ -79,16 +80,16 @@ def find_repeats(
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, as a sequence of words with the punctuation around each.
+    """A sentence, as a sequence of words and the punctuation around each.
 
     Attributes
     ----------
     words
-        W cores, in order.
+        The W words without punctuation, in order.
     before, after
-        Punctuation before and after each core, W strings each, mostly empty.
+        Punctuation before and after each word, W strings each, mostly empty.
     language
-        Language of the sentence, which defines the spaces between words.
+        Language of the sentence, which determines the spaces between words.
 
     Examples
     --------
@@ -113,9 +114,9 @@ class Sentence:
 
     @classmethod
     def parse(cls, text: str, language: Language = ENGLISH) -> Sentence:
-        """Split a text into words and punctuation.
+        """Divide a text into words and punctuation.
 
-        ``str`` of the result is the text with the spaces that the language prescribes.
+        ``str`` converts the result back to text, with the spaces that the language prescribes.
 
         Raises
         ------
@@ -134,16 +135,17 @@ class Sentence:
     ) -> Sentence:
         """Build a sentence from words without punctuation.
 
-        The first word is capitalised, and the mark `final` is added after the last word. If the
-        language also opens such sentences with a mark, as Spanish does, it is added too.
+        The first word is capitalised, and the mark `final` is added after the last word. In Spanish
+        the sentence also begins with a mark, for example ``¿`` for the final mark ``?``.
         """
         if not words:
             raise InputError("a sentence needs at least one word, got none")
-        cores = (language.capitalise(words[0]), *words[1:])
-        no_marks = ("",) * (len(cores) - 1)
+        first_word, *other_words = words
+        capitalised = (language.capitalise(first_word), *other_words)
+        no_marks = ("",) * len(other_words)
         opening = language.opening_marks.get(final, "")
         closing = language.space_before.get(final, "") + final
-        return cls(cores, (opening, *no_marks), (*no_marks, closing), language)
+        return cls(capitalised, (opening, *no_marks), (*no_marks, closing), language)
 
     def __str__(self) -> str:
         return self.language.join(self.surfaces)
@@ -161,9 +163,10 @@ class Sentence:
 
     @property
     def agreement_errors(self) -> list[tuple[str, str, str]]:
-        """Adjacent words that do not agree, as tuples of left word, right word and reason.
+        """Pairs of adjacent words that are ungrammatical, such as "a" before "apple".
 
-        Words with punctuation between them are not compared.
+        Each is a tuple of the left word, the right word and the reason. Words with punctuation
+        between them are not compared.
         """
         errors = []
         for position, (left, right) in enumerate(pairwise(self.words)):
@@ -187,13 +190,13 @@ class Sentence:
     def surface(self, position: int, word: str | None = None) -> str:
         """Return the word at `position` with its punctuation.
 
-        If `word` is set, it takes the place of the word; the punctuation stays.
+        If `word` is set, it replaces the word, but not the punctuation.
         """
-        core = self.words[position] if word is None else word
-        return self.before[position] + core + self.after[position]
+        bare_word = self.words[position] if word is None else word
+        return self.before[position] + bare_word + self.after[position]
 
     def replace(self, position: int, word: str) -> Sentence:
-        """Return the sentence with the core at `position` replaced by `word`.
+        """Return the sentence with the word at `position` replaced; the punctuation stays.
 
         Raises
         ------
@@ -204,7 +207,7 @@ class Sentence:
         return self.with_words((*self.words[:position], word, *self.words[position + 1 :]))
 
     def with_words(self, words: Sequence[str]) -> Sentence:
-        """Return the sentence with W other cores and the same punctuation."""
+        """Return a sentence of W other words with the same punctuation."""
         return Sentence(tuple(words), self.before, self.after, self.language)
 
 
@@ -212,8 +215,8 @@ class Sentence:
 class WordList:
     """An ordered list of V distinct candidate words.
 
-    Word lists are compared by identity, because models cache token ids and tries per list. Reuse
-    one object instead of building equal lists.
+    Word lists are compared by identity, because models cache the token ids of each list. Use one
+    object several times instead of building equal lists.
 
     Examples
     --------
@@ -236,20 +239,20 @@ class WordList:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position in the list, by word."""
+        """Index in the list, by word."""
         return {word: i for i, word in enumerate(self.words)}
 
     def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:
-        """Return the positions in the list of each case-folded word.
+        """Return the indices in the list of each case-folded word.
 
-        A word can have several: "May" and "may" have the same case-folded form.
+        A case-folded word can have several indices, for example of "May" and "may".
         """
-        positions = self._case_insensitive_indices.get(language)
-        if positions is None:
-            positions = self._case_insensitive_indices[language] = defaultdict(list)
+        indices = self._case_insensitive_indices.get(language)
+        if indices is None:
+            indices = self._case_insensitive_indices[language] = defaultdict(list)
             for i, word in enumerate(self.words):
-                positions[language.fold(word)].append(i)
-        return positions
+                indices[language.fold(word)].append(i)
+        return indices
 
     @cached_property
     def _case_insensitive_indices(self) -> dict[Language, dict[str, list[int]]]:
@@ -268,8 +271,8 @@ class WordList:
 def highlight_changes(before: str, after: str) -> str:
     """Return the sentence `after` as HTML with ``<b>`` around the words that differ from `before`.
 
-    Sentences of equal length are compared word by word. Otherwise the unchanged words are the
-    matching blocks of `difflib.SequenceMatcher`.
+    Sentences with the same number of words are compared word by word. Otherwise, unchanged words
+    are found by `difflib.SequenceMatcher`.
     """
     language = language_from_script(after)
     old_words, new_words = language.split(before), language.split(after)
@@ -283,10 +286,12 @@ def highlight_changes(before: str, after: str) -> str:
 
     # Mark each run of consecutive changed words.
     runs = []
-    for same, run in groupby(zip(is_same, new_words, strict=True), key=lambda pair: pair[0]):
+    pairs = zip(is_same, new_words, strict=True)
+    for is_unchanged, run in groupby(pairs, key=itemgetter(0)):
         text = escape(language.join(word for _, word in run))
-        runs.append(text if same else f"<b>{text}</b>")
-    return (" " if language.is_space_delimited else "").join(runs)
+        runs.append(text if is_unchanged else f"<b>{text}</b>")
+    space = " " if language.is_space_delimited else ""
+    return space.join(runs)
 
 
 def pool() -> list[str]:
@@ -304,12 +309,12 @@ def pool() -> list[str]:
 
 
 def format_prompt(sentences: Iterable[str]) -> str:
-    """Return a prompt for a language model: the sentences, each followed by a line break."""
+    """Return a prompt for a language model that consists of sentences on separate lines."""
     return "".join(f"{sentence}\n" for sentence in sentences)
 
 
 def default_prompt() -> str:
-    """Return the default prompt, the last eight sentences of `pool`."""
+    """Return the default prompt of a language model, the last eight bundled sentences."""
     return format_prompt(pool()[-_N_PROMPT_SENTENCES:])
 
 

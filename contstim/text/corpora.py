@@ -56,11 +56,11 @@ def corpus_sentences(
         ``nltk:NAME`` for an installed NLTK corpus. NLTK searches the folders in the environment
         variable ``NLTK_DATA``.
     split
-        Division into sentences. ``lines``: one sentence per line. ``rule``: paragraphs separated
-        by blank lines, divided by `split_sentences`. ``punkt``: paragraphs divided by NLTK's
-        Punkt model of English. ``auto``: ``punkt`` if it is installed and the language is
-        English, otherwise ``rule``. Tokenised NLTK corpora are already divided into sentences;
-        for other NLTK corpora ``lines`` means ``auto``.
+        Division into sentences. ``lines``: one sentence per line. ``rule``: paragraphs, separated
+        by blank lines, are divided by `split_sentences`. ``punkt``: paragraphs are divided by
+        NLTK's Punkt model of English. ``auto``: ``punkt`` if it is installed and the language is
+        English, otherwise ``rule``. Tokenised NLTK corpora are already divided into sentences; for
+        other NLTK corpora ``lines`` is the same as ``auto``.
     language
         Language of the text. Default English.
 
@@ -129,7 +129,7 @@ def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
 
 
 def _may_end_sentence(word: str) -> bool:
-    """Return whether a sentence can end after a word.
+    """Return whether a sentence can end after a word, given with its punctuation.
 
     The word must have final punctuation, and must not be an initial or an abbreviation.
     """
@@ -153,8 +153,8 @@ def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 def _nltk_sentences(name: str, split: str) -> Iterator[str]:
     """Yield the sentences of the NLTK corpus `name`.
 
-    Plain texts are divided into sentences as `split` states. Tokenised corpora are already
-    divided, and their tokens are joined into ordinary text.
+    Plain texts are divided into sentences by the method `split`, see `corpus_sentences`. Tokenised
+    corpora are already divided, and their tokens are joined into ordinary text.
     """
     import nltk.corpus
     from nltk.corpus.reader import CorpusReader, PlaintextCorpusReader
@@ -312,15 +312,15 @@ def _has_word_characters(word: str) -> bool:
 
 @dataclass(frozen=True)
 class SampleReport:
-    """Numbers of sentences at each step of `sample_sentences`.
+    """Numbers of sentences that `sample_sentences` read, dropped and sampled.
 
     Attributes
     ----------
     n_read
         Number of sentences read.
     n_dropped
-        Number of sentences dropped, by reason: a result of `SentenceRules.rejection_reason`, or
-        ``duplicate`` (same words as an earlier sentence, ignoring case and punctuation).
+        Number of dropped sentences by reason, for example ``length`` or ``duplicate`` (the same
+        words as an earlier sentence, ignoring case and punctuation).
     n_eligible
         Number of sentences that satisfy the rules.
     n_sampled

@@ -38,32 +38,33 @@ def folded_words(sentence: str, language: Language | None = None) -> list[str]:
 
 
 def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
-    """Return the first three and the last three words of a sentence.
+    """Return the first three and the last three words of a sentence, case-folded.
 
-    Each phrase is a pair of a boolean, which is False for the first words and True for the last
-    words, and the case-folded words. Sentences with a pair in common begin or end alike.
+    Each phrase is a tuple of a boolean, whether it is at the end of the sentence, and the words.
+    Two sentences begin or end with the same words if their sets have an element in common.
     """
     words = tuple(folded_words(sentence))
     return {(False, words[:N_EDGE_WORDS]), (True, words[-N_EDGE_WORDS:])}
 
 
 class WordShareLimit:
-    """Upper limit on the share of synthetic sentences that contain the same word.
+    """Limit on the share of synthetic sentences that contain the same word.
 
-    The synthetic sentences of a set are written in batches. Alternate between `next_batch` and
-    `accept` until a batch is empty:
+    Synthetic sentences are made from natural sentences by replacing words. The natural sentences
+    are processed in batches: `next_batch` returns the sentences to edit and the words to avoid, and
+    `accept` accepts or rejects the results. Both methods are called in turn until a batch is empty.
 
-    1. The limit for a word is the largest of three numbers of sentences: the share `max_share`,
-       two, and the number of natural sentences with the word. Frequent words such as "the" can
-       therefore remain frequent.
-    2. A batch is written without the words that have reached their limit. Occurrences that
-       pending natural sentences are expected to retain count towards the limit.
-    3. Sentences with a new word above its limit, or with the same first or last three words as
-       an accepted sentence, are rejected and written again.
+    1. The limit of a word is a number of sentences: the largest of `max_share` times the number of
+       sentences, two, and the number of natural sentences with the word. Frequent words such as
+       "the" can therefore remain frequent.
+    2. Words that have reached their limit are avoided. Sentences that have not yet been edited
+       count towards the limit, by the number in which the word is expected to remain.
+    3. A synthetic sentence is rejected if it contains a new word above its limit, or if it has the
+       same first or last three words as an accepted sentence. Its natural sentence is edited again.
     4. Once all sentences are accepted, sentences with words above the limit are rejected, the
-       last first, and written again.
-    5. If too few words are left to write with, the limit is doubled, and sentences may have equal
-       first or last words.
+       last ones first, and edited again.
+    5. If too few words of the vocabulary are left, the limit is doubled, and sentences may have the
+       same first or last words.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class WordShareLimit:
     max_share
         Maximum share of sentences that contain a word, above 0 and at most 1 (no limit).
     vocabulary
-        Words that synthetic sentences are made of.
+        Words that may replace words of natural sentences.
 
     Raises
     ------
@@ -95,15 +96,15 @@ class WordShareLimit:
         ]
         self._limit_factor = 1
 
-        # Expected size of the set, and number of sentences with each word if all were natural.
+        # Number of synthetic sentences, and number that would contain each word without any edits.
         self._n_sentences = n_per_natural * len(natural)
         n_natural = Counter(word for words in self._natural_words for word in words)
         self._natural_counts = Counter({word: n_per_natural * n for word, n in n_natural.items()})
-        # Number of sentences with each word: accepted ones, and natural ones still pending.
+        # Number of accepted sentences, and of sentences that are not yet accepted, with each word.
         self._accepted_counts = Counter[str]()
         self._pending_counts = Counter(self._natural_counts)
-        # Words of natural sentences, and how many of them the synthetic sentences retain. Before
-        # any sentence is known, half are assumed to be retained.
+        # Number of words of the natural sentences of accepted sentences, and number of these that
+        # were not replaced. They start with the assumption that half of the words remain.
         self._n_natural_words, self._n_retained_words = 2, 1
 
         self._batch_size = max(_MIN_BATCH_SIZE, self._limit)
@@ -125,10 +126,10 @@ class WordShareLimit:
         return self._limit_factor * max(MIN_WORD_LIMIT, share)
 
     def _n_remaining(self, word: str) -> int:
-        """Return the number of further sentences that may contain a word.
+        """Return the number of further sentences that may contain a word; it can be negative.
 
-        It is the limit minus the number of accepted sentences with the word and the expected
-        number of sentences that will retain it from their natural sentence. It can be negative.
+        It is the limit of the word, minus the number of accepted sentences with the word, minus the
+        number of other natural sentences in which the word is expected to remain.
         """
         # While a complete set is revised, assume that pending sentences retain all their words.
         # Otherwise a rewritten sentence could push another above the limit, without end.
@@ -148,7 +149,7 @@ class WordShareLimit:
         Returns
         -------
         indices
-            Indices of natural sentences. Empty when all synthetic sentences are accepted.
+            Indices of natural sentences; empty if synthetic sentences for all of them are accepted.
         excluded
             Case-folded words that the synthetic sentences must not contain.
         """
@@ -185,8 +186,8 @@ class WordShareLimit:
         rejected_words = set[str]()
         for index, texts in zip(indices, written, strict=True):
             new_counts = self._count_new_words(index, texts)
-            # New words above the limit, and new words in a phrase that begins or ends another
-            # accepted sentence.
+            # A new word is overused if it is above its limit, or if it is part of a phrase with
+            # which another accepted sentence begins or ends.
             overused = {word for word, n in new_counts.items() if n > self._n_remaining(word)}
             edges = {edge for text in texts for edge in edge_phrases(text)}
             if self._can_vary_edges:
@@ -210,9 +211,9 @@ class WordShareLimit:
                 pass
 
     def _count_new_words(self, index: int, texts: Sequence[str]) -> Counter[str]:
-        """Count the synthetic sentences that contain each new word.
+        """Return the number of synthetic sentences with each word not in their natural sentence.
 
-        A word is new if the natural sentence at `index`, from which they derive, lacks it.
+        `index` is the index of the natural sentence from which the sentences `texts` were made.
         """
         natural = self._natural_words[index]
         new_words = (set(folded_words(text, self._language)) - natural for text in texts)
@@ -237,10 +238,10 @@ class WordShareLimit:
                 self._n_retained_words += sign * (word in natural)
 
     def _withdraw_excess(self) -> bool:
-        """Withdraw accepted sentences that contain words above the limit, the last ones first.
+        """Reject accepted sentences that contain words above the limit, the last ones first.
 
-        Returns whether a sentence was withdrawn. Other words can then exceed the limit, so the
-        method is called until no sentence is withdrawn.
+        Returns whether a sentence was rejected. Other words can then exceed their limits, so the
+        method is called until no sentence is rejected.
         """
         remaining = {word: self._n_remaining(word) for word in self._accepted_counts}
         # Number of sentences above the limit, by word.
@@ -281,15 +282,15 @@ class Diversity:
     type_token_ratio
         Distinct words divided by words. It decreases with the size of the set.
     most_frequent
-        Five words in the most sentences, each with its share of sentences.
+        The five words that occur in most sentences, each with the share of sentences.
     overused
-        Words in more than 2 % of the sentences, and more often than in the reference sentences,
-        each with its share of sentences.
+        Words that occur in more than 2 % of the sentences, and in a larger share than of the
+        reference sentences, each with the share of sentences.
     mean_length
         Mean number of words per sentence.
     mean_zipf
-        Mean Zipf frequency of the words, 0 for words that wordfreq does not list. None if
-        wordfreq does not cover the language.
+        Mean Zipf frequency of the words: log10 of occurrences per billion words, 0 for words that
+        wordfreq does not list. None if wordfreq does not cover the language.
     """
 
     n_sentences: int
@@ -346,7 +347,7 @@ def measure_diversity(
 
     # Share of the sentences that contain each word, in decreasing order.
     shares = [(word, n / n_sentences) for word, n in counts.items()]
-    shares.sort(key=lambda item: (-item[1], item[0]))
+    shares.sort(key=lambda word_share: (-word_share[1], word_share[0]))
     overused = []
     for word, share in shares:
         reference_share = reference_counts[word] / max(1, len(reference))

@@ -60,7 +60,7 @@ def sentence_features(sentences: Iterable[str], language: str = "en") -> pd.Data
 
 
 def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = ()) -> pd.Series:
-    """Return whether each sentence has no word twice, except `repeatable` words.
+    """Return whether the words of each sentence are distinct.
 
     Parameters
     ----------

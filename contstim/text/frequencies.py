@@ -42,5 +42,5 @@ def zipf_frequency(word: str, language: str) -> float:
 
 
 def mean_zipf_frequency(words: Sequence[str], language: str) -> float:
-    """Return the mean Zipf frequency of words; 0 if there are none."""
+    """Return the mean Zipf frequency (log10 per billion words) of words; 0 for no words."""
     return sum(zipf_frequency(word, language) for word in words) / max(1, len(words))

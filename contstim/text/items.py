@@ -1,7 +1,8 @@
-"""Items of an experiment: groups of sentence pairs that derive from one another.
+"""Items of an experiment: groups of related sentence pairs.
 
-Inference treats items as random. Pairs that share a sentence, a sentence frame or another origin
-are not independent and form one item, and so do pairs that are linked through other pairs.
+Sentence pairs that share a sentence, a sentence frame or another origin are not statistically
+independent. They form one *item*, together with pairs that are linked to them through other pairs.
+Inference treats items as random.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ _MAX_WORDS_FOR_TWO_GAPS = 40
 
 
 def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
-    """Return the item number of each pair, counted from 1 by first appearance.
+    """Group related sentence pairs into items, and return the number of each pair's item.
 
-    The items are the connected components of pairs that share a key, found by union-find with
-    path halving.
+    Two pairs are related if they have a key in common. The items are the connected components of
+    this relation, found by union-find with path halving, and numbered from 1 by first appearance.
 
     Parameters
     ----------
     keys
-        Origins of each pair: its sentences, and other keys such as a *frame* (a sentence with one
+        Keys of each pair: its sentences, and other origins such as a *frame* (a sentence with one
         word left open).
 
     Examples
@@ -44,9 +45,10 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
             pair = parents[pair]
         return pair
 
-    for pair, origins in enumerate(keys):
+    for pair, pair_keys in enumerate(keys):
         parents.append(pair)
-        for key in origins:
+        for key in pair_keys:
+            # Join the component of the first pair with this key.
             first_pair = pair_by_key.setdefault(key, pair)
             earlier, later = sorted((find_root(first_pair), find_root(pair)))
             parents[later] = earlier
@@ -56,11 +58,11 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
 
 
 def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
-    """Yield the frames of a sentence, templates in which one or two words are left open.
+    """Yield the frames of a sentence, that is, the sentence with one or two words left open.
 
-    A frame is a tuple of the lower-case words, with None in place of the open ones. More than half
-    of the words remain. Two sentences of equal length have a frame in common if they differ in at
-    most two words.
+    A frame is a tuple of the words in lower case, with None in place of open words. Fewer than half
+    of the words are open. Two sentences of equal length that differ in one or two words have a
+    frame in common.
 
     Examples
     --------
@@ -75,7 +77,9 @@ def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
 
 
 def infer_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
-    """Infer the item number of each sentence pair from common sentences and frames.
+    """Infer which sentence pairs belong to the same item from common sentences and frames.
+
+    Returns the number of the item of each pair, counted from 1.
 
     Examples
     --------

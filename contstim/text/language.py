@@ -1,9 +1,8 @@
-"""How a language writes sentences: words, punctuation, capitals, elision and agreement.
+"""Writing conventions of languages: words, punctuation, capitals, elision and agreement.
 
-A *word* is a run of characters without white space, unless the language divides text differently:
-French also splits after an elided ``l'``, and scripts without spaces need a segmenter. A word
-consists of a *core* and the punctuation around it. In ``"Stop!" she said.`` the first word is
-``"Stop!"`` and its core is ``Stop``.
+Words are separated by white space in most languages. French also splits after an elided ``l'``, and
+scripts without spaces need a segmenter. The *core* of a word is the word without the punctuation
+around it. In ``"Stop!" she said.`` the first word is ``"Stop!"`` and its core is ``Stop``.
 """
 
 from __future__ import annotations
@@ -39,15 +38,16 @@ _NEVER = "(?!)"  # a regular expression without a match
 
 
 def split_word(word: str) -> tuple[str, str, str]:
-    """Split a word into opening punctuation, core and closing punctuation.
+    """Split a word into opening punctuation, the word itself and closing punctuation.
 
-    The three parts concatenated give the word. A word that consists of punctuation only (``--``,
-    ``...``) is its own core.
+    The three parts concatenated give the text. Text that consists of punctuation only (``--``,
+    ``...``) is not split: it is returned as the second part.
     """
     match = _WORD_PARTS.match(word)
-    if match is None or not match.group(2):
+    if match is None:
         return "", word, ""
-    return match.group(1), match.group(2), match.group(3)
+    before, core, after = match.groups()
+    return (before, core, after) if core else ("", word, "")
 
 
 def is_closing(text: str) -> bool:
@@ -62,8 +62,8 @@ class AgreementRule:
     Attributes
     ----------
     left, right
-        Regular expressions that match the whole core of the first and of the second word, in
-        lower case.
+        Regular expressions that match the whole first and the whole second word, in lower case and
+        without punctuation.
     reason
         Short explanation that is shown to reviewers.
 
@@ -79,7 +79,10 @@ class AgreementRule:
     reason: str
 
     def forbids(self, left: str, right: str) -> bool:
-        """Return whether the rule forbids two adjacent cores, given in lower case."""
+        """Return whether the rule forbids two adjacent words.
+
+        The words are given in lower case and without punctuation.
+        """
         return bool(re.fullmatch(self.left, left) and re.fullmatch(self.right, right))
 
 
@@ -165,9 +168,9 @@ class Language:
         return self.segment is None and not has_spacing_rules
 
     def unit_name(self, unit: str) -> str:
-        """Return the name of a scoring unit, with the language code if it affects segmentation.
+        """Return the name of a unit of text, such as ``words`` or, for French, ``words of fr``.
 
-        For the unit ``words`` this is ``words`` or, for example, ``words of fr``.
+        The language code is added if words are not separated by white space alone.
         """
         return unit if self.is_space_delimited else f"{unit} of {self.code}"
 
@@ -178,9 +181,9 @@ class Language:
 
     @cached_property
     def _elision(self) -> re.Pattern[str]:
-        """Regular expression of an elided word at the start of a text, for example ``«l'``.
+        """Regular expression of an elided word at the start of a text, for example ``l'``.
 
-        It includes opening marks, and matches only if a letter or digit follows.
+        It includes opening marks (``«l'``), and requires that a letter or digit follows.
         """
         elided = self.elision_pattern or _NEVER
         return re.compile(
@@ -268,15 +271,18 @@ class Language:
         return text
 
     def normalise_spacing(self, text: str) -> str:
-        """Return a text with the spaces that the language prescribes."""
+        """Return a text with the spaces that the language prescribes between words and marks."""
         return self.join(self.split(text))
 
     def is_elided(self, word: str) -> bool:
-        """Return whether a core is an elided word, joined to the next word without a space."""
+        """Return whether a word is elided (``l'``), that is, joined to the next word."""
         return bool(re.fullmatch(self.elision_pattern or _NEVER, word, re.IGNORECASE))
 
     def agreement_error(self, left: str, right: str) -> str:
-        """Return the reason why two adjacent cores do not agree; empty if no rule forbids them."""
+        """Return the reason why two adjacent words are ungrammatical; empty if they are not.
+
+        The words are given without punctuation.
+        """
         if not self.agreement:
             return ""
         left, right = self.lower(left).replace("’", "'"), self.lower(right)
@@ -306,10 +312,10 @@ class Language:
 
 
 def _attach_marks(pieces: Iterable[str]) -> list[str]:
-    """Join punctuation marks with the adjacent words.
+    """Attach punctuation marks to the adjacent words.
 
-    A segmenter returns a text as `pieces`, which are words and marks. Opening marks are added to
-    the next word, and closing marks to the previous word.
+    `pieces` are the words and marks of a text. Opening marks are attached to the next word, and
+    closing marks to the previous word.
     """
     words: list[str] = []
     opening = ""

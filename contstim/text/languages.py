@@ -52,6 +52,7 @@ GERMAN = Language(
     offensive_list="LDNOOBW (npm naughty-words, CC BY 4.0)",
 )
 
+# Negative lookahead for nouns in -a or -as that are not feminine.
 _FEMININE = "(?!día|días|mapa|mapas|planeta|planetas|clima|climas|idioma|idiomas|sofá|sofás|tranvía"
 _FEMININE += "|tranvías|guardia|guardias|cometa|cometas|poeta|poetas|pirata|piratas|atleta|atletas"
 _FEMININE += "|[^ ]*[mp]ama?s?$|problemas?|sistemas?|temas?|poemas?|dilemas?|síntomas?|[^ ]*istas?$"
@@ -119,19 +120,21 @@ FRENCH = Language(
 def _harmony_rule(particle: str, vowels: str, endings: str = "") -> AgreementRule:
     """Return a rule of Turkish vowel harmony.
 
-    The rule forbids `particle` after a word in which the last vowel is none of `vowels`. The
-    particle may have one of several `endings`, a regular expression.
+    The rule forbids a particle after a word in which the last vowel is none of `vowels`. `endings`
+    is a regular expression of the endings of the particle.
     """
     harmonic = f"[^ ]*[{vowels}][^aeıioöuü ]*"
-    left = f"(?!{harmonic}$)[^ ]*[aeıioöuü][^ ]*"
-    return AgreementRule(left, f"(?!müdür$){particle}(?:{endings})", f"vowel of {particle}")
+    has_other_vowel = f"(?!{harmonic}$)[^ ]*[aeıioöuü][^ ]*"
+    # "müdür" (director) is a noun, not a form of the particle "mü".
+    with_ending = f"(?!müdür$){particle}(?:{endings})"
+    return AgreementRule(has_other_vowel, with_ending, f"vowel of {particle}")
 
 
 def _question_rule(vowel: str, vowels: str) -> AgreementRule:
-    """Return the rule of vowel harmony for the Turkish question particle, "mi".
+    """Return the rule of vowel harmony for a form of the Turkish question particle, "mi".
 
-    The particle has the vowel `vowel` and can have the endings of verbs. It follows words in which
-    the last vowel is one of `vowels`.
+    The form has the vowel `vowel` and optionally an ending of verbs. It may only follow words in
+    which the last vowel is one of `vowels`.
     """
     endings = f"|y{vowel}m|s{vowel}n|y{vowel}z|s{vowel}n{vowel}z|d{vowel}r|yd{vowel}.*|ym{vowel}ş.*"
     return _harmony_rule(f"m{vowel}", vowels, endings)
@@ -184,10 +187,10 @@ _LATIN = re.compile(r"([A-Za-z0-9]+(?:[.,:/'’-][A-Za-z0-9]+)*%?)")
 
 
 def segment_chinese(text: str) -> Sequence[str]:
-    """Segment a Chinese text into words and marks: the most probable path in jieba's dictionary.
+    """Segment a Chinese text into words and marks by jieba's dictionary.
 
-    Words outside the dictionary are divided into characters, so the result depends on the text
-    and the dictionary only.
+    Of all divisions into words of the dictionary, the most probable one is used. Words outside the
+    dictionary are divided into characters.
 
     Raises
     ------
@@ -220,9 +223,9 @@ _UNREGISTERED: dict[str, Language] = {}
 
 
 def get_language(code: str) -> Language:
-    """Return the language of a code such as ``de`` or ``de-AT``.
+    """Return the language with a code such as ``de`` or ``de-AT``.
 
-    An unregistered language has words separated by white space and no word lists.
+    For an unregistered language, words are separated by white space and there are no word lists.
 
     Examples
     --------
@@ -236,7 +239,10 @@ def get_language(code: str) -> Language:
 
 
 def _reduce(language: Language) -> str | tuple[Any, ...]:
-    """Pickle a language by its code, so that worker processes have one object per language."""
+    """Return how to pickle a language: by its code, so that each process has one object per code.
+
+    Languages that are not registered are pickled by their attributes.
+    """
     if get_language(language.code) is language:
         return get_language, (language.code,)
     return object.__reduce_ex__(language, 2)
@@ -246,9 +252,10 @@ copyreg.pickle(Language, _reduce)
 
 
 def language_from_script(text: str) -> Language:
-    """Return a language that can segment a text of unknown language.
+    """Return a language with which a text of unknown language can be divided into words.
 
-    This is the language of the script if its words are not separated by spaces, else English.
+    This is Chinese, or another language without spaces between words, if the text contains a letter
+    of its script. Otherwise it is English.
 
     Examples
     --------
@@ -264,10 +271,10 @@ def language_from_script(text: str) -> Language:
 
 
 def detect_language(sentences: Iterable[str]) -> Language:
-    """Detect the language of sentences from the first 1000.
+    """Detect the language of sentences from the first 1000 of them.
 
-    The language is identified by its letters (Hebrew, Chinese, Turkish) or else by the number of
-    its frequent words in the text. The default is English.
+    The language is identified by its letters (Hebrew, Chinese, Turkish) or otherwise as the
+    language with the most occurrences of its frequent words. The default is English.
 
     Examples
     --------
@@ -280,10 +287,12 @@ def detect_language(sentences: Iterable[str]) -> Language:
     for language in languages:
         if language.script_pattern:
             share = len(re.findall(language.script_pattern, text)) / n_letters
-            # A script with case has further letters in common with other languages.
-            if share > (
-                _MIN_SHARE_OF_SPECIAL_LETTERS if language.has_case else _MIN_SHARE_OF_SCRIPT
-            ):
+            # A text in Hebrew or Chinese consists mostly of letters of the script. A Turkish text
+            # contains few letters that other languages lack.
+            min_share = _MIN_SHARE_OF_SCRIPT
+            if language.has_case:
+                min_share = _MIN_SHARE_OF_SPECIAL_LETTERS
+            if share > min_share:
                 return language
     counts = Counter(re.findall(r"[^\W\d_]+", text.lower()))
     return max(languages, key=lambda language: sum(counts[w] for w in language.frequent_words))

@@ -22,9 +22,9 @@ _PLACEHOLDER = "\ue000"  # a private-use character
 
 
 def normalise_sentence(text: str) -> str:
-    """Return a sentence in Unicode NFC, with single spaces between words and none around them.
+    """Return a sentence in Unicode NFC, with single spaces between words and none at the ends.
 
-    Final punctuation is not removed, nor are the no-break spaces before or after French marks.
+    Punctuation and the no-break spaces before or after French marks stay.
 
     Examples
     --------
@@ -36,11 +36,11 @@ def normalise_sentence(text: str) -> str:
     text = unicodedata.normalize("NFC", text)
     if not any(space in text for space in NO_BREAK_SPACES):
         return " ".join(text.split())
-    # Protect the spaces of marks by a placeholder while others become single.
+    # Replace the spaces of marks by a placeholder, so that `split` does not remove them.
     text = text.replace(_PLACEHOLDER, "")
-    protected = iter(_MARK_SPACE.findall(text))
+    mark_spaces = iter(_MARK_SPACE.findall(text))
     single_spaced = " ".join(_MARK_SPACE.sub(_PLACEHOLDER, text).split())
-    return "".join(next(protected) if c == _PLACEHOLDER else c for c in single_spaced)
+    return "".join(next(mark_spaces) if c == _PLACEHOLDER else c for c in single_spaced)
 
 
 def normalise_label(value: object) -> str:
@@ -90,8 +90,9 @@ def alphanumeric_key(sentence: str) -> str:
 def match_sentences(wanted: Iterable[str], available: Iterable[str]) -> dict[str, str]:
     """Match sentences of one table to sentences of another.
 
-    Sentences match if their canonical forms are equal. A sentence without an equal also matches
-    the sentence that differs only in a final period, unless `wanted` includes that sentence too.
+    Sentences match if they are equal after normalisation (`normalise_sentence`). If there is no
+    equal sentence, a sentence that differs only in a final period matches, unless it is one of
+    `wanted`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rules that decide which entries of a word list or text are words."""
+"""Rules for the entries of a word list or text that are used as words of a vocabulary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_INNER_MARKS = str.maketrans("", "", "'’-")
 
 @dataclass(frozen=True)
 class WordRules:
-    """Rules for the words of a vocabulary and their positions in a sentence.
+    """Rules for the words of a vocabulary and the positions in a sentence where they are allowed.
 
     The defaults are for English; use `for_language` for other languages.
 
@@ -83,18 +83,19 @@ class WordRules:
         return accepted
 
     def is_word(self, text: str) -> bool:
-        """Return whether a text is a single core that consists of the allowed characters."""
-        if split_word(text)[1] != text or self.language.split(text) != [text]:
+        """Return whether a text is one word, without punctuation, of the allowed characters."""
+        _, core, _ = split_word(text)
+        if core != text or self.language.split(text) != [text]:
             return False
         if self.language.is_elided(text):
             return True
         if self.characters == "any":
             return any(map(str.isalnum, text))
-        # The first and the last character must be letters or digits, also if marks are allowed.
+        # Marks are only allowed between letters or digits.
         if not (text[:1].isalnum() and (text[-1].isalnum() or _is_letter(text[-1]))):
             return False
-        bare = text.translate(_WITHOUT_INNER_MARKS) if self.characters == "marks" else text
-        return bare.isalpha() or all(map(_is_letter, bare))
+        letters = text.translate(_WITHOUT_INNER_MARKS) if self.characters == "marks" else text
+        return letters.isalpha() or all(map(_is_letter, letters))
 
 
 def _is_letter(character: str) -> bool:

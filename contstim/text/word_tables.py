@@ -42,14 +42,14 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
 
 
 def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column: str) -> list[str]:
-    """Return the words with a true value (1, yes or true) in a column of flags.
+    """Return the words for which a column contains 1, yes or true.
 
     Parameters
     ----------
     path
-        File of the rows, for error messages.
+        Path of the table, for error messages.
     rows
-        Rows of `read_word_rows`.
+        Rows of the table, as from `read_word_rows`.
     column
         Name of the column. Its cells must be 1, 0, yes, no, true, false or empty.
 
@@ -71,9 +71,10 @@ def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column:
 
 
 def parse_frequencies(path: str | PathLike[str], rows: list[dict[str, str]]) -> dict[str, float]:
-    """Return the numbers in the column ``frequency`` by word. Empty cells are left out.
+    """Return the numbers in the column ``frequency`` of a table by word, without empty cells.
 
-    Raises `InputError`, which names the file `path`, if a cell is not a number.
+    `rows` are the rows of the table `path`, as from `read_word_rows`. `InputError` is raised if a
+    cell is not a number.
     """
     frequencies = {}
     for row in rows:
