@@ -29,40 +29,50 @@ from contstim.training.finetuning import prepare_sentences, train_classifier
 from contstim.training.options import FitOptions
 
 
-def trained_in_orders(
+def train_restarts(
     base: str,
     data: Path,
     sentences: Sequence[str],
-    orders: int,
+    seeds: Sequence[tuple[int, int]],
     options: FitOptions,
-    seed: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
-    """Fine-tune one initialisation on shuffles of CoLA and judge S sentences after each of K.
+    """Fine-tune an encoder on CoLA K times and score S sentences after each training.
 
-    The head's first weights are those of `seed` every time; the k-th order of the sentences is
-    that of seed `seed` + k. Nothing else differs.
+    Parameters
+    ----------
+    base
+        Encoder to start from.
+    data
+        Folder of CoLA.
+    sentences
+        The sentences.
+    seeds
+        Seed of the initial weights of the head and seed of the order of the training sentences, for
+        each of the K trainings.
+    options
+        Training options.
 
     Returns
     -------
     tuple
-        Logit margins, shape (K, S), and Matthews' correlation on the out-of-domain development set
-        after each order, (K,).
+        Logit margins, shape (K, S), and the Matthews correlations on the out-of-domain development
+        set, shape (K,).
     """
     parts, encoder = read_cola_folder(data), load_encoder(base, "cpu")
-    texts = {"judged": list(sentences)}
+    texts = {"scored": list(sentences)}
     texts |= {name: list(parts[name].sentences) for name in (PARTS[0], PARTS[2])}
     rows = {
-        name: prepare_sentences(encoder, own, options.layers, base) for name, own in texts.items()
+        name: prepare_sentences(encoder, part, options.layers, base) for name, part in texts.items()
     }
     margins, correlations = [], []
-    for number in range(orders):
-        label, labels = f"order {number + 1} of {orders}", parts[PARTS[0]].labels
+    for number, (head_seed, order_seed) in enumerate(seeds, start=1):
+        label, labels = f"training {number} of {len(seeds)}", parts[PARTS[0]].labels
         member, _ = train_classifier(
-            encoder, rows[PARTS[0]], labels, options, seed, seed + number, label
+            encoder, rows[PARTS[0]], labels, options, head_seed, order_seed, label
         )
-        apart = score_logits(rows[PARTS[2]].outputs(member), "margin")
-        correlations.append(matthews_correlation(parts[PARTS[2]].labels, apart))
-        margins.append(score_logits(rows["judged"].outputs(member), "margin"))
+        development = score_logits(rows[PARTS[2]].outputs(member), "margin")
+        correlations.append(matthews_correlation(parts[PARTS[2]].labels, development))
+        margins.append(score_logits(rows["scored"].outputs(member), "margin"))
     return np.stack(margins), np.array(correlations)
 
 
@@ -150,9 +160,9 @@ def main() -> None:
     sentences = list(dict.fromkeys(read_li_adger(args.li_adger).judgements["sentence"]))
     options = FitOptions(epochs=args.epochs, layers=args.layers)
     with limit_torch_threads(args.threads):
-        margins, mcc = trained_in_orders(
-            args.base, args.cola, sentences, args.orders, options, args.seed
-        )
+        # The head starts from the same weights, and only the order of the sentences differs.
+        seeds = [(args.seed, args.seed + k) for k in range(args.orders)]
+        margins, mcc = train_restarts(args.base, args.cola, sentences, seeds, options)
     by_order, by_sentence = table_by_order(margins, mcc), table_by_sentence(sentences, margins)
     args.out.mkdir(parents=True, exist_ok=True)
     by_order.to_csv(args.out / "orders.csv", index=False)

@@ -1,175 +1,316 @@
-"""Acceptability Delta Criterion on LI-Adger: the published scores, and any further models."""
+"""Compare the tables and figures of Vazquez Martinez (2021) with our results.
+
+Usage: python experiments/adc2021/run.py --data FOLDER --out FOLDER [--encoder SPEC] [--restarts N]
+
+FOLDER contains the folders ``li_adger`` and ``cola``. The thesis's classifiers were not published:
+classifiers are fine-tuned here, from the bundled BERT unless --encoder names another masked model.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from tables import criteria_table, overlap_table, read_li_adger
+from figures import correlation_figure, feature_figure, overlap_figure, scatter_figure
+from orders import train_restarts
+from ranking import rank_sentences, simulate_choices
+from tables import (
+    THESIS_SLOR_SD,
+    criteria_table,
+    disagreement_tables,
+    expert_labels,
+    mcc_by_feature,
+    meets_criterion,
+    model_deltas,
+    overlap_table,
+    read_li_adger,
+    read_published_scores,
+    sign_table,
+)
 
 from contstim.benchmarks.ratings import DeltaBenchmark
-from contstim.models import ModelSpec
-from contstim.models.registry import bundled_models
+from contstim.drawing import save_figure
+from contstim.errors import ContstimError
+from contstim.models.registry import load_model
+from contstim.training.cola import matthews_correlation
+from contstim.training.encoders.classifier import majority_vote, score_logits
+from contstim.training.options import FitOptions
 
-# Vazquez Martinez (2021), Tables 2.3 and 3.1; they give no correlations of the masked models.
-# The classifiers' scores were not published, so of those rows only the thesis's figures are known.
-PUBLISHED = pd.DataFrame(
-    [
-        ("trigram", "trigram-slor", 0.368, 0.333, 0.753, 0.301, 0.520, 0.744),
-        ("trigram", "trigram-log-prob", 0.131, 0.156, 0.671, 0.165, 0.329, 0.668),
-        ("PLL", "bert-base-uncased", None, None, 0.852, 0.364, 0.631, 0.849),
-        ("PLL", "bert-large-uncased", None, None, 0.866, 0.378, 0.658, 0.859),
-        ("PLL", "bert-large-cased", None, None, 0.871, 0.376, 0.661, 0.868),
-        ("classifier", "bert-base-uncased-cola", None, None, 0.915, 0.286, 0.538, 0.902),
-        ("classifier", "bert-large-uncased-cola", None, None, 0.917, 0.311, 0.564, 0.907),
-        ("classifier", "bert-large-cased-cola", None, None, 0.936, 0.307, 0.561, 0.925),
-    ],
-    columns=[
-        *("kind", "model", "sentence_correlation", "pair_correlation"),
-        *("blimp", "adc_0.5", "adc_1", "adc_5"),
-    ],
+HERE = Path(__file__).parent
+MASKED = ["bert-base-uncased", "bert-large-uncased", "bert-large-cased"]
+CLASSIFIER = "classifier"
+#: Acceptable and unacceptable sentence of the pairs of Table 1.5.
+EXAMPLE_PAIRS = (
+    "32.3.Culicover.7a.g.01 32.3.Culicover.7b.*.01",
+    "33.2.bowers.7b.g.07 33.2.bowers.7b.*.07",
 )
-KINDS = ["trigram", "n-gram", "network", "PLL", "student", "classifier"]
-# Tables 2.6 and 3.6: original, reduced and overlap with the trigram's SLOR.
-PUBLISHED_OVERLAP = pd.DataFrame(
-    [
-        ("bert-base-uncased", 0.5, 0.364, 0.323, 0.1387),
-        ("bert-base-uncased", 1.0, 0.631, 0.553, 0.3658),
-        ("bert-large-uncased", 0.5, 0.378, 0.333, 0.1450),
-        ("bert-large-uncased", 1.0, 0.658, 0.586, 0.3751),
-        ("bert-large-cased", 0.5, 0.376, 0.335, 0.1421),
-        ("bert-large-cased", 1.0, 0.661, 0.589, 0.3780),
-        ("bert-base-uncased-cola", 0.5, 0.286, 0.294, 0.0808),
-        ("bert-base-uncased-cola", 1.0, 0.538, 0.546, 0.276),
-        ("bert-large-uncased-cola", 0.5, 0.311, 0.309, 0.0951),
-        ("bert-large-uncased-cola", 1.0, 0.564, 0.557, 0.296),
-        ("bert-large-cased-cola", 0.5, 0.307, 0.313, 0.0884),
-        ("bert-large-cased-cola", 1.0, 0.561, 0.560, 0.292),
-    ],
-    columns=["model", "delta", "original", "reduced", "overlap"],
-)
-# Table 3.7: pairs that the PLL and the classifier of one BERT both meet.
-PUBLISHED_BOTH = pd.DataFrame(
-    [
-        ("bert-base-uncased", "bert-base-uncased-cola", 0.0905, 0.3425),
-        ("bert-large-uncased", "bert-large-uncased-cola", 0.0973, 0.3729),
-        ("bert-large-cased", "bert-large-cased-cola", 0.0989, 0.3704),
-    ],
-    columns=["model", "classifier", "overlap_0.5", "overlap_1"],
-)
+#: Sentences of Table 1.1 as orders of the words of the first one.
+CGI = "colorless green ideas sleep furiously"
+CGI_ORDERS = ("01234", "02431", "10234", "10243")
 
 
-def published_scores(folder: Path) -> dict[str, pd.Series]:
-    """Read the scores that come with the data, by sentence id."""
-    pll = pd.read_csv(folder / "published_bert_pll.csv.gz").set_index("id")
-    scores = {column.removesuffix("_mlm"): pll[column] for column in pll if column.endswith("_mlm")}
-    pairs = pd.read_csv(folder / "min_pairs_scores.csv.gz")
-    for name, column in (("trigram-slor", "slor"), ("trigram-log-prob", "logProb")):
-        sides = [pairs.set_index(f"{side}_id")[f"{column}_{side}"] for side in ("gramm", "ungramm")]
-        both = pd.concat(sides).dropna()
-        scores[name] = both[~both.index.duplicated()]
-    return scores
-
-
-def kind_of(spec: str, metric: str) -> str:
-    """Say what kind of score a model gives, in the words of the tables."""
-    parsed = ModelSpec.parse(spec)
-    bundled = parsed.family == "contstim"
-    family = bundled_models()[parsed.location].family if bundled else parsed.family
-    if family == "hf":
-        return "network" if metric == "chain" else "PLL"
-    return {"ngram": "n-gram", "rnn": "network", "lstm": "network"}.get(family, family)
-
-
-def criteria(
-    data: DeltaBenchmark, scores: dict[str, pd.Series], kinds: dict[str, str]
+def train_classifiers(
+    args: argparse.Namespace, sentences: list[str], annotations: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return Tables 2.4 and 3.1: every model's criteria, ours beside the thesis's."""
-    own = criteria_table(data, scores)
-    own.insert(0, "kind", [kinds[model] for model in own["model"]])
-    both = own.merge(PUBLISHED, on=["kind", "model"], how="outer", suffixes=("", "_thesis"))
-    order = both["kind"].map(KINDS.index)
-    return both.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+    """Return the logit margins of all sentences, one column per restart; trained once per folder.
+
+    Restarts that give every development sentence one label are left out (section 2.2).
+    """
+    path = args.out / "classifiers.csv"
+    texts = list(dict.fromkeys([*sentences, *annotations["Sentence"]]))
+    if path.exists():
+        return pd.read_csv(path, index_col="sentence").loc[texts]
+    seeds = [(seed, seed) for seed in range(args.restarts)]
+    options = FitOptions(epochs=3, layers=args.layers)
+    margins, mcc = train_restarts(args.encoder, args.data / "cola", texts, seeds, options)
+    table = pd.DataFrame(margins[mcc != 0].T, index=pd.Index(texts, name="sentence"))
+    table.to_csv(path)
+    return table
 
 
-def overlaps(
-    data: DeltaBenchmark, scores: dict[str, pd.Series], kinds: dict[str, str]
-) -> pd.DataFrame:
-    """Return Tables 2.6 and 3.6: overlap with the trigram's SLOR, and the reduced shares."""
-    own = _overlap(data, scores, "trigram-slor")
-    both = own.merge(
-        PUBLISHED_OVERLAP, on=["model", "delta"], how="outer", suffixes=("", "_thesis")
-    )
-    known = {**dict(zip(PUBLISHED["model"], PUBLISHED["kind"], strict=True)), **kinds}
-    both.insert(0, "kind", both["model"].map(known))
-    order = both["kind"].map(KINDS.index)
-    return both.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+def format_numbers(*values: float, digits: int = 3) -> str:
+    """Format numbers of one row of a table."""
+    return " / ".join(f"{value:.{digits}f}" for value in values)
 
 
-def _overlap(data: DeltaBenchmark, scores: dict[str, pd.Series], baseline: str) -> pd.DataFrame:
-    deltas = {name: data.model_deltas(series) for name, series in scores.items()}
-    return overlap_table(data.human_deltas(), deltas, baseline)
-
-
-def both_met(
-    data: DeltaBenchmark, scores: dict[str, pd.Series], kinds: dict[str, str]
-) -> pd.DataFrame:
-    """Return Table 3.7: the pairs that a PLL and a classifier both meet, for each two of them."""
-    rows = []
-    for classifier in (model for model in scores if kinds[model] == "classifier"):
-        chosen = {m: s for m, s in scores.items() if kinds[m] == "PLL" or m == classifier}
-        table = _overlap(data, chosen, classifier)
-        for model, own in table.groupby("model", sort=False):
-            met = own.set_index("delta")["overlap"]
-            rows.append((model, classifier, met[0.5], met[1.0]))
-    own = pd.DataFrame(rows, columns=PUBLISHED_BOTH.columns).assign(source="here")
-    thesis = PUBLISHED_BOTH.assign(source="thesis")
-    return pd.concat([own, thesis], ignore_index=True) if rows else thesis
-
-
-def main() -> None:
-    """Print and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="folder of the LI-Adger files")
-    parser.add_argument("--out", type=Path, help="folder for the tables as CSV")
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        help="a further model spec to score, e.g. contstim:trigram or classifier:FOLDER",
-    )
-    arguments = parser.parse_args()
-    data = read_li_adger(arguments.data)
-    scores = published_scores(arguments.data)
-    kinds = dict(zip(PUBLISHED["model"], PUBLISHED["kind"], strict=True))
-    for spec in arguments.model:
-        # Imported only here: the published scores need no model.
-        from contstim.models.registry import load_model
-
-        model = load_model(spec)
-        kinds[model.spec] = kind_of(model.spec, model.event.metric)
-        distinct = list(dict.fromkeys(data.judgements["sentence"]))
-        by_text = pd.Series(model.score(distinct), index=distinct)
-        scores[model.spec] = data.judgements.set_index("id")["sentence"].map(by_text)
-    tables = {
-        "criteria": criteria(data, scores, kinds),
-        "overlap": overlaps(data, scores, kinds),
-        "both": both_met(data, scores, kinds),
+def restart_numbers(annotations: pd.DataFrame, predictions: pd.DataFrame) -> dict[str, float]:
+    """Return mean, sd, maximum and majority vote of the correlations of restarts (Table 2.1)."""
+    mask = (annotations["Domain"] == "Out").to_numpy()
+    labels, columns = annotations.loc[mask, "Acceptability"], predictions.to_numpy().T[:, mask]
+    mcc = np.array([matthews_correlation(labels, scores) for scores in columns])
+    # An odd number of restarts votes; the worst one is left out if their number is even.
+    order = np.argsort(-mcc)[: len(mcc) - (len(mcc) + 1) % 2]
+    vote = majority_vote([columns[i] for i in order])
+    return {
+        "best": int(mcc.argmax()),
+        "mean": mcc.mean(),
+        "sd": mcc.std(),
+        "max": mcc.max(),
+        "majority": matthews_correlation(labels, vote),
     }
-    columns = [c for name in PUBLISHED.columns[2:] for c in (name, f"{name}_thesis")]
-    shown = tables["criteria"][["kind", "model", *columns, "n_sentences", "n_pairs"]]
-    print("Correlations with people, BLiMP criterion, Acceptability Delta Criterion\n")
-    print(shown.round(3).to_string(index=False, na_rep=""))
-    print("\nOverlap with the trigram's SLOR, and the score without the pairs that it meets\n")
-    print(tables["overlap"].round(4).to_string(index=False, na_rep=""))
-    print("\nPairs that a masked model and a classifier both meet\n")
-    print(tables["both"].round(4).to_string(index=False, na_rep=""))
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        for name, table in tables.items():
-            table.to_csv(arguments.out / f"{name}.csv", index=False)
+
+
+def compare_examples(
+    data: DeltaBenchmark, scores: dict[str, pd.Series]
+) -> dict[str, tuple[int, int, float]]:
+    """Compare the z-scores printed in the example tables with those of the published scores.
+
+    Returns the number of values, of those that differ by more than 0.00002, and the largest
+    difference of the others, by table.
+    """
+    printed = pd.read_csv(HERE / "examples.csv", dtype={"table": str}).set_index("id")
+    human = data.judgements.set_index("id")["judgement"]
+    pll, slor = scores[MASKED[-1]], scores["trigram-slor"]
+    # The thesis's mean follows from its standard deviation and the first z-score of Table 2.7.
+    first = printed["slor"].dropna().index[0]
+    slor_mean = slor[first] - printed.loc[first, "slor"] * THESIS_SLOR_SD
+    z_scores = {
+        "human": human,
+        "pll": (pll - pll.mean()) / pll.std(ddof=0),
+        "slor": (slor - slor_mean) / THESIS_SLOR_SD,
+    }
+    long = pd.concat(
+        [
+            (values.reindex(printed.index) - printed[name])
+            .abs()
+            .to_frame("difference")
+            .assign(table=printed["table"])
+            for name, values in z_scores.items()
+        ]
+    ).dropna()
+    result = {}
+    for table, rows in long.groupby("table"):
+        differs = rows["difference"] > 2e-5
+        result[str(table)] = (
+            len(rows),
+            int(differs.sum()),
+            float(rows["difference"][~differs].max()),
+        )
+    return result
+
+
+def rank_permutations() -> tuple[list[int], float]:
+    """Rank the 120 orders of the words of Table 1.1.
+
+    Returns the ranks of the four sentences of the table under ``contstim:gpt``, and the rank
+    correlation between the scores and the ranking recovered from one simulated choice per pair.
+    """
+    words = CGI.split()
+    texts = [" ".join(order) for order in itertools.permutations(words)]
+    scores = pd.Series(load_model("contstim:gpt?unknown=unk").score(texts), texts)
+    ranks = scores.rank(ascending=False)
+    named = [" ".join(words[int(i)] for i in order) for order in CGI_ORDERS]
+    recovered = rank_sentences(simulate_choices(scores, points_per_nat=100.0))
+    return [int(ranks[text]) for text in named], float(scores.corr(recovered, method="spearman"))
+
+
+def reproduce(args: argparse.Namespace) -> dict[str, str]:
+    """Write all tables and figures; return our number for each quantity of ``published.csv``."""
+    out: Path = args.out
+    out.mkdir(parents=True, exist_ok=True)
+    data = read_li_adger(args.data / "li_adger")
+    scores = read_published_scores(args.data / "li_adger")
+    annotations = pd.read_csv(
+        args.data / "cola" / "grammatical_annotations_major.tsv", sep="\t", quoting=3
+    )
+    judgements = data.judgements.set_index("id")
+    margins = train_classifiers(args, data.sentences, annotations)
+    predictions = margins.loc[annotations["Sentence"]]
+    restarts = restart_numbers(annotations, predictions)
+    best = margins.iloc[:, restarts["best"]]
+    confidence = score_logits(np.column_stack([np.zeros(len(best)), best]), "confidence")
+    by_text = pd.Series(confidence, margins.index)
+    scores[CLASSIFIER] = judgements["sentence"].map(by_text)
+    for spec in args.model:
+        model = load_model(spec)
+        scores[spec] = judgements["sentence"].map(
+            pd.Series(model.score(data.sentences), data.sentences)
+        )
+
+    labels = expert_labels(data.judgements["id"]).set_axis(judgements.index)
+    human, deltas = data.human_deltas(), model_deltas(data, scores)
+    criteria = criteria_table(data, scores).set_index("model")
+    overlap = overlap_table(human, deltas, "trigram-slor")
+    shared = overlap_table(human, deltas, CLASSIFIER)
+    signs = sign_table(human, deltas)
+    roles = {"trigram": ["trigram-slor"], "masked": MASKED, "classifier": [CLASSIFIER]}
+    disagreements = disagreement_tables(data, deltas, roles)
+    features = mcc_by_feature(annotations, predictions)
+    label_mcc = {}
+    for name, by_id in scores.items():
+        threshold = 0.0 if name == CLASSIFIER else by_id.mean()
+        label_mcc[name] = matthews_correlation(labels.loc[by_id.index], by_id - threshold)
+    tables = {"criteria": criteria.reset_index(), "overlap": overlap, "overlap_classifier": shared}
+    tables |= {"signs": signs, "disagreements": disagreements, "features": features}
+    tables["labels"] = pd.Series(label_mcc, name="mcc").rename_axis("model").reset_index()
+    for name, table in tables.items():
+        table.to_csv(out / f"{name}.csv", index=False)
+
+    sentence_values = pd.DataFrame({"human z-score": judgements["judgement"]} | scores)
+    pair_values = pd.DataFrame({"human delta": human} | deltas)
+    save_figure(
+        correlation_figure(sentence_values, "sentences"), out / "fig-2-4-and-3-1-correlations.svg"
+    )
+    save_figure(
+        correlation_figure(pair_values, "deltas of pairs"), out / "fig-2-6-and-3-3-correlations.svg"
+    )
+    standardised = sentence_values.drop(columns="human z-score").apply(
+        lambda column: (column - column.mean()) / column.std(ddof=0)
+    )
+    standardised["human z-score"] = sentence_values["human z-score"]
+    figure = scatter_figure(standardised, "human z-score", "model, z-score")
+    save_figure(figure, out / "fig-2-5-and-3-2-sentences.svg")
+    figure = scatter_figure(pair_values, "human delta", "model delta")
+    save_figure(figure, out / "fig-2-7-and-3-4-pairs.svg")
+    overall = matthews_correlation(
+        annotations["Acceptability"], predictions.iloc[:, restarts["best"]]
+    )
+    save_figure(feature_figure(features, overall), out / "fig-2-1-features.svg")
+    for delta in (0.5, 1.0):
+        met = {
+            name: meets_criterion(human, deltas[name], delta)
+            for name in (MASKED[-1], CLASSIFIER, "trigram-slor")
+        }
+        save_figure(overlap_figure(met), out / f"overlap-delta-{delta:g}.svg")
+
+    # Our number for each quantity of published.csv.
+    ours: dict[str, str] = {}
+    criteria_columns = ["blimp", "adc_0.5", "adc_1", "adc_5"]
+    for name in (*MASKED, "trigram-slor", "trigram-log-prob", CLASSIFIER):
+        numbers = criteria.loc[name, criteria_columns]
+        ours[f"Tables 2.4 and 3.1: {name}, BLiMP / ADC 0.5 / 1 / 5"] = format_numbers(*numbers)
+        columns = ["sentence_correlation", "pair_correlation"]
+        key = f"Table 2.3 and Figs. 2-4 to 3-4: {name}, r of sentences / pairs"
+        ours[key] = format_numbers(*criteria.loc[name, columns])
+        ours[f"Table 2.2: {name}, MCC with expert labels of LI-Adger"] = f"{label_mcc[name]:.3f}"
+        if name.startswith("trigram"):
+            continue
+        rows = overlap[overlap["model"] == name].set_index("delta")
+        numbers = [rows.loc[d, c] for d in (0.5, 1.0) for c in ("original", "reduced", "overlap")]
+        ours[f"Tables 2.6 and 3.6: {name}, original / reduced / overlap, ADC 0.5 and 1"] = (
+            format_numbers(*numbers)
+        )
+        if name != CLASSIFIER:
+            rows = shared[shared["model"] == name].set_index("delta")
+            ours[f"Table 3.7: {name}, overlap with its classifier, ADC 0.5 / 1"] = format_numbers(
+                rows.loc[0.5, "overlap"], rows.loc[1.0, "overlap"]
+            )
+    for name, key in ((MASKED[-1], "PLL of bert-large-cased"), ("trigram-slor", "trigram-slor")):
+        count = int(meets_criterion(human, deltas[name], 0.5).sum())
+        ours[f"Introduction: pairs that meet ADC 0.5, {key}"] = f"{count} of {len(human)}"
+    counts = disagreements["table"].value_counts()
+    ours["Table 2.5: pairs that meet BLiMP but not ADC 5, classifier"] = str(counts.get("2.5", 0))
+    for number, meaning in (
+        ("2.7", "classifier meets ADC 0.5, trigram does not"),
+        ("2.8", "trigram meets ADC 0.5, classifier does not"),
+        ("3.2", "PLLs meet BLiMP but not ADC 5"),
+        ("3.3", "PLLs meet ADC 5 but not BLiMP"),
+        ("3.4", "classifier meets ADC 5, PLLs do not"),
+        ("3.5", "PLLs meet ADC 5, classifier does not"),
+    ):
+        ours[f"Table {number}: {meaning}, pairs"] = str(counts.get(number, 0))
+    for number, (n_values, n_different, largest) in compare_examples(data, scores).items():
+        text = f"{n_values - n_different} of {n_values} values within {largest:.1g}"
+        ours[f"Table {number}: printed z-scores of human judgements, PLL and SLOR"] = text
+    pairs = data.pairs["gramm_id"] + " " + data.pairs["ungramm_id"]
+    examples = [np.flatnonzero(pairs == pair)[0] for pair in EXAMPLE_PAIRS]
+    ours["Table 1.5: deltas of the trigram's log-probability"] = format_numbers(
+        *deltas["trigram-log-prob"][examples]
+    )
+    ours["Section 2.4: acceptable / unacceptable sentences"] = f"{labels.sum()} / {(~labels).sum()}"
+    numbers = [restarts[name] for name in ("mean", "sd", "max", "majority")]
+    ours["Table 2.1: classifier, MCC on CoLA out of domain, mean / sd / maximum / majority"] = (
+        format_numbers(*numbers)
+    )
+    lowest = features.set_index("feature")["mean"].drop("Imperative").idxmin()
+    ours["Fig. 2-1: major feature with the lowest MCC"] = str(lowest)
+    confusion = signs.set_index(["model", "human"])
+    for name in (MASKED[-1], CLASSIFIER):
+        pairs = [
+            int(confusion.loc[(name, h), m])
+            for h in ("accept", "reject")
+            for m in ("accept", "reject")
+        ]
+        ours[f"Confusion of signs, {name}: human and model + + / + - / - + / - -"] = " / ".join(
+            map(str, pairs)
+        )
+    ranks, correlation = rank_permutations()
+    ours["Table 1.1: ranks among the 120 orders of the words (cgi.0, .11, .24, .25)"] = " / ".join(
+        map(str, ranks)
+    )
+    ours["Table 1.1: ranking recovered from one choice per pair, rank correlation"] = (
+        f"{correlation:.3f}"
+    )
+    return ours
+
+
+def main() -> int:
+    """Run the study and write ``published.csv``; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of li_adger and cola")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--encoder", default="contstim:bert", help="masked model to fine-tune")
+    parser.add_argument("--restarts", type=int, default=5, help="number of classifiers (5)")
+    parser.add_argument("--layers", type=int, default=2, help="upper layers to train (2)")
+    parser.add_argument("--model", action="append", default=[], help="further model to evaluate")
+    args = parser.parse_args()
+    try:
+        ours = reproduce(args)
+    except ContstimError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    published = pd.read_csv(HERE / "published.csv", dtype=str, keep_default_na=False)
+    unknown = set(ours) - set(published["quantity"])
+    assert not unknown, f"published.csv lacks {sorted(unknown)}"
+    published["ours"] = published["quantity"].map(ours).fillna("")
+    published.to_csv(args.out / "published.csv", index=False)
+    print(published.to_string(index=False))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

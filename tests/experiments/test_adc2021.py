@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "adc2021"
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
     """Return the study's scripts, which find their neighbours as they do when they are run."""
-    names = ("tables", "orders")
+    names = ("tables", "orders", "ranking", "figures")
     sys.path.insert(0, str(FOLDER))
     try:
         yield {name: __import__(name) for name in names}
@@ -41,7 +41,8 @@ def scripts() -> Iterator[dict[str, ModuleType]]:
 MET = {
     "trigram": ({2, 4}, {2, 4}),
     "PLL": ({1, 3, 5, 6}, {1, 2, 3, 5, 6}),
-    "classifier": ({1, 3}, {1, 3, 6}),
+    # A delta of 0, as in pair 5, has the sign of negative ones.
+    "classifier": ({1, 3, 5}, {1, 3, 5, 6}),
 }
 
 
@@ -50,13 +51,13 @@ MET = {
     [
         # The trigram meets 2 and 4, so 1, 3, 5 and 6 are left: the PLL meets all four.
         ("trigram", "PLL", 0.5, 4 / 4, 0 / 6),
-        ("trigram", "classifier", 0.5, 2 / 4, 0 / 6),
+        ("trigram", "classifier", 0.5, 3 / 4, 0 / 6),
         ("trigram", "PLL", 1.0, 4 / 4, 1 / 6),
-        ("trigram", "classifier", 1.0, 3 / 4, 0 / 6),
-        # Without the classifier's 1 and 3: the PLL meets 5 and 6 of 2, 4, 5 and 6.
-        ("classifier", "PLL", 0.5, 2 / 4, 2 / 6),
-        # Without the classifier's 1, 3 and 6: the PLL meets 2 and 5 of 2, 4 and 5.
-        ("classifier", "PLL", 1.0, 2 / 3, 3 / 6),
+        ("trigram", "classifier", 1.0, 4 / 4, 0 / 6),
+        # Without the classifier's 1, 3 and 5: the PLL meets 6 of 2, 4 and 6.
+        ("classifier", "PLL", 0.5, 1 / 3, 3 / 6),
+        # Without the classifier's 1, 3, 5 and 6: the PLL meets 2 of 2 and 4.
+        ("classifier", "PLL", 1.0, 1 / 2, 4 / 6),
     ],
 )
 def test_overlaps_of_six_pairs_worked_out_on_paper(
@@ -112,6 +113,90 @@ def test_criteria_of_a_folder(scripts: dict[str, ModuleType], tmp_path: Path) ->
     assert [row[name] for name in ("blimp", "adc_5", "n_pairs", "n_sentences")] == [0, 0, 2, 6]
 
 
+def test_signs_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
+    table = scripts["tables"].sign_table(PEOPLE, SIX).set_index(["model", "human"])
+    # People: + + + - 0 +. Trigram: + + - - + +. PLL: + + + + 0 +. Classifier: + + + + - +.
+    assert table.loc[("trigram", "accept")].tolist() == [3, 1]
+    assert table.loc[("trigram", "reject")].tolist() == [1, 1]
+    assert table.loc[("classifier", "accept")].tolist() == [4, 0]
+    assert table.loc[("PLL", "reject")].tolist() == [1, 1]
+
+
+def test_disagreements_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
+    tables = scripts["tables"]
+    ids = [f"g{k}" for k in range(1, 7)], [f"u{k}" for k in range(1, 7)]
+    judgements = pd.DataFrame({"id": ids[0] + ids[1], "sentence": list("abcdefghijkl")})
+    data = tables.DeltaBenchmark(
+        name="made/pairs",
+        title="Made",
+        source="Nobody (2026)",
+        judgements=judgements.assign(judgement=[*PEOPLE, *np.zeros(6)]),
+        pairs=pd.DataFrame({"gramm_id": ids[0], "ungramm_id": ids[1]}),
+    )
+    roles = {"trigram": ["trigram"], "masked": ["PLL"], "classifier": ["classifier"]}
+    table = tables.disagreement_tables(data, SIX, roles)
+    pairs = table.groupby("table")["gramm_id"].agg(list).to_dict()
+    # People prefer the unacceptable sentence of pair 4, and neither of pair 5.
+    assert pairs == {
+        "2.5": ["g4"],
+        "2.7": ["g3", "g1", "g5"],
+        "2.8": ["g4", "g2"],
+        "3.2": ["g4"],
+        "3.3": ["g5"],
+    }
+
+
+def test_labels_are_the_marks_in_ids(scripts: dict[str, ModuleType]) -> None:
+    ids = pd.Series(["32.1.a.1a.g.01", "32.1.a.1b.*.01", "ch8.150.??.02", "ch8.1.?*.03"])
+    assert scripts["tables"].expert_labels(ids).tolist() == [True, False, True, True]
+
+
+def test_correlations_by_feature(scripts: dict[str, ModuleType]) -> None:
+    annotations = pd.DataFrame(
+        {
+            "Acceptability": [1, 1, 0, 0, 1, 0],
+            "Sentence": list("abcdef"),
+            "Question": [1, 1, 1, 1, 0, 0],
+            "Imperative": [1, 0, 0, 0, 1, 0],
+        }
+    )
+    restarts = pd.DataFrame(
+        {0: [1.0, 2.0, -1.0, -1.0, 1.0, 1.0], 1: [1.0, -1.0, 1.0, -1.0, 1.0, 1.0]}
+    )
+    table = scripts["tables"].mcc_by_feature(annotations, restarts)
+    # All imperatives are acceptable. Of the questions, one restart is right on all, one on half.
+    assert table["feature"].tolist() == ["Question"]
+    assert table.iloc[0][["n", "mean", "sd", "min", "max"]].tolist() == [4, 0.5, 0.5, 0, 1]
+
+
+def test_strengths_are_those_of_a_logistic_regression(scripts: dict[str, ModuleType]) -> None:
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(3)
+    first, second = np.array([rng.choice(5, 2, replace=False) for _ in range(400)]).T
+    wins = rng.random(400) < 1 / (1 + np.exp(0.6 * (first - second)))
+    names = np.array(list("abcde"))
+    columns = {"sentence_1": names[first], "sentence_2": names[second]}
+    choices = pd.DataFrame(columns | {"chosen": np.where(wins, 1, 2)})
+    points = scripts["ranking"].rank_sentences(choices)
+    assert points.index.tolist() == list("abcde")
+    design = (np.eye(5)[first] - np.eye(5)[second])[:, 1:]
+    fit = sm.Logit(wins.astype(float), design).fit(disp=0)
+    expected = np.array([0.0, *fit.params]) * 400 / np.log(10)
+    np.testing.assert_allclose(points.loc[list("abcde")], expected - expected.mean(), atol=3)
+
+
+def test_each_comparison_has_two_numbers_or_a_reason() -> None:
+    tables = sorted(FOLDER.parent.glob("*/published.csv"))
+    assert tables
+    for path in tables:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        assert list(table) == ["quantity", "ours", "published", "note"]
+        assert table["quantity"].is_unique
+        unexplained = ((table["ours"] == "") | (table["published"] == "")) & (table["note"] == "")
+        assert not unexplained.any(), table.loc[unexplained, "quantity"].tolist()
+
+
 # Three orders, four sentences: the first never flips, the second flips at the second order and
 # not again, the third at the third, the fourth is never acceptable (0 is not).
 MARGINS = np.array([[1.0, 2.0, -1.0, -1.0], [0.5, -2.0, -1.0, 0.0], [3.0, -1.0, 1.0, -2.0]])
@@ -137,9 +222,9 @@ def test_orders_by_hand(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
 
 def test_only_the_order_differs(scripts: dict[str, ModuleType], bert: Path, cola: Path) -> None:
     options = FitOptions(epochs=1, batch=8, layers=1, learning_rate=3e-3)
-    study = scripts["orders"].trained_in_orders
-    margins, mcc = study(str(bert), cola, SENTENCES, 2, options, seed=4)
-    again, _ = study(str(bert), cola, SENTENCES, 2, options, seed=4)
+    study, seeds = scripts["orders"].train_restarts, [(4, 4), (4, 5)]
+    margins, mcc = study(str(bert), cola, SENTENCES, seeds, options)
+    again, _ = study(str(bert), cola, SENTENCES, seeds, options)
     assert margins.shape == (2, len(SENTENCES))
     assert mcc.shape == (2,)
     np.testing.assert_array_equal(margins, again)
