@@ -236,7 +236,7 @@ def approval_shares(
 def resolve_decisions(
     decisions: Sequence[Decision], min_reviewers: int = 1
 ) -> dict[str, str | None]:
-    """Combine the decisions of all reviewers into one result per sentence.
+    """Combine the decisions of all reviewers about sentences into one result per sentence.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def render_review_page(
     instructions: str = REVIEW_INSTRUCTIONS,
     scores: pd.DataFrame | None = None,
 ) -> str:
-    """Render a page on which a reviewer approves, rejects or edits the sentences of a table.
+    """Render an HTML page on which a reviewer approves, rejects or edits the sentences of a table.
 
     The page works without a network. It stores decisions in the browser and exports them as a CSV
     file.
@@ -123,7 +123,10 @@ def render_blind_page(
     max_per_source: int | None = None,
     seed: int = 0,
 ) -> str:
-    """Render a page on which a reviewer judges sentences without knowing their source.
+    """Render an HTML page on which a reviewer judges sentences without knowing their source.
+
+    A source is, for example, a method of synthesis. The sentences of all sources are shown in
+    random order.
 
     Parameters
     ----------

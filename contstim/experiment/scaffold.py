@@ -27,7 +27,7 @@ from contstim.text_files import read_lines
 
 @dataclass(frozen=True)
 class _StudyPreset:
-    """Settings with which a new study replicates a published experiment.
+    """Preset of a new study that replicates a published experiment.
 
     Attributes
     ----------
@@ -192,10 +192,19 @@ def create_study(
 
 
 def _replace_values(source: str, values: Mapping[str, str]) -> str:
-    """Replace the values of some keys in the text of a TOML file.
+    """Replace the values of some keys in the text of a TOML file, and keep its comments.
 
-    Comments and all other lines are kept. Every key must be in the file, with its value on one
-    line.
+    Parameters
+    ----------
+    source
+        Content of the file.
+    values
+        New values as TOML, by key. Every key must be in the file, with its value on one line.
+
+    Returns
+    -------
+    str
+        New content of the file.
     """
     for key, value in values.items():
         pattern = rf'^{key} = ("[^"]*"|[^\s#]+)'
@@ -274,7 +283,7 @@ def write_sentence_trials(
 
 
 def check_empty_folder(folder: Path) -> None:
-    """Refuse a path that exists, unless it is an empty folder.
+    """Check that a path does not exist, or is an empty folder.
 
     Raises
     ------
@@ -291,10 +300,10 @@ def check_empty_folder(folder: Path) -> None:
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write the files of a folder.
+    """Write a folder with several files.
 
-    A new folder appears with all its files in one step. An existing folder must be empty; as it
-    may be the working folder, its files are written one by one.
+    A new folder appears with all its files in one step. If the folder exists, it may be the working
+    folder, so its files are written one by one.
 
     Parameters
     ----------

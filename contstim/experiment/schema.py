@@ -24,8 +24,9 @@ PILOT_FILE = "pilot.sqlite3"
 #: Maximum number of responses of a session to one question that are stored.
 MAX_RESPONSES = 5
 
-_FORMAT = "4"
+_FORMAT = "4"  # of the data file
 
+# SQLite triggers that refuse to change the raw log: table and statement.
 _RAW_LOG_TRIGGERS = [
     (table, statement)
     for table in ("answers", "responses", "events", "blocks")
@@ -72,8 +73,8 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
     path
         Data file.
     study
-        Study of the data. If it is given, a missing file is created, and an existing file receives
-        the assignments that were added to the study. If it is None, the file must exist.
+        Study of the data. If it is given, a missing file is created, and the lists of trials that
+        were added to the study are added to an existing file. If it is None, the file must exist.
 
     Returns
     -------
@@ -183,7 +184,7 @@ def _describe_error(path: Path, error: sqlite3.Error) -> str:
 def insert_row(
     connection: sqlite3.Connection, table: str, row: Mapping[str, Any], conflict_clause: str = ""
 ) -> sqlite3.Cursor:
-    """Insert a row, given by column names, into a table.
+    """Insert a row into a table of a database.
 
     Parameters
     ----------
@@ -208,13 +209,13 @@ def insert_row(
 
 
 def read_salt(connection: sqlite3.Connection) -> str:
-    """Read the random salt of a data file, with which ids of participants are hashed."""
+    """Return the random salt of a data file, which is added to ids of participants to hash them."""
     row = connection.execute("SELECT value FROM about WHERE key = 'salt'").fetchone()
     return str(row["value"])
 
 
 def check_encodable(text: str) -> None:
-    """Check that a text can be stored as UTF-8, i.e. has no surrogate code points.
+    """Check that a text can be stored as UTF-8, which excludes surrogate code points.
 
     Parameters
     ----------
@@ -224,7 +225,7 @@ def check_encodable(text: str) -> None:
     Raises
     ------
     InputError
-        If it cannot.
+        If the text contains surrogate code points.
     """
     try:
         text.encode()
@@ -290,10 +291,22 @@ def _remove_empty(path: Path) -> None:
 
 
 def _check_data(path: Path, study: Study | None) -> None:
-    """Check that a file contains the data of the study, or of any study if `study` is None.
+    """Check that a file contains the data of a study.
 
     This happens before `connect` is called, because `connect` switches the file to WAL mode and
-    would thereby change a file that belongs to something else.
+    would thereby change a file that belongs to another program.
+
+    Parameters
+    ----------
+    path
+        Data file.
+    study
+        Study that collected the data; None accepts the data of any study.
+
+    Raises
+    ------
+    InputError
+        If the file contains other data, or was written for other trials than those of the study.
     """
     size = path.stat().st_size
     with closing(sqlite3.connect(path, timeout=30)) as connection:
@@ -330,10 +343,11 @@ def _check_data(path: Path, study: Study | None) -> None:
 
 
 def _digest_assignments(study: Study) -> dict[int, str]:
-    """Return a hash of the trials of each assignment, by assignment number.
+    """Return a hash of each participant's list of trials, by assignment number.
 
-    The hashes are stored in the data file. A later hash that differs shows that the trials to which
-    the stored answers refer have been changed.
+    An assignment is the list of trials for one participant of the design. The hashes are stored in
+    the data file. If a hash differs later, the trials to which the stored answers refer have been
+    changed.
     """
     digests = {}
     for assignment in study.design.trials:
@@ -344,11 +358,18 @@ def _digest_assignments(study: Study) -> dict[int, str]:
 
 
 def _migrate(connection: sqlite3.Connection, study: Study) -> None:
-    """Bring the tables of a data file up to date with the study.
+    """Create the tables of a new data file, or add new assignments to an existing file.
 
-    A new data file receives its tables and a random salt. An existing one receives the assignments
-    that `contstim experiment extend` has added to the study since the file was last opened. If a
+    A new file also gets a random salt. An existing file gets the assignments (lists of trials) that
+    `contstim experiment extend` has added to the study since the file was last opened. If a
     statement fails, the caller closes the connection, which undoes all of them.
+
+    Parameters
+    ----------
+    connection
+        Connection to the data file.
+    study
+        Study of the data.
     """
     connection.execute("BEGIN IMMEDIATE")
     n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

@@ -169,6 +169,13 @@ def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
 def _acquire(limiter: RateLimiter, request: Request) -> bool:
     """Count a request against the rate limit of its client.
 
+    Parameters
+    ----------
+    limiter
+        Rate limit.
+    request
+        Request of the client.
+
     Returns
     -------
     bool
@@ -181,8 +188,8 @@ def _acquire(limiter: RateLimiter, request: Request) -> bool:
 class _Api:
     """HTTP endpoints that the experiment page calls.
 
-    Every method receives a request and returns the response with a JSON body. `Store` reads and
-    writes the data.
+    Every public method is an endpoint: it receives a request and returns a response with a JSON
+    body. A `Store` reads and writes the data.
     """
 
     def __init__(self, store: Store) -> None:
@@ -286,7 +293,10 @@ class _Dashboard:
     def _is_authorized(self, request: Request) -> bool:
         """Return whether a request contains the token of the dashboard.
 
-        Wrong tokens are counted, and a client that sends too many is refused for a while.
+        Raises
+        ------
+        RequestError
+            With status 429 if the client has sent too many wrong tokens in the last minute.
         """
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if not credentials:

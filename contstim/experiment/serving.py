@@ -30,9 +30,9 @@ _print_now = partial(print, flush=True)
 
 
 def check_address(host: str, token: str | None) -> str:
-    """Check that the dashboard is protected by a good token, and return the token.
+    """Check the password of the dashboard, called token, or generate one.
 
-    The token is the password of the dashboard, which shows data of participants.
+    The dashboard shows data of participants, so the token must be hard to guess.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def serve(
     report: Callable[[str], None] = _print_now,
     blinded: bool = False,
 ) -> None:
-    """Serve a study until interrupted.
+    """Run the HTTP server of a study until it is interrupted.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def serve(
         report(f"data:         {store.path}")
         config = uvicorn.Config(
             app,
-            # An access log would contain the dashboard's token and the recruiter's parameters.
+            # An access log would contain the dashboard's token and participant ids in URLs.
             access_log=False,
             limit_concurrency=_MAX_CONNECTIONS,
             ws="none",

@@ -52,7 +52,7 @@ def add_session(
     row
         Values of the columns of the table ``sessions``, except ``participant``.
     recruiter_id
-        Participant id assigned by the recruiter, if any. If another participant already has this
+        Participant id of the recruitment platform, if any. If another participant already has this
         id, it is stored in the column ``claimed`` instead of ``recruiter_id``.
     parameters
         URL query parameters to store.
@@ -74,7 +74,7 @@ def update_imported_session(
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
-    """Add details about the start of a session that has been imported before.
+    """Complete the details of an imported session from another log file of the session.
 
     The log of one session can be spread over several files. Values that are missing in the data are
     taken from the new file. Stored values are not overwritten, except that the earlier start time
@@ -92,7 +92,7 @@ def update_imported_session(
         Values of ``started_at``, ``consent_version``, ``consent_sha256`` and ``materials`` in the
         other file.
     recruiter_id
-        Participant id assigned by the recruiter in the other file, if any.
+        Participant id of the recruitment platform in the other file, if any.
     parameters
         URL query parameters in the other file.
     """
@@ -118,20 +118,28 @@ def update_imported_session(
 
 
 def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:
-    """Store the text of the study's consent form if the participant agreed to exactly this form.
+    """Store the text of the study's consent form, if a session's participant agreed to this form.
 
-    `row` contains the version and the digest of the form that was shown.
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study with the current form.
+    row
+        Session, with the version and the digest of the form that was shown.
     """
-    consent = {"sha256": study.consent_sha256, "version": study.consent.version}
-    if all(row[f"consent_{name}"] == value for name, value in consent.items()):
-        insert_row(connection, "consents", {**consent, "text": study.consent_text}, "OR IGNORE")
+    version, sha256 = study.consent.version, study.consent_sha256
+    if (row["consent_version"], row["consent_sha256"]) == (version, sha256):
+        consent = {"sha256": sha256, "version": version, "text": study.consent_text}
+        insert_row(connection, "consents", consent, "OR IGNORE")
 
 
 def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
-    """Return the name of the column in which to store a participant id of the recruiter.
+    """Return the name of the column in which to store an id of the recruitment platform.
 
-    It is ``recruiter_id``, a column of unique values. If another participant already has the id,
-    it is ``claimed``.
+    The column ``recruiter_id`` contains unique values. If another participant already has the id,
+    the column ``claimed`` is used.
     """
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
     is_used = connection.execute(query, (recruiter_id,)).fetchone() is not None
@@ -154,8 +162,8 @@ def find_session(connection: sqlite3.Connection, session: str) -> Any:
 def find_requested_session(connection: sqlite3.Connection, request: SessionRequest) -> Any:
     """Find the session that a participant already has, for example after reloading the page.
 
-    Participants with an id of the recruiter are found by this id, and others by the id of the
-    request.
+    Participants with an id of the recruitment platform are found by this id, and others by the id
+    of the request.
 
     Parameters
     ----------
@@ -169,19 +177,19 @@ def find_requested_session(connection: sqlite3.Connection, request: SessionReque
     sqlite3.Row or None
         Row of the table ``sessions``; None if the participant has no session.
     """
-    condition, value = "recruiter_id = ?", request.participant
-    if value is None:
-        condition, value = "request = ? AND recruiter_id IS NULL", request.request
-    query = (
-        f"SELECT sessions.* FROM sessions JOIN participants USING (participant) WHERE {condition}"  # noqa: S608 - constant condition
-    )
-    return connection.execute(query, (value,)).fetchone()
+    query = "SELECT sessions.* FROM sessions JOIN participants USING (participant) WHERE "
+    if request.participant is not None:
+        query += "recruiter_id = ?"
+        return connection.execute(query, (request.participant,)).fetchone()
+    query += "request = ? AND recruiter_id IS NULL"
+    return connection.execute(query, (request.request,)).fetchone()
 
 
 def record_heartbeat(connection: sqlite3.Connection, session: str, now: float) -> Any:
     """Record that a session is active and return its row.
 
-    An abandoned session gets its assignment back if that is still free.
+    If the session was abandoned, it gets its assignment (list of trials) back if no other session
+    has taken it.
 
     Parameters
     ----------
@@ -206,11 +214,12 @@ def record_heartbeat(connection: sqlite3.Connection, session: str, now: float) -
 def take_assignment(
     connection: sqlite3.Connection, session: str, now: float, options: AllocationOptions
 ) -> tuple[int, int] | None:
-    """Assign a session to the first free assignment of the group with the fewest sessions.
+    """Give a session an assignment: the list of trials for one participant of the design.
 
-    Group sizes therefore differ by at most one session until assignments run out or are released.
-    If none is free, the assignment of the session that has been silent longest is reassigned, as
-    far as the options permit.
+    It is the first free assignment of the group with the fewest sessions. Group sizes therefore
+    differ by at most one session until assignments run out or are released. If none is free, the
+    assignment of the session that has been silent longest is reassigned, as far as the options
+    permit.
 
     Parameters
     ----------
@@ -241,7 +250,7 @@ def take_assignment(
 
 
 def _find_free_assignment(connection: sqlite3.Connection) -> Any:
-    """Find the next assignment to give to a participant.
+    """Find the assignment (list of trials) to give to the next participant.
 
     It is the first free assignment of the group with the fewest sessions that have an assignment.
 
@@ -266,10 +275,19 @@ def _find_free_assignment(connection: sqlite3.Connection) -> Any:
 def _release_longest_silent(
     connection: sqlite3.Connection, now: float, options: AllocationOptions
 ) -> bool:
-    """Release the assignment of the session that has sent nothing for the longest time.
+    """Release the assignment (list of trials) of the session that has been silent longest.
 
     Nothing is released if all sessions are within the time that the options permit. The permitted
     time is shorter for a session that has answered nothing except practice trials.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    now
+        Current time in seconds since 1970.
+    options
+        Minutes of silence after which an assignment may be reassigned.
 
     Returns
     -------
@@ -294,10 +312,10 @@ def _release_longest_silent(
 
 
 def restore_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
-    """Give a released session its former assignment again, if the assignment is still free.
+    """Give a session the assignment (list of trials) back that it lost while it was silent.
 
-    If another session has taken it, both sessions use the same trials. The data of both are used,
-    and the group has one participant more than planned.
+    If another session has taken the assignment in the meantime, both sessions use the same trials:
+    the data of both are used, and the group has one participant more than planned.
 
     Parameters
     ----------
@@ -317,14 +335,14 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
 
 
 def release_inactive(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
-    """Release the assignments of unfinished sessions that have sent nothing since `before`.
+    """Release the assignments (lists of trials) of unfinished sessions that are silent.
 
     Parameters
     ----------
     connection
         Connection within a transaction.
     before
-        Time in seconds since 1970; sessions with a later message are active.
+        Time in seconds since 1970; sessions that have sent nothing since then are released.
     now
         Current time in seconds since 1970.
 
@@ -346,7 +364,7 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
 def release_assignment(
     connection: sqlite3.Connection, session: str, reason: str, now: float
 ) -> bool:
-    """Release the assignment of a session, so that another participant can take it.
+    """Release the assignment (list of trials) of a session, so that another participant gets it.
 
     The data of the session are kept.
 

@@ -63,9 +63,10 @@ class Store:
     Methods return futures, which are done after their transactions have been committed. A
     transaction is stored completely or, if it raises, not at all.
 
-    Each browser that opens a session gets its own token, which identifies the session. The first
-    browser of a session is recognised by the id of its request. Another browser with the same
-    recruiter's id can continue the session, but sees neither answers nor completion codes.
+    Each browser that opens a session gets a token, which identifies the session. The first browser
+    of a session is recognised by the id of its request. Another browser with the same participant
+    id of the recruitment platform can continue the session, but sees neither answers nor completion
+    codes.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ class Store:
         Raises
         ------
         InputError
-            If the recruiter's id of the participant is missing or invalid.
+            If the participant id of the recruitment platform is missing or invalid.
         RequestError
             With status 400 if another version of the consent form was shown, 409 if the session is
             finished, and 503 if the study is closed or no assignment is free.
@@ -207,7 +208,7 @@ class Store:
 
     @_transaction
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
-        """Return the bundle of a session, with which the page continues it, see `make_bundle`."""
+        """Return the data with which the page continues a session, see `make_bundle`."""
         now = self._clock()
         return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 
@@ -265,10 +266,11 @@ class Store:
 
     @_transaction
     def next_trials(self, connection: Connection, token: str, after: int) -> dict[str, Any]:
-        """Return the trials of a session after number `after`, issuing a block if one is due.
+        """Return the further trials of a session; in an adaptive study, select them if necessary.
 
-        A repeated call returns the same trials. No block is issued before the first answer, which
-        may be to a practice trial, so that participants who only consent use up no pairs.
+        A repeated call returns the same trials. In an adaptive study, no trials are selected before
+        the first answer, which may be to a practice trial, so that participants who only consent
+        use up no pairs.
 
         Parameters
         ----------
@@ -353,7 +355,7 @@ class Store:
         )
 
     def _authenticate(self, connection: Connection, token: str, now: float) -> Any:
-        """Find the session of a token, and record that it is active.
+        """Find the session of a browser's token, and record that the session is active.
 
         The result is the row of the session with the columns of the token added.
         """
@@ -366,7 +368,10 @@ class Store:
         return connection.execute(query, (digest(token),)).fetchone()
 
     def _make_bundle(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
-        """Return the bundle of a stored session, with the trials answered so far."""
+        """Return all data that the page needs for a stored session, see `make_bundle`.
+
+        They include the ids of the trials answered so far, so that the page continues after them.
+        """
         session, trials = row["session"], self._read_trials(connection, row)
         answers = connection.execute(
             "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
@@ -431,9 +436,13 @@ class Store:
                 self._reader.submit(self._close_if_stopped, self._n_requested_analyses)
 
     def _close_if_stopped(self, number: int) -> None:
-        """Analyse the study and close it if its stopping rule is satisfied.
+        """Analyse an adaptive study, and close it if its stopping rule is satisfied.
 
-        Nothing is done if a later analysis, which uses more data, has been requested.
+        Parameters
+        ----------
+        number
+            Number of this analysis. It is skipped if a later one has been requested, which uses
+            more data.
         """
         if number < self._n_requested_analyses or self._latest_result is None:
             return

@@ -157,16 +157,16 @@ class Study(StudySettings):
         )
 
     def assignment_content(self, assignment: int) -> list[int | list[str | None]]:
-        """Return everything that gives the answers of one assignment their meaning.
+        """Return the content of one participant's trials, to detect later changes.
 
-        A stored answer names a trial, but neither its sentences nor their sides. The content is
-        therefore hashed and stored with the answers. If somebody edits ``trials.csv`` later, the
+        A stored answer names a trial, but neither its sentences nor their sides. A hash of the
+        content is therefore stored with the answers. If somebody edits ``trials.csv`` later, the
         hash changes and the study is refused.
 
         Parameters
         ----------
         assignment
-            Number of the assignment.
+            Number of the assignment: the list of trials for one participant of the design.
 
         Returns
         -------
@@ -183,10 +183,11 @@ class Study(StudySettings):
 
     @cached_property
     def trials_digests(self) -> dict[int, str]:
-        """Digest of each assignment's trials and of the response scale, by assignment number.
+        """Digests of the trials and the response scale, by assignment number.
 
-        A page sends the digest together with its answers. An import compares it with the digest of
-        the study and thereby detects answers to other trials.
+        An assignment is the list of trials for one participant. The page sends the digest together
+        with its answers. When answers are imported, the digest is compared with the study's, to
+        detect answers to other trials.
         """
         scale = self.presentation.scale
         return {
@@ -301,10 +302,24 @@ def read_study(folder: str | Path) -> Study:
 def _check_fields(
     presentation: Presentation, trial: PracticeTrial | AttentionCheck, location: str
 ) -> None:
-    """Check that a practice trial or attention check can be shown by the presentation.
+    """Check the fields of a practice trial or attention check.
 
-    It must have all required fields and no unknown ones, and their values must be valid. The error
-    message starts with `location`, which names the file and the table.
+    The trial must have all fields that the presentation requires and no unknown ones, and their
+    values must be valid.
+
+    Parameters
+    ----------
+    presentation
+        Presentation of the study's trials.
+    trial
+        Trial to check.
+    location
+        File and table of the trial, with which error messages begin.
+
+    Raises
+    ------
+    InputError
+        If a field is missing, unknown or invalid.
     """
     for name in presentation.required_fields:
         if name not in trial.content:
@@ -336,8 +351,14 @@ def _read_consent(folder: Path, name: str) -> str:
 def _read_file(path: Path, kind: str, if_missing: str) -> str:
     """Read a text file of the study folder.
 
-    The error messages contain `kind` (the kind of file) if the file cannot be read, and
-    `if_missing` (a description with advice) if it does not exist.
+    Parameters
+    ----------
+    path
+        File to read.
+    kind
+        Kind of file, for the error message if it cannot be read.
+    if_missing
+        Description of the file with advice, for the error message if it does not exist.
     """
     try:
         return path.read_text("utf-8")
@@ -361,7 +382,7 @@ def check_positions(study: Study, design: Design) -> None:
     Raises
     ------
     InputError
-        If one comes after the last trial; the message names the key of ``study.toml``.
+        If a break or check comes after the last trial; the message names the key of ``study.toml``.
     """
     path = study.folder / "study.toml"
     min_trials = min(map(len, design.trials.values()))
@@ -381,9 +402,14 @@ def check_positions(study: Study, design: Design) -> None:
 def _check_adaptive_trials(study: Study) -> None:
     """Check that ``trials.csv`` fits the plan of an adaptive study.
 
-    The plan states the numbers of blank trials and anchors of every assignment. The sentences of
-    *blank trials* are selected while the study runs; *anchors* are pairs that all participants see.
-    A study without a plan must have no blank trials.
+    The plan states how many blank trials and anchors every participant has. The sentences of *blank
+    trials* are selected while the study runs; *anchors* are pairs that all participants see. A
+    study without a plan must have no blank trials.
+
+    Raises
+    ------
+    InputError
+        If the numbers differ from the plan, or the plan needs another number of answer options.
     """
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():

@@ -248,7 +248,7 @@ def _add_session(
     trials: Iterable[Trial],
     answers: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Add one session to the tables that `read_study_data` builds.
+    """Add the answers of one session to the tables that `read_study_data` builds.
 
     Parameters
     ----------
@@ -360,11 +360,11 @@ def _add_session(
 
 
 def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
-    """Read the additional columns that the researcher wrote into the pool of an adaptive study.
+    """Read the additional columns in the pool of an adaptive study, such as ``item``.
 
     The pool is the table of pairs from which an adaptive study selects trials. Its sentences are
-    not needed here. If the pool has a column ``item``, that is, if several pairs are versions of
-    one item, the number of the pair is added as the column ``stimulus``.
+    not needed here. If the pool has a column ``item``, several pairs can be versions of one item;
+    the number of the pair is then added as the column ``stimulus``.
 
     Returns
     -------
@@ -389,11 +389,24 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
 def _list_columns(
     study: Study, pool: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
 ) -> dict[str, tuple[str, ...]]:
-    """List the columns of every table of the study, by name of the table.
+    """List the columns of every exported table of a study.
 
-    The main table has its fixed columns, the columns of the design, and columns for the details of
-    answers. `details` has one entry per detail that was sent, with its ``name`` and the
-    ``participant``; the most frequent names become columns.
+    The main table has fixed columns, the columns of the design, and columns for the details of
+    answers. A page can send details under any name; the most frequent names become columns.
+
+    Parameters
+    ----------
+    study
+        Study that collected the data.
+    pool
+        Additional columns of each pair in an adaptive study, see `_read_pool`.
+    details
+        One entry per detail that was sent, with its ``name`` and the ``participant``.
+
+    Returns
+    -------
+    dict
+        Columns by name of the table.
     """
     presentation = study.presentation
     is_pair = presentation.is_pair
@@ -403,26 +416,21 @@ def _list_columns(
     further_columns = [name for name in design_columns if name not in fixed_columns]
     main_columns = (*fixed_columns, *further_columns)
 
-    # A page can send details under any name: list the names that most participants have.
+    # Sort the details by the number of participants who have them.
     participants: dict[str, set[str]] = defaultdict(set)  # by name of the detail
     for detail in details:
         if detail["name"] not in main_columns:
             participants[detail["name"]].add(detail["participant"])
     detail_columns = sorted(participants, key=lambda name: (-len(participants[name]), name))
-    fields_shown = {*presentation.required_fields, *presentation.optional_fields}
-    return {
-        **_COLUMNS,
-        "choices": (),
-        "answers": (),
-        "choices" if is_pair else "answers": (
-            *main_columns,
-            *detail_columns[:_MAX_DETAIL_COLUMNS],
-        ),
-        "words": (
-            *_COLUMNS["words"],
-            *(name for name in further_columns if name not in fields_shown and not is_pair),
-        ),
-    }
+
+    columns = {**_COLUMNS, "choices": (), "answers": ()}
+    main_table = "choices" if is_pair else "answers"
+    columns[main_table] = (*main_columns, *detail_columns[:_MAX_DETAIL_COLUMNS])
+    if not is_pair:
+        fields_shown = {*presentation.required_fields, *presentation.optional_fields}
+        design_columns_of_words = [name for name in further_columns if name not in fields_shown]
+        columns["words"] = (*_COLUMNS["words"], *design_columns_of_words)
+    return columns
 
 
 def _format_time(seconds: float | None) -> str | None:

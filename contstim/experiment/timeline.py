@@ -14,7 +14,7 @@ from contstim.experiment.trials import Design
 def timeline_variables(
     design: Design, presentation: Presentation | None = None, by: str = "participant"
 ) -> dict[str, list[dict[str, Any]]]:
-    """Convert a design to lists for the ``timeline_variables`` of jsPsych.
+    """Convert a design to lists of trials for the ``timeline_variables`` of a jsPsych script.
 
     Parameters
     ----------

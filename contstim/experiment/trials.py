@@ -88,11 +88,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Design:
-    """All assignments of an experiment.
+    """Design of an experiment: the lists of trials that its participants see.
 
-    An assignment is one participant of the design's table: a group, an order of trials, and sides.
-    Participants receive assignments in the order of their arrival. The replacement of an excluded
-    participant receives the same assignment.
+    An *assignment* is the list of trials for one participant: a group, an order of trials, and
+    sides. Participants receive assignments in the order of their arrival. The replacement of an
+    excluded participant receives the same assignment.
 
     Attributes
     ----------
@@ -154,14 +154,15 @@ def read_session_trials(
 
 
 def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
-    """Replace blank trials with the trials that were selected for a session.
+    """Replace the blank trials of an adaptive study with the trials selected for a session.
 
     Parameters
     ----------
     trials
-        Trials of the assignment.
+        Trials of the participant, as laid out before the study.
     blocks
-        Blocks of selected trials, as stored in the data file, in the order of issue.
+        Groups of trials that were selected at once, as stored in the data file, in the order of
+        selection.
 
     Returns
     -------
@@ -282,9 +283,10 @@ def read_design(
 
 
 class _DesignReader:
-    """Collector of a design's assignments, which reads the table row by row.
+    """Reader of the table of a design, row by row.
 
-    It also checks that the rows are consistent with each other.
+    It collects the lists of trials of all participants, and checks that the rows are consistent
+    with each other.
     """
 
     def __init__(self, presentation: Presentation) -> None:
@@ -296,7 +298,13 @@ class _DesignReader:
         self._content_by_number: dict[str, tuple[str, ...]] = {}
 
     def add_row(self, row: Mapping[str, str]) -> None:
-        """Check a row and add its trial."""
+        """Check a row of the table, and add its trial to the list of its participant.
+
+        Raises
+        ------
+        InputError
+            If the row is invalid, or contradicts an earlier row.
+        """
         assignment = _parse_number(row, "participant")
         group = _parse_number(row, "group")
         position = _parse_number(row, "trial")
@@ -442,7 +450,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
 
 
 def normalise_pair(sentence_1: str, sentence_2: str) -> tuple[str, str]:
-    """Return two sentences in canonical form, checked as alternatives of one choice.
+    """Return two sentences in canonical form, and check that participants can choose between them.
 
     Raises
     ------
@@ -460,8 +468,8 @@ def normalise_pair(sentence_1: str, sentence_2: str) -> tuple[str, str]:
 def get_number_column(columns: Container[str]) -> str:
     """Return the name of the column that numbers the stimuli of a table of trials.
 
-    It is ``stimulus`` if the table has this column, because ``item`` then numbers items with
-    several versions; otherwise it is ``item``.
+    The name is ``stimulus`` if there is such a column, because ``item`` then numbers items with
+    several versions. Otherwise it is ``item``.
     """
     return "stimulus" if "stimulus" in columns else "item"
 

@@ -39,11 +39,11 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
 
 @cache
 def page_version(page: Path = PAGE_FOLDER) -> str:
-    """Return a version of the experiment page, computed from the content of its files.
+    """Return a version of the experiment page: a hash of the content of its files.
 
     The version is part of the files' URLs. Browsers can cache the files forever, because a change
-    of the content changes the URL. Third-party files enter through the hashes in the lock file, so
-    that the version is known before they are fetched.
+    of the content changes the URL. Third-party files are represented by their hashes in the lock
+    file, so that the version is known before they are fetched.
 
     Parameters
     ----------

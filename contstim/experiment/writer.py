@@ -21,7 +21,7 @@ _MAX_BATCH = 500  # maximum number of jobs per commit
 
 
 class Writer:
-    """Thread that runs jobs on one SQLite connection and commits them in batches.
+    """Thread that writes to an SQLite database and commits several changes together.
 
     A *job* is a function that changes the data over the connection. Each job is stored completely
     or not at all. Jobs that arrive during a commit form the next batch (group commit).
@@ -201,7 +201,18 @@ def _read_inode(path: Path) -> tuple[int, int] | None:
 
 
 def _check_inodes(inodes: dict[Path, tuple[int, int] | None]) -> None:
-    """Check that files still have the inodes that they had when the connection was opened."""
+    """Check that files have not been removed or replaced since the connection was opened.
+
+    Parameters
+    ----------
+    inodes
+        Device and inode of each file at that time; None if the file did not exist.
+
+    Raises
+    ------
+    OutputError
+        If a file has another inode now.
+    """
     for path, inode in inodes.items():
         if inode is not None and _read_inode(path) != inode:
             raise OutputError(

@@ -468,7 +468,7 @@ def test_ids_hold_what_a_recruiter_gives(study: Study) -> None:
     study = add(study, RECRUITER)
     with Store(study) as store:
         for who in (FORMULA, "{{%PROLIFIC_PID%}}", "a b", "x" * 129):
-            with pytest.raises(InputError, match="which no recruiter gives"):
+            with pytest.raises(InputError, match="which no platform gives"):
                 store.open(opening(study, who)).result()
         store.open(opening(study, "5f00_-Z")).result()
         store.open(opening(study, "a@b.org")).result()
