@@ -1,9 +1,12 @@
 """Allocation of trials to groups of participants so that no group sees a sentence twice.
 
-A *cell* is a pair of models in a condition; its trials are shared equally by the groups. Trials
-that share a sentence must be in different groups, as in a graph colouring. Starting from a Latin
-arrangement, trials of a cell are exchanged between groups to remove repeated sentences; if this
-does not succeed, an integer programme finds an allocation or proves that there is none.
+A *cell* of the design is a combination of a condition and a pair of models. Every group receives
+the same number of trials of each cell. Trials that share a sentence must be in different groups, as
+in graph colouring.
+
+Starting from an initial allocation, trials of the same cell are exchanged between groups to remove
+repeated sentences. If this does not succeed, an integer programme finds an allocation or proves
+that there is none.
 """
 
 from __future__ import annotations
@@ -25,17 +28,17 @@ _TIME_LIMIT = 60.0  # seconds, of the integer programme
 
 @dataclass(frozen=True, eq=False)
 class TrialCells:
-    """Trials to be allocated to groups, divided into cells.
+    """Trials of an experiment, to be allocated to groups of participants.
 
-    A cell is a pair of models in a condition. All groups must see the same number of trials of each
-    cell.
+    A cell of the design is a combination of a condition and a pair of models. All groups must see
+    the same number of trials of each cell.
 
     Attributes
     ----------
     cells : (n,) array
-        Cell of each of n trials, numbered from 0.
+        Number of the cell to which each of n trials belongs, from 0.
     members
-        Sentences that each trial shows.
+        Sentences of each trial.
     n_groups
         Number of groups of participants. The number of trials of each cell is a multiple of it.
     """
@@ -51,15 +54,15 @@ class TrialCells:
 
 
 class _RepeatCounter:
-    """Counts how often each group sees each key.
+    """Counter of the sentences, or words, that a group of participants sees repeatedly.
 
-    A *key* is a sentence or a word that should not be repeated within a group. The counts are
-    updated when two trials exchange their groups, which is faster than counting again.
+    A *key* is a sentence or word that should not be repeated within a group. The counts are updated
+    when two trials exchange their groups, which is faster than counting again.
 
     Parameters
     ----------
     keys
-        Set of keys that each trial contains.
+        Keys of each trial.
     groups : (n,) array
         Group of each trial.
     """
@@ -72,7 +75,7 @@ class _RepeatCounter:
 
     @property
     def n_repeats(self) -> int:
-        """Number of repeats: a key that a group sees n times counts n - 1."""
+        """Number of repeats, where a key that a group sees n times counts as n - 1 repeats."""
         return sum(n - 1 for counts in self.counts.values() for n in counts.values() if n > 1)
 
     def has_repeat(self, trial: int, group: int) -> bool:
@@ -81,13 +84,14 @@ class _RepeatCounter:
         return any(counts[key] > 1 for key in self.keys[trial])
 
     def exchange_effect(self, trial: int, other_trial: int, group: int, other_group: int) -> int:
-        """Return the change in the number of repeats if two trials exchange their groups.
+        """Return by how much the number of repeats would change if two trials exchanged groups.
 
-        `trial` is in `group`, and `other_trial` is in `other_group`. The counts are not changed.
+        `trial` is in `group`, and `other_trial` is in `other_group`. The counts are not updated.
         """
         counts, other_counts = self.counts[group], self.counts[other_group]
         effect = 0
-        # A key adds a repeat where it is present already, and removes one where it occurs twice.
+        # A key adds a repeat to a group that has the key already. It removes a repeat from a group
+        # in which it occurs at least twice.
         for key in self.keys[trial] - self.keys[other_trial]:
             effect += (other_counts[key] >= 1) - (counts[key] >= 2)
         for key in self.keys[other_trial] - self.keys[trial]:
@@ -95,7 +99,7 @@ class _RepeatCounter:
         return effect
 
     def exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> None:
-        """Update the counts after an exchange of the groups of two trials.
+        """Update the counts when two trials exchange their groups.
 
         Before the exchange, `trial` is in `group`, and `other_trial` is in `other_group`.
         """
@@ -106,15 +110,16 @@ class _RepeatCounter:
 
 
 def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> IntArray:
-    """Allocate trials to groups so that no group sees a sentence twice.
+    """Allocate trials to groups of participants so that no group sees a sentence twice.
 
-    A local search starts from `start` and exchanges the groups of two trials of the same cell
-    until no group sees a sentence twice. If it does not succeed, an integer programme is solved.
+    A local search starts from the allocation `start` and exchanges the groups of two trials of the
+    same cell (condition and pair of models) until no group sees a sentence twice. If it does not
+    succeed, an integer programme is solved.
 
     Parameters
     ----------
     trials
-        Trials and their cells.
+        Trials with their sentences and cells.
     start : (n,) array
         Initial group of each trial. Each group must have the same number of trials of each cell.
     rng
@@ -128,7 +133,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     Raises
     ------
     InfeasibleError
-        If there is no such allocation, or none is found within a minute.
+        If no allocation exists, or if none is found within a minute.
     """
     _check_sentence_counts(trials)
     groups = start.copy()
@@ -147,7 +152,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         effects = np.array(
             [counter.exchange_effect(trial, t, group, int(groups[t])) for t in exchangeable]
         )
-        # Exchanges without effect, and a few that add repeats, help to leave local optima.
+        # Exchanges without effect, and a few that add repeats, are made to leave local optima.
         other = exchangeable[int(rng.choice(np.flatnonzero(effects == effects.min())))]
         if effects.min() <= 0 or rng.random() < 0.05:
             other_group = int(groups[other])
@@ -165,13 +170,13 @@ def separate_words(
 ) -> tuple[IntArray, int, int]:
     """Exchange trials between groups to reduce the number of words that a group sees repeatedly.
 
-    Random exchanges of two trials of the same cell are proposed. An exchange is accepted if it adds
-    neither a repeated word nor a repeated sentence.
+    Random exchanges of two trials of the same cell (condition and pair of models) are proposed. An
+    exchange is accepted if it adds neither a repeated word nor a repeated sentence.
 
     Parameters
     ----------
     trials
-        Trials and their cells.
+        Trials with their sentences and cells.
     groups : (n,) array
         Group of each trial, such that no group sees a sentence twice.
     words
@@ -184,9 +189,9 @@ def separate_words(
     Returns
     -------
     groups : (n,) array
-        New group of each trial; still, no group sees a sentence twice.
+        New group of each trial. No group sees a sentence twice.
     n_before, n_after : int
-        Number of repeated words before and after.
+        Number of repeated words before and after the exchanges.
     """
     groups = groups.copy()
     sentence_counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
@@ -212,10 +217,14 @@ def separate_words(
 
 
 def _check_sentence_counts(trials: TrialCells) -> None:
-    """Raise an error for three simple reasons for which no allocation exists.
+    """Check three simple reasons for which no allocation of trials to groups exists.
 
-    These are a trial with the same sentence twice, a sentence in more trials than there are groups,
-    and, with fewer than three groups, three sentences of which every pair forms a trial.
+    Raises
+    ------
+    InfeasibleError
+        If a trial shows the same sentence twice; if a sentence occurs in more trials than there are
+        groups; or if all three pairs of three sentences are trials and there are fewer than three
+        groups.
     """
     counts: Counter[str] = Counter()
     for members in trials.members:
@@ -233,7 +242,8 @@ def _check_sentence_counts(trials: TrialCells) -> None:
         )
     if trials.n_groups >= 3:
         return
-    # Three comparisons of three sentences need three groups, though each sentence is in two only.
+    # Three trials that compare three sentences with each other need three groups, although each
+    # sentence occurs in only two of them.
     partners: defaultdict[str, set[str]] = defaultdict(set)
     for first, second in trials.members:
         partners[first].add(second)
@@ -251,8 +261,8 @@ def _check_sentence_counts(trials: TrialCells) -> None:
 def _allocate_exactly(trials: TrialCells) -> IntArray:
     """Allocate trials to groups by an integer programme, or prove that it is impossible.
 
-    The programme minimises the number of repeated sentences. With G groups, x_tg = 1 if trial t is
-    in group g, and e_sg the number of times that group g sees sentence s beyond the first:
+    The programme minimises the number of repeated sentences. Let x_tg = 1 if trial t is in group g
+    of G groups, and let e_sg be the number of times that group g sees sentence s, minus 1:
 
         minimise    sum_sg e_sg
         subject to  sum_g x_tg = 1                                for every trial t,
@@ -261,6 +271,8 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
                     x_tg in {0, 1}, e_sg >= 0.
     """
     n_trials, n_groups = len(trials.cells), trials.n_groups
+    # Incidence matrix of sentences (rows) and trials (columns). Only sentences in several trials
+    # can be repeated.
     lengths = [len(members) for members in trials.members]
     member_sentences = [sentence for members in trials.members for sentence in members]
     sentences, codes = np.unique(member_sentences, return_inverse=True)
@@ -272,12 +284,12 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     # The variables are x (trials by groups) followed by e (shared sentences by groups). Kronecker
     # products repeat the coefficients of a trial for each group.
     n_x, n_e = n_trials * n_groups, len(sentences) * n_groups
-    one_group = kron(eye_array(n_trials), np.ones((1, n_groups)))
+    one_group_per_trial = kron(eye_array(n_trials), np.ones((1, n_groups)))
     is_in_cell = csr_array((np.ones(n_trials), (trials.cells, np.arange(n_trials))))
     per_group = eye_array(n_groups)
     rows = block_array(
         [
-            [one_group, None],
+            [one_group_per_trial, None],
             [kron(is_in_cell, per_group), None],
             [kron(shows, per_group), -eye_array(n_e)],
         ],
@@ -295,17 +307,18 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
             highest=np.repeat([1.0, np.inf], [n_x, n_e]),
             time_limit=_TIME_LIMIT,
         )
-    if solution.x is None or (solution.status != "optimal" and solution.x[n_x:].sum() > 0.5):
+    is_proven = solution.status == "optimal"
+    if solution.x is None or (not is_proven and solution.x[n_x:].sum() > 0.5):
         raise InfeasibleError(
             f"no allocation to {n_groups} groups that shows every participant each sentence once "
             f"was found in {_TIME_LIMIT:g} s; use more groups or fewer shared sentences"
         )
-    groups: IntArray = solution.x[:n_x].reshape(n_trials, n_groups).argmax(axis=1)
-    n_repeats = round(solution.x[n_x:].sum())
+    x, repeats = solution.x[:n_x].reshape(n_trials, n_groups), solution.x[n_x:]
+    n_repeats = round(repeats.sum())
     if not n_repeats:
-        return groups
-    excess = solution.x[n_x:].reshape(-1, n_groups).max(axis=1)
-    repeated = str(sentences[excess.argmax()])
+        return np.asarray(x.argmax(axis=1))
+    repeats_by_sentence = repeats.reshape(-1, n_groups).max(axis=1)
+    repeated = str(sentences[repeats_by_sentence.argmax()])
     raise InfeasibleError(
         f"no allocation to {n_groups} groups shows every participant each sentence once: at least "
         f"{n_repeats} would be seen twice, for example {repeated!r}; use more groups or replace "

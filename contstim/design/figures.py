@@ -14,23 +14,25 @@ from contstim.drawing import prepare_axes, series_colour, shorten_name
 def power_figure(
     curve: pd.DataFrame, target: float = 0.8, axes: Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """Draw power against the number of participants, one panel per measure.
+    """Draw statistical power against the number of participants, one panel per measure.
+
+    A solid line with a band of two Monte Carlo standard errors shows the power for each pair of
+    models and number of trials. A dashed line shows the recovery, the proportion of simulated
+    studies in which the model that participants follow has the highest value.
 
     Parameters
     ----------
     curve
-        Result of `contstim.design.power_curve`. Its first analysis is drawn.
+        Result of `contstim.design.power_curve`. Only its first analysis is drawn.
     target : float, default 0.8
         Power at which a dotted line is drawn.
     axes : sequence of Axes, optional
-        Axes to draw on, one per measure; new ones by default.
+        Axes to draw on, one per measure; by default of a new figure.
 
     Returns
     -------
     list of Axes
-        The axes drawn on. A solid line with a band of two Monte Carlo standard errors shows the
-        power for each pair of models and number of trials. A dashed line shows the recovery, the
-        proportion of studies in which the model that participants follow is best.
+        Axes with the panels.
 
     Examples
     --------
@@ -47,18 +49,10 @@ def power_figure(
         lines = rows.groupby(["model_1", "model_2", "n_trials"], sort=False)
         for number, ((model_1, model_2, trials), line) in enumerate(lines):
             label = f"{shorten_name(model_1, 14)} / {shorten_name(model_2, 14)}, {trials} pairs"
-            ax.plot(
-                line["total"],
-                line["power"],
-                "o-",
-                markersize=3,
-                color=series_colour(number),
-                label=label,
-            )
-            band = [line["power"] + errors * line["stderr"] for errors in (-2, 2)]
-            ax.fill_between(
-                line["total"], *band, color=series_colour(number), alpha=0.2, linewidth=0
-            )
+            colour, total, power = series_colour(number), line["total"], line["power"]
+            ax.plot(total, power, "o-", markersize=3, color=colour, label=label)
+            low, high = power - 2 * line["stderr"], power + 2 * line["stderr"]
+            ax.fill_between(total, low, high, color=colour, alpha=0.2, linewidth=0)
         if rows["recovery"].notna().any():
             for trials, line in rows.groupby("n_trials", sort=False):
                 line = line.drop_duplicates("total")

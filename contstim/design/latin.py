@@ -1,4 +1,4 @@
-"""Latin-square designs: each participant sees one version of each item."""
+"""Latin-square designs, in which each participant sees one version of each item."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from contstim.trial_kinds import add_kinds
 _MAX_PARTICIPANTS = 10_000
 _PAIR = ("sentence_1", "sentence_2")
 _DESIGN_COLUMNS = ("participant", "group", "trial", "stimulus", "side_1", "kind")
-# Condition of rows without one.
+# Condition of rows that name no condition.
 _NO_CONDITION = "sentence"
 
 
 def latin_square(
     items: pd.DataFrame, participants: int = 24, factors: Sequence[str] = (), *, seed: int = 0
 ) -> pd.DataFrame:
-    """Lay out items with several versions so that each participant sees one version of each.
+    """Assign versions of items to participants so that each participant sees one version per item.
 
-    There are as many lists as conditions. On list k, item j is in condition (j + k) modulo the
-    number of conditions; items and conditions are numbered in order of appearance. Each version is
-    on one list, and each list has each condition equally often if the number of items is a multiple
-    of the number of conditions.
+    In a Latin-square design with C conditions, there are C lists of trials. List k contains item j
+    in condition (j + k) mod C, where items and conditions are numbered in order of appearance. Each
+    version occurs on one list. If the number of items is a multiple of C, each list contains each
+    condition equally often.
 
     Parameters
     ----------
     items : DataFrame
-        One row per version of an item: ``sentence``, or ``sentence_1`` and ``sentence_2`` for
-        forced choice; ``item``, the same for all versions of an item; and ``condition``, or the
-        columns of `factors`. Items with one version, such as fillers and catch trials (condition
-        ``catch``, in which sentence 1 is correct), and rows without an item are shown to all
-        participants. Other columns are retained.
+        One row per version of an item, with the columns ``sentence`` (or ``sentence_1`` and
+        ``sentence_2`` for forced choice), ``item`` (the same for all versions of an item) and
+        ``condition``, or the columns in `factors`. Items with one version and rows without an item
+        are shown to all participants, for example fillers and catch trials (condition ``catch``, in
+        which sentence 1 is correct). Other columns are kept.
     participants : int, default 24
         Total number of participants, assigned to the lists in turn.
     factors : sequence of str, optional
@@ -49,10 +49,10 @@ def latin_square(
     Returns
     -------
     DataFrame
-        One row per participant and trial with the columns of :func:`design_trials`; ``group`` is
-        the list, ``stimulus`` the row of `items`, ``item`` the item of `items`. Within each
-        condition, sentence 1 is on the left in half of a participant's trials. In ``.attrs``:
-        ``seed``, ``lists`` (number) and ``notes`` (messages about imbalance).
+        One row per participant and trial with the columns of :func:`design_trials`. ``group`` is
+        the number of the list, and ``stimulus`` the number of the row in `items`, from 1. Within
+        each condition, sentence 1 is on the left in half of a participant's trials. In ``.attrs``:
+        ``seed``, ``lists`` (number of lists) and ``notes`` (messages about imbalance).
 
     Raises
     ------
@@ -144,12 +144,17 @@ def latin_square(
 
 
 def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
-    """Complete the table of items, one row per version of an item, and check it.
+    """Check a table of items, and complete its columns ``item``, ``condition`` and ``stimulus``.
 
-    Sentences are normalised. The columns ``item``, ``condition`` and ``stimulus`` (the number of
-    the row, from 1) are filled in: a row without an item is a separate item, and a row without a
-    condition gets the joined values of `factors`. An error is raised if an item has two versions in
-    the same condition, or if two rows have the same pair of sentences.
+    Sentences are normalised. A row without an item becomes a separate item. A row without a
+    condition gets the joined values of the columns `factors` as its condition. ``stimulus`` is the
+    number of the row, from 1.
+
+    Raises
+    ------
+    InputError
+        If an item has two versions in the same condition, or if two rows have the same pair of
+        sentences.
     """
 
     def read_labels(name: str) -> pd.Series:
@@ -192,9 +197,8 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
 
     # Each pair of sentences must be unique, because answers are identified by their sentences.
     stimulus_by_pair: dict[frozenset[str], int] = {}
-    texts_1, texts_2 = (
-        items[name].fillna("").astype(str).map(normalise_sentence) for name in _PAIR
-    )
+    texts_1 = items["sentence_1"].fillna("").astype(str).map(normalise_sentence)
+    texts_2 = items["sentence_2"].fillna("").astype(str).map(normalise_sentence)
     for number, text_1, text_2 in zip(numbers, texts_1, texts_2, strict=True):
         if text_1 == text_2:
             raise InputError(f"row {number} of the table of items: both sentences are {text_1!r}")
@@ -209,11 +213,23 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
 
 
 def _suggest_factors(items: pd.DataFrame, item: pd.Series) -> str:
-    """Suggest how to distinguish the versions of an item, for an error message.
+    """Suggest columns that distinguish the versions of an item, for an error message.
 
     Columns with few distinct values are added until no two rows of the same item agree in all of
-    them. The result is an option such as ``--factors number grammar``, or the advice to add a
-    column ``condition`` if no such columns exist. `item` is the item of each row.
+    them.
+
+    Parameters
+    ----------
+    items
+        Table of items, one row per version.
+    item
+        Item to which each row belongs.
+
+    Returns
+    -------
+    str
+        Option with the columns, such as ``--factors number grammar``, or ``a column 'condition'``
+        if no columns distinguish the versions.
     """
     candidates: list[str] = []
     for name in items:

@@ -1,4 +1,4 @@
-"""Estimation of the parameters of simulated participants from a pilot study."""
+"""Estimation of the parameters of simulated participants from the choices in a pilot study."""
 
 from __future__ import annotations
 
@@ -10,84 +10,97 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.design.simulate import Simulation
 from contstim.evaluation.trials import TrialData
 
+# Gauss-Hermite quadrature of expectations over a standard normal variable.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _MAX_SLOPE_SD = 2.0
 
 
 def mean_choice(latent: FloatArray, slope_sd: float) -> FloatArray:
-    """Compute the probability of choosing sentence 2, averaged over participants.
+    """Compute the probability that a random participant chooses sentence 2.
+
+    A participant chooses sentence 2 if slope * latent + noise > 0, where the noise is standard
+    normal and log(slope) ~ N(0, slope_sd^2) over participants. The probability is
+    E[Phi(slope * latent)] with the standard normal distribution function Phi.
 
     Parameters
     ----------
     latent : array of any shape
-        Preferences in units of the noise.
+        Preference for sentence 2 of each pair, in units of the noise.
     slope_sd
-        Standard deviation of participants' log slopes.
+        Standard deviation of log(slope) over participants.
 
     Returns
     -------
     array of the same shape
-        E[Phi(slope latent)], by Gauss-Hermite quadrature.
+        Probability for each pair, computed by Gauss-Hermite quadrature.
     """
     return np.asarray(ndtr(latent[..., None] * np.exp(slope_sd * _NODES)) @ _WEIGHTS)
 
 
 def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
-    """Estimate how participants answer by the method of moments.
+    """Estimate the parameters of simulated participants by the method of moments.
 
-    1. Let t_x be the proportion of choices of the sentence of pair x that the first model with a
-       preference prefers. Pairs with the same preferences of all models form a class with mean m.
-    2. The probability of pair x is m + sqrt(b) (t_x - m), where b is the proportion of the variance
-       of t_x - m that is not binomial sampling error. The accuracy of each model is unchanged.
-    3. The standard deviation of log slopes is chosen such that participants differ in their
-       agreement with the majority as much as in the pilot.
-    4. The confidence limits are chosen such that the simulated ratings have the distribution of the
-       pilot's ratings.
+    1. The first model with a preference prefers one sentence of pair x. Let t_x be the proportion
+       of choices of this sentence. Pairs on which all models have the same preferences form a
+       class, and m is the mean of t_x in the class.
+    2. The probability that the sentence is chosen is estimated as m + sqrt(b) (t_x - m), where b is
+       the proportion of the variance of t_x - m that is not binomial sampling error. This does not
+       change the accuracy of any model.
+    3. The standard deviation of the participants' log slopes is chosen so that participants differ
+       in their agreement with the majority as much as in the pilot study.
+    4. The limits of confidence are chosen so that simulated ratings have the distribution of the
+       ratings in the pilot study.
 
     Parameters
     ----------
     data
-        Choices in the experimental trials of the pilot.
+        Choices in the experimental trials of the pilot study.
 
     Returns
     -------
     latent : (P,) array
         Preference for sentence 2 of each pair, in units of the noise.
     simulation : Simulation
-        Parameters of participants.
+        Parameters of the participants.
     followed : int
         Index of the model with the highest accuracy.
     """
     n_choices = np.bincount(data.pair, minlength=data.n_pairs)
-    preferred = np.sign(np.nan_to_num(data.log_ratio))
-    # Orient each pair such that the first preference is positive.
-    first = np.take_along_axis(preferred, (preferred != 0).argmax(axis=1)[:, None], axis=1)
-    side = np.where(first[:, 0] < 0, -1.0, 1.0)
-    oriented = preferred * side[:, None]
-    pair_class = np.unique(oriented, axis=0, return_inverse=True)[1].ravel()
+    preferences = np.sign(np.nan_to_num(data.log_ratio))
+    # Orient each pair so that the first model with a preference has the preference 1.
+    first_model = (preferences != 0).argmax(axis=1)
+    first_preference = np.take_along_axis(preferences, first_model[:, None], axis=1).ravel()
+    side = np.where(first_preference < 0, -1.0, 1.0)
+    oriented = preferences * side[:, None]
+    _, pair_class = np.unique(oriented, axis=0, return_inverse=True)
+    pair_class = pair_class.ravel()
     is_chosen = (1 + side[data.pair] * np.sign(data.rating)) / 2
     share = np.bincount(data.pair, is_chosen, data.n_pairs) / np.maximum(n_choices, 1)
     class_means = np.bincount(pair_class, n_choices * share) / np.bincount(pair_class, n_choices)
     mean = class_means[pair_class]
 
-    # Method of moments: the observed variance within classes is the sum of the variance of the
-    # probabilities and the binomial sampling error. `sampling` estimates the latter without bias.
+    # The variance within classes is the sum of the variance of the true probabilities and of the
+    # binomial sampling error. `sampling_variance` is an unbiased estimate of the sampling error.
     n_pairs, n_classes = len(share), int(pair_class.max()) + 1
     variance = float(n_choices @ (share - mean) ** 2) * (n_pairs / max(n_pairs - n_classes, 1))
-    sampling = float(n_choices @ (share * (1 - share) / np.maximum(n_choices - 1, 1)))
+    sampling_variance = float(n_choices @ (share * (1 - share) / np.maximum(n_choices - 1, 1)))
     is_estimable = n_choices.max() >= 2 and variance > 0
-    sampling_share = min(sampling / variance, 1.0) if is_estimable else 1.0
+    sampling_share = min(sampling_variance / variance, 1.0) if is_estimable else 1.0
     probability = mean + np.sqrt(1 - sampling_share) * (share - mean)
-
     slope_sd, latent = _estimate_slope_sd(data, is_chosen, probability, n_choices)
+
+    # Simulate the sizes of preferences. Their quantiles at the proportions of ratings of at most
+    # 1 and 2 in the pilot study are the limits of confidence.
     rng = np.random.default_rng(0)
     slopes = np.exp(slope_sd * rng.normal(size=len(data.pair)))
     strength = np.abs(slopes * latent[data.pair] + rng.normal(size=len(data.pair)))
     rating_size = np.abs(data.rating)
-    limits = [float(np.quantile(strength, (rating_size <= k).mean())) for k in (1, 2)]
     simulation = Simulation(
-        slope_sd=slope_sd, lapse=0.0, confident=limits[0], very_confident=limits[1]
+        slope_sd=slope_sd,
+        lapse=0.0,
+        confident=float(np.quantile(strength, (rating_size <= 1).mean())),
+        very_confident=float(np.quantile(strength, (rating_size <= 2).mean())),
     )
     accuracy = (n_choices * (2 * probability - 1)) @ oriented
     return side * latent, simulation, int(np.argmax(accuracy))
@@ -98,27 +111,31 @@ def _estimate_slope_sd(
 ) -> tuple[float, FloatArray]:
     """Estimate how much participants differ in the strength of their preferences.
 
-    The slope of a participant multiplies all preferences; its logarithm is normally distributed.
-    Participants with a larger slope agree more with the majority. The standard deviation is chosen
-    such that the variance of this agreement over participants equals the variance in the pilot,
-    after subtraction of the binomial sampling error.
+    The slope of a participant is a factor of all preferences, with log(slope) ~ N(0, slope_sd^2).
+    The larger the slope, the more the participant agrees with the majority. `slope_sd` is chosen so
+    that the variance of this agreement over participants equals the variance in the pilot study,
+    after the binomial sampling error is subtracted.
 
     Parameters
     ----------
     data
-        Choices of the pilot.
+        Choices of the pilot study.
     is_chosen : (n_ratings,) array
-        1 if the preferred sentence of the pair was chosen.
-    probability, n_choices : (P,) array
-        Probability that this sentence is chosen, and number of choices of each pair.
+        1 if the reference sentence of the pair was chosen, and 0 otherwise. The reference sentence
+        is the sentence that the first model with a preference prefers.
+    probability : (P,) array
+        Probability that the reference sentence of each pair is chosen.
+    n_choices : (P,) array
+        Number of choices of each pair.
 
     Returns
     -------
     slope_sd : float
-        Standard deviation of the log slopes.
+        Standard deviation of log(slope) over participants.
     latent : (P,) array
-        Preference for this sentence that leads to `probability`, in units of the noise.
+        Preference for the reference sentence that gives `probability`, in units of the noise.
     """
+    # Agreement of a participant: mean of direction * (choice - probability) over the trials.
     direction = 2 * probability - 1
     participant_index = np.unique(data.participant, return_inverse=True)[1]
     n_trials = np.bincount(participant_index)
@@ -130,7 +147,7 @@ def _estimate_slope_sd(
     weights = n_choices / n_choices.sum()
 
     def latent_for(slope_sd: float) -> FloatArray:
-        """Return the preferences that lead to the observed probabilities."""
+        """Return the preferences that give the probabilities of choices, by inverting a grid."""
         return np.interp(probability, mean_choice(grid, slope_sd), grid)
 
     def excess_variance(slope_sd: float) -> float:

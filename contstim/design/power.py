@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations, product
 
@@ -36,9 +37,9 @@ def power_curve(
 ) -> pd.DataFrame:
     """Compute the statistical power of studies of several sizes by simulation.
 
-    Each simulated study is tested as `evaluate` does by default. The difference between every pair
-    of models is tested in each analysis and measure, with participants and items as random effects
-    (Clark's quasi-F). The false discovery rate is controlled over all these tests.
+    Each simulated study is tested with the default test of `evaluate`: the difference between every
+    pair of models is tested in each analysis and measure, with participants and items as random
+    effects (Clark's quasi-F). The false discovery rate is controlled over all tests of a study.
 
     Parameters
     ----------
@@ -56,12 +57,16 @@ def power_curve(
     Returns
     -------
     DataFrame
-        One row per size, analysis, measure and pair of models. `power` is the proportion of studies
-        with q < .05 and `stderr` its Monte Carlo standard error, sqrt(power (1 - power) /
-        n_simulations). `power_unadjusted` is the proportion with p < .05, `first_better` the
-        proportion with q < .05 and model 1 better, and `difference` the mean difference. `recovery`
-        is the proportion of studies in which the model that participants follow has the highest
-        value of all models; equal values share a study.
+        One row per size, analysis, measure and pair of models, with the columns
+
+        - `power`: proportion of studies with q < .05,
+        - `stderr`: Monte Carlo standard error of power, sqrt(power (1 - power) / n_simulations),
+        - `power_unadjusted`: proportion of studies with p < .05,
+        - `first_better`: proportion of studies with q < .05 in which model 1 is better,
+        - `difference`: mean difference between the two models,
+        - `recovery`: proportion of studies in which the model that participants follow has the
+          highest value of all models. If k models share the highest value, the study counts as
+          1 / k.
 
     Raises
     ------
@@ -82,11 +87,12 @@ def power_curve(
     require_integer("n_simulations", n_simulations, 1)
     n_groups = len(simulator.groups)
     sizes = list(product(n_participants, n_trials or [simulator.default_trials]))
-    for size in sizes:
-        require_size(n_groups, *size)
+    for n, k in sizes:
+        require_size(n_groups, n, k)
     weights = [n * k for n, k in sizes]
     tables = []
     for n, k in track(sizes, len(sizes), "simulating studies", weights=weights):
+        # Simulate and test n participants with k trials each, in batches of studies.
         rng = np.random.default_rng([seed, n_groups, n, k])
         batch_size = max(1, _MAX_RATINGS // (n_groups * n * k))
         batches = []
@@ -98,7 +104,7 @@ def power_curve(
         q, p, difference, recovery = map(np.concatenate, zip(*batches, strict=True))
         comparisons = [
             (n_groups, n, k, analysis, measure.name, model_1, model_2)
-            for analysis, measure, _ in data.cells
+            for analysis, measure, _ in data.influences
             for model_1, model_2 in combinations(simulator.models, 2)
         ]
         table = pd.DataFrame(comparisons, columns=[*_SIZE_COLUMNS, *_COMPARISON_COLUMNS])
@@ -110,7 +116,7 @@ def power_curve(
                 power_unadjusted=(p < ALPHA).mean(axis=0),
                 first_better=((q < ALPHA) & (difference > 0)).mean(axis=0),
                 difference=difference.mean(axis=0),
-                recovery=np.repeat(recovery.mean(axis=0), len(table) // len(data.cells)),
+                recovery=np.repeat(recovery.mean(axis=0), len(table) // len(data.influences)),
                 n_simulations=n_simulations,
             )
         )
@@ -124,16 +130,17 @@ def required_sample_size(
     n_simulations: int = 1000,
     seed: int = 0,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Search for the number of participants at which power reaches a target.
+    """Search for the number of participants at which statistical power reaches a target.
 
-    The number is doubled until the power of every comparison clearly exceeds the target or no
-    longer increases. The crossing is then interpolated twice, linearly in normal quantiles of power
-    and logarithms of numbers.
+    The number of participants is doubled until the power of every comparison clearly exceeds the
+    target or no longer increases. The number at which the power reaches the target is then
+    interpolated, with the normal quantile of power as a linear function of the logarithm of the
+    number. The interpolated numbers are simulated, and the interpolation is repeated.
 
     Parameters
     ----------
     simulator, n_simulations, seed
-        As in `power_curve`.
+        Parameters of `power_curve`.
     n_trials : int, optional
         Number of trials per participant; by default `simulator.default_trials`.
     target : float, default 0.8
@@ -142,9 +149,9 @@ def required_sample_size(
     Returns
     -------
     needed : DataFrame
-        One row per comparison: `n_participants` per group, and `low` and `high`, the same with
-        power two standard errors higher and lower. Missing where no number up to 1,000 reaches the
-        target.
+        One row per analysis, measure and pair of models. `n_participants` is the number of
+        participants per group; `low` and `high` are this number if the power is two Monte Carlo
+        standard errors higher and lower. Missing if no number up to 1,000 reaches the target.
     curve : DataFrame
         Result of `power_curve` for all numbers that were tried.
 
@@ -169,9 +176,9 @@ def required_sample_size(
     curves: dict[int, pd.DataFrame] = {}
 
     def power(n: int, n_stderr: float = 0.0) -> FloatArray:
-        """Return the power of each comparison with n participants, simulated once for each n.
+        """Return the power of each comparison with n participants, plus `n_stderr` standard errors.
 
-        `n_stderr` standard errors of the simulation are added.
+        Studies with n participants are simulated only once.
         """
         if n not in curves:
             curves[n] = power_curve(simulator, (n,), (n_trials,), n_simulations, seed)
@@ -179,11 +186,15 @@ def required_sample_size(
         return values.to_numpy(dtype=np.float64)
 
     def crossings(n_stderr: float = 0.0) -> list[int | None]:
-        """Return the number of participants from which each comparison stays at the target."""
+        """Return the number of participants at which the power of each comparison is the target.
+
+        The number is interpolated between simulated numbers. It is None if power does not reach the
+        target. `n_stderr` standard errors are added to the power.
+        """
         numbers = np.array(sorted(curves))
         results: list[int | None] = []
         for values in np.array([power(n, n_stderr) for n in numbers]).T:
-            # Index of the first number from which power stays at the target.
+            # Find the first simulated number from which power does not drop below the target again.
             index = int(np.flatnonzero(values < target).max(initial=-1)) + 1
             if index == 0:
                 results.append(int(numbers[0]))
@@ -202,12 +213,13 @@ def required_sample_size(
         return results
 
     n_groups = len(simulator.groups)
-    n = -(-MIN_PARTICIPANTS // n_groups)
+    n = math.ceil(MIN_PARTICIPANTS / n_groups)
     is_growing: BoolArray = np.ones(len(power(n)), dtype=np.bool_)
     while n * n_groups < _MAX_PARTICIPANTS and (is_growing & (power(n, -2) < target)).any():
         n *= 2
         # The number of items limits power: at some point, more participants do not increase it.
         is_growing = power(n) > power(n // 2) + (0.01 if n > 16 else -1)
+    # Simulate the interpolated numbers, and interpolate again.
     for _ in range(2):
         for number in {number for number in crossings() if number is not None}:
             power(number)
@@ -220,40 +232,55 @@ def required_sample_size(
 def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
     """Compute whether the model that participants follow has the highest value in each study.
 
-    The array has the shape (n_studies, n_analyses * n_measures). Its values are 1 if the model
-    `followed` is the only best model, 1 / k if k models share the highest value, 0 if it is not
-    among them, and NaN if participants follow no model.
+    Parameters
+    ----------
+    data
+        Simulated studies.
+    followed
+        Index of the model that participants follow, if there is one.
+
+    Returns
+    -------
+    (n_studies, n_analyses * n_measures) array
+        1 if the model is the only best model, 1 / k if it is one of k best models, 0 if it is not
+        among the best models, and NaN if participants follow no model.
     """
     if followed is None:
-        return np.full((data.item.shape[0], len(data.cells)), np.nan)
+        return np.full((data.item.shape[0], len(data.influences)), np.nan)
     recovery = []
-    for _, _, cells in data.cells:
-        # Value of a model: mean over participants of the mean of their defined cells.
-        by_participant = cells.reshape(*cells.shape[:2], int(data.participant_index.max()) + 1, -1)
+    n_participants = int(data.participant_index.max()) + 1
+    for _, _, influence in data.influences:
+        # The value of a model is the mean over participants of the mean over their ratings, where
+        # both are defined.
+        n_models, n_studies, _ = influence.shape
+        by_participant = influence.reshape(n_models, n_studies, n_participants, -1)
         is_defined = np.isfinite(by_participant)
-        n_cells = is_defined.sum(axis=-1)
-        means = np.where(is_defined, by_participant, 0).sum(axis=-1) / np.maximum(n_cells, 1)
-        values = means.sum(axis=-1) / np.maximum((n_cells > 0).sum(axis=-1), 1)
+        n_ratings = is_defined.sum(axis=-1)
+        means = np.where(is_defined, by_participant, 0).sum(axis=-1) / np.maximum(n_ratings, 1)
+        values = means.sum(axis=-1) / np.maximum((n_ratings > 0).sum(axis=-1), 1)
         is_best = np.round(values, 9) == np.round(values.max(axis=0), 9)
         recovery.append(is_best[followed] / np.maximum(is_best.sum(axis=0), 1))
     return np.stack(recovery, axis=1)
 
 
 def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
-    """Test the difference between every pair of models in each simulated study.
+    """Test the difference between every pair of models in each simulated study (quasi-F test).
 
-    Two arrays of the shape (n_studies, n_comparisons) are returned: p-values and differences. The
-    comparisons are ordered by analysis and measure, then by pair of models. Both are NaN if no
-    participant has ratings for both models.
+    Returns
+    -------
+    p_values, differences : (n_studies, n_comparisons) array
+        p-value and difference of each comparison. Comparisons are ordered by analysis and measure,
+        then by pair of models. Both values are NaN if no participant has ratings for both models.
     """
     p_values, differences = [], []
-    for _, _, cells in data.cells:
-        for i, j in combinations(range(len(cells)), 2):
-            p, difference = np.full((2, cells.shape[1]), np.nan)
-            is_defined: BoolArray = np.isfinite(cells[[i, j]])
-            # Studies with the same items and the same defined cells are tested together.
+    for _, _, influence in data.influences:
+        n_models, n_studies, _ = influence.shape
+        for i, j in combinations(range(n_models), 2):
+            p, difference = np.full((2, n_studies), np.nan)
+            is_defined: BoolArray = np.isfinite(influence[[i, j]])
+            # Test studies together if they have the same items and the same defined values.
             groups: dict[bytes, list[int]] = {}
-            for study in range(len(data.item)):
+            for study in range(n_studies):
                 key = data.item[study].tobytes() + is_defined[:, study].tobytes()
                 groups.setdefault(key, []).append(study)
             for studies in groups.values():
@@ -263,17 +290,16 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                 is_included = is_included & (counts.min(axis=0) > 0)[data.participant_index]
                 if not is_included.any():
                     continue
+                # Crossed design of participants and items, among the ratings of either model.
                 item = data.item[studies[0]]
-                designs = [
-                    CrossedDesign(
-                        np.unique(data.participant_index[row], return_inverse=True)[1], item[row]
-                    )
-                    for row in is_included
-                ]
+                designs = []
+                for row in is_included:
+                    _, participants = np.unique(data.participant_index[row], return_inverse=True)
+                    designs.append(CrossedDesign(participants, item[row]))
                 if (is_included[0] == is_included[1]).all():
                     designs[1] = designs[0]
                 first, second = (
-                    CellMean(np.flatnonzero(row), design, cells[model, studies][:, row])
+                    CellMean(np.flatnonzero(row), design, influence[model, studies][:, row])
                     for model, row, design in zip((i, j), is_included, designs, strict=True)
                 )
                 estimates = estimate_differences(

@@ -1,4 +1,4 @@
-"""Simulated participants: choices and ratings for the trials of a design."""
+"""Simulation of participants who choose between the two sentences of each trial."""
 
 from __future__ import annotations
 
@@ -32,26 +32,29 @@ from contstim.trial_kinds import CATCH
 class Simulation:
     """Parameters of simulated participants.
 
-    A participant's preference for sentence 2 is a weighted sum of the log-ratios of models, plus
-    effects of the pair and its item, plus noise. Its sign is the choice, its size the confidence.
+    The preference of a participant for sentence 2 of a pair is a weighted sum of the log-ratios
+    log p(sentence 2) - log p(sentence 1) of several models (the mixture), times the slope of the
+    participant, plus random effects of the pair and of its item, plus noise. The sign of the
+    preference is the choice, and its absolute value determines the confidence. `draw_ratings`
+    states the formula.
 
     Attributes
     ----------
     weights
-        Pairs (model, weight) of the mixture of models that participants follow. The log-ratios of
-        each model are divided by their root mean square over the pairs first. Empty if participants
-        follow no model.
+        Tuples of a model and its weight in the mixture. The log-ratios of each model are first
+        divided by their root mean square over all pairs. Empty if participants follow no model.
     noise
-        Standard deviation of the normal noise on each trial, in units of the root mean square of
-        the mixture.
+        Standard deviation of the normal noise in each trial, where the root mean square of the
+        mixture is 1.
     lapse
         Proportion of trials with a random rating.
     slope_sd
-        Standard deviation over participants of the logarithm of the mixture's strength.
+        Standard deviation of the logarithm of the slope over participants.
     item_sd
-        Standard deviation of the effects of pairs that no model predicts, in the unit of `noise`.
+        Standard deviation of the random effects of pairs, which no model predicts, in the unit of
+        `noise`.
     shared
-        Proportion of the variance of these effects that is shared by the pairs of an item.
+        Proportion of the variance of the random effects that is common to all pairs of an item.
     confident, very_confident
         Absolute preferences from which participants are confident and very confident, in the unit
         of `noise`.
@@ -84,20 +87,21 @@ class Simulation:
         Parameters
         ----------
         weights
-            Name of a model, or a mapping from names to weights.
+            Name of a model, or a mapping from names of models to weights.
         **options
-            Other attributes.
+            Further attributes of `Simulation`.
         """
         mixture = {weights: 1.0} if isinstance(weights, str) else weights
         return cls(tuple(mixture.items()), **options)
 
 
 def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simulation) -> FloatArray:
-    """Compute how strongly simulated participants prefer sentence 2 of each pair, before noise.
+    """Compute how strongly a mixture of models prefers sentence 2 of each pair.
 
-    Participants follow a mixture of models. The log-ratios of each model are divided by their root
-    mean square and added with the weights of the mixture, and the sum is divided by its root mean
-    square. Infinite log-ratios are first replaced with the largest finite one.
+    With the log-ratio d_mx = log p_m(sentence 2) - log p_m(sentence 1) of model m and pair x, and
+    the root mean square RMS over pairs, the preference is h_x / RMS(h), where h_x is the sum over
+    models of weight_m d_mx / RMS(d_m). Infinite log-ratios are first replaced with the largest
+    finite value.
 
     Parameters
     ----------
@@ -106,12 +110,12 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
     models
         Names of the M models.
     simulation
-        Parameters of the simulated participants, which contain the weights of the mixture.
+        Parameters of the simulated participants, with the weights of the mixture.
 
     Returns
     -------
     (P,) array
-        Preferences with the root mean square 1; zero if participants follow no model.
+        Preferences, with a root mean square of 1. All are 0 if participants follow no model.
 
     Raises
     ------
@@ -150,14 +154,16 @@ def simulate_choices(
     Parameters
     ----------
     design : DataFrame
-        One row per trial: `sentence_1`, `sentence_2`, and optionally `group` or `participant`,
-        `trial`, `condition`, `model_1`, `model_2`; other columns are retained. With `participant`,
-        each participant answers the trials with this name.
+        One row per trial, with the columns `sentence_1` and `sentence_2` and optionally `trial`,
+        `condition`, `model_1`, `model_2` and other columns, which are kept. If there is a column
+        `participant`, each participant answers the trials with this value. Otherwise all
+        participants of a `group` answer the trials of the group.
     scores
-        Scores as in `evaluate`, models or their specs; None if participants follow no model. Catch
-        trials without scores are answered correctly.
+        Scores of the sentences under the models that participants follow, in any form that
+        `evaluate` accepts. None if participants follow no model. Catch trials without scores are
+        answered correctly.
     simulation
-        Simulated participants.
+        Parameters of the simulated participants.
     participants_per_group : int, default 10
         Number of participants per group, if the design has no column `participant`.
     seed : int, default 0
@@ -166,8 +172,8 @@ def simulate_choices(
     Returns
     -------
     DataFrame
-        Choices for `evaluate`. The column `expected` is 1 in trials of condition ``catch``, unless
-        the design has such a column.
+        Choices in the form that `evaluate` reads. If the design has no column `expected`, this
+        column is 1 (sentence 1 is correct) in catch trials.
 
     Raises
     ------
@@ -219,8 +225,8 @@ def simulate_choices(
             correct = np.select([expected == 1, expected == 2], [-np.inf, np.inf], 0.0)
             latent = np.where(is_unscored, correct, latent)
 
-    # Give trials with the same two sentences, in either order, the same code of their pair. In
-    # trials with the order reversed from the first one, the pair effect has the opposite sign.
+    # Trials with the same two sentences, in either order, have the same pair code. If the order is
+    # opposite to the first trial of the pair, the random effect of the pair changes its sign.
     sentences = zip(trials["sentence_1"], trials["sentence_2"], strict=True)
     pair = pd.factorize(pd.Series([tuple(sorted(texts)) for texts in sentences]))[0]
     first = trials[~pd.Series(pair).duplicated()]
@@ -238,14 +244,14 @@ def simulate_choices(
 
 
 def require_pairs(design: pd.DataFrame, table_name: str = "the design") -> None:
-    """Check that a design has trials and that no sentence is missing.
+    """Check that a design has at least one trial and that no sentence is missing.
 
     Parameters
     ----------
     design
-        One row per trial or pair.
+        Table with one row per trial or pair.
     table_name
-        Description of the table in messages.
+        Description of the table in error messages.
 
     Raises
     ------
@@ -282,16 +288,16 @@ def draw_ratings(
     Parameters
     ----------
     latent : array of any shape
-        Preference of the mixture for sentence 2 on each trial.
+        Preference latent_x of the mixture of models for sentence 2 in each trial.
     participant_index, pair, item : arrays
-        Codes of participant, pair and item of each trial, broadcast to the shape of `latent`.
+        Integer codes of the participant, the pair and the item of each trial, in shapes that can be
+        broadcast to the shape of `latent`.
     simulation
-        Parameters of the simulated participants: `slope_sd`, `item_sd`, `shared`, `noise`, the
-        limits of confidence and the lapse rate.
+        Parameters of the simulated participants.
     rng
         Random number generator.
     side
-        -1 for trials in which the two sentences of the pair are swapped, else 1.
+        -1 for trials in which the two sentences of the pair are swapped, 1 for other trials.
 
     Returns
     -------

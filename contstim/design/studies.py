@@ -1,4 +1,4 @@
-"""Simulated studies: ratings, and their influence on the value of each model."""
+"""Simulation of studies in which participants rate sentence pairs and models are compared."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ _MAX_LATENT = 1e3
 
 @dataclass(frozen=True, eq=False)
 class SimulatedData:
-    """Ratings of n simulated studies of the same size, prepared for the test of `power_curve`.
+    """Results of n simulated studies of the same size, prepared for the test of `power_curve`.
 
     Attributes
     ----------
     participant_index : (C,) array
-        Code of the participant who gave each of the C ratings of a study, the same in all studies.
+        Index of the participant who gave each of the C ratings of a study, equal for all studies.
     item : (n, C) array
         Code of the item of each rating in each study.
-    cells
-        One tuple for each combination of an analysis and a measure: the name of the analysis, the
-        measure, and an (M, n, C) array. The array contains the influence of each rating on the
-        value of each of M models in each study, see `Measure.trial_influence`; NaN where undefined.
+    influences
+        Tuples of the name of an analysis, a measure, and an array of shape (M, n, C). The array
+        contains the influence of each rating on the value of each of M models in each study
+        (`Measure.trial_influence`); NaN where it is undefined.
     """
 
     participant_index: IntArray
     item: IntArray
-    cells: list[tuple[str, Measure, FloatArray]]
+    influences: list[tuple[str, Measure, FloatArray]]
 
 
 @displayable
@@ -77,27 +77,28 @@ class StudySimulator:
     models
         Names of the M models that are compared.
     groups
-        For each group of participants, the indices of the sentence pairs that it can judge.
+        Indices of the sentence pairs that each group of participants can judge.
     item : (P,) array
-        Code of the item to which each of the P sentence pairs belongs. Pairs of an item derive from
-        the same natural sentence or share a sentence.
+        Code of the item to which each of the P sentence pairs belongs. Pairs belong to the same
+        item if they derive from the same natural sentence or share a sentence.
     latent : (P,) array
-        Preference of participants for sentence 2 of each pair, before noise; see `draw_ratings`.
+        Preference of participants for sentence 2 of each pair, without random effects and noise
+        (`draw_ratings`).
     ratios : (P, M) array
         Preference of each model for sentence 2: log p(sentence 2) - log p(sentence 1), in nats.
     simulation
         Parameters of the simulated participants.
     measures
-        Names of the measures by which models are compared, see `evaluate`.
+        Names of the measures by which models are compared (`evaluate`).
     analyses
-        Name of each analysis, and a (P, M) mask of the pairs on which it evaluates each model; None
-        for all pairs.
+        Name of each analysis, with a mask (P, M) of the pairs on which it evaluates each model;
+        None for all pairs.
     followed
-        Index of the model that participants follow; None if they follow none.
+        Index of the model that participants follow, if there is one.
     resamples
-        Whether a study draws items with replacement, as a sample from a larger population of items.
-        Otherwise each pair is used at most once per participant: if a study has fewer trials than
-        a group has pairs, items are drawn without replacement until there are enough pairs.
+        Whether each study draws items with replacement, as a sample from a larger population of
+        items. Otherwise the pairs of a group are used at most once per participant. If a study has
+        fewer trials than the group has pairs, items are drawn without replacement.
 
     Examples
     --------
@@ -132,23 +133,24 @@ class StudySimulator:
         simulation: Simulation,
         measures: Sequence[str] = _MEASURES,
     ) -> StudySimulator:
-        """Create a simulator from a table of trials and models that participants follow.
+        """Create a simulator from a table of trials and the models that participants follow.
 
         Parameters
         ----------
         design
-            One row per pair or trial: `sentence_1`, `sentence_2`, and optionally `group`, `item`,
-            `condition`, `model_1`, `model_2`. Catch trials and fillers are excluded. Each group
-            judges its own pairs.
+            One row per pair or trial, with the columns `sentence_1` and `sentence_2` and optionally
+            `group`, `item`, `condition`, `model_1` and `model_2`. Each group judges its own pairs.
+            Catch trials and fillers are excluded.
         scores
-            Scores as in `evaluate`, of the compared models and of models that participants follow.
+            Scores of the sentences under the compared models and the models that participants
+            follow, in any form that `evaluate` accepts.
         models
             Names of the compared models, two or more.
         simulation
-            Parameters of participants. Without weights they follow no model, and power is the rate
+            Parameters of the participants. If they follow no model (no weights), power is the rate
             of false positives.
         measures
-            Measures as in `evaluate`.
+            Names of the measures, as in `evaluate`.
 
         Raises
         ------
@@ -223,23 +225,24 @@ class StudySimulator:
         n_groups: int = 1,
         measures: Sequence[str] = _MEASURES,
     ) -> StudySimulator:
-        """Create a simulator from the difference in accuracy of two models.
+        """Create a simulator from an assumed difference in accuracy between two models.
 
-        The two models prefer different sentences of each pair, so that accuracies of .5 + d / 2 and
-        .5 - d / 2 differ by d. The sizes of their preferences are half-normally distributed.
+        The two models prefer different sentences of every pair. Their accuracies are 0.5 + d / 2
+        and 0.5 - d / 2 with the difference d. The absolute values of their log-ratios have a
+        half-normal distribution.
 
         Parameters
         ----------
         difference
-            Accuracy of the first model minus accuracy of the second, d >= 0.
+            Difference d >= 0 between the accuracies of the first and the second model.
         simulation
-            Parameters of participants.
+            Parameters of the participants.
         pairs_per_item : int, default 1
             Number of pairs of each item.
         n_groups : int, default 1
             Number of groups of participants, each with its own pairs.
         measures
-            Measures as in `evaluate`.
+            Names of the measures, as in `evaluate`.
 
         Raises
         ------
@@ -261,7 +264,7 @@ class StudySimulator:
         noise = max(float(np.hypot(simulation.noise, simulation.item_sd)), 1e-9)
 
         def excess(latent: float) -> float:
-            """Return the difference in accuracy at a preference, minus the specified one."""
+            """Return the difference in accuracy for a preference, minus `difference`."""
             probability = mean_choice(np.array([latent / noise]), simulation.slope_sd)
             return float((1 - simulation.lapse) * (2 * probability[0] - 1)) - difference
 
@@ -292,15 +295,16 @@ class StudySimulator:
     ) -> StudySimulator:
         """Create a simulator from the pairs and choices of a pilot study.
 
+        The parameters of participants are estimated from the choices (`estimate_pilot`).
+
         Parameters
         ----------
         data
-            Choices (`Evaluation.data`); see `estimate_pilot`. Catch trials and fillers are
-            excluded.
+            Choices of the pilot study (`Evaluation.data`). Catch trials and fillers are excluded.
         n_groups : int, default 1
             Number of groups of participants, each with its own pairs.
         measures
-            Measures as in `evaluate`.
+            Names of the measures, as in `evaluate`.
 
         Raises
         ------
@@ -345,14 +349,15 @@ class StudySimulator:
     def default_trials(self) -> int:
         """Default number of trials per participant.
 
-        All pairs of the smallest group, or 40 if items are drawn with replacement.
+        It is 40 if items are drawn with replacement, and the number of pairs of the smallest group
+        otherwise.
         """
         return _DEFAULT_TRIALS if self.resamples else min(map(len, self.groups))
 
     def draw(
         self, n_participants: int, n_trials: int, n_studies: int, rng: np.random.Generator
     ) -> SimulatedData:
-        """Simulate studies of one size.
+        """Simulate studies of the same size.
 
         Parameters
         ----------
@@ -365,6 +370,11 @@ class StudySimulator:
         rng
             Random number generator.
 
+        Returns
+        -------
+        SimulatedData
+            Influence of each simulated rating on the values of the models.
+
         Raises
         ------
         InputError
@@ -373,6 +383,7 @@ class StudySimulator:
         n_groups, n_models = len(self.groups), len(self.models)
         require_size(n_groups, n_participants, n_trials)
         n_persons, n_pairs = n_groups * n_participants, n_groups * n_trials
+        # Draw the pairs of each group. Each of the three arrays has the shape (n_studies, n_pairs).
         draws = [
             self._draw_pairs(group, pairs, n_trials, n_studies, rng)
             for group, pairs in enumerate(self.groups)
@@ -380,10 +391,12 @@ class StudySimulator:
         pair, pair_code, item_code = (
             np.concatenate(arrays, axis=1) for arrays in zip(*draws, strict=True)
         )
-        # Participant of each rating, and position of its pair among the pairs of the study.
+        # Participant of each rating, and column of its pair in these arrays.
         participant_index = np.repeat(np.arange(n_persons), n_trials)
         by_group = np.arange(n_pairs).reshape(n_groups, n_trials)
         position = np.repeat(by_group, n_participants, axis=0).ravel()
+        # Random effects differ between studies: give participants, pairs and items of different
+        # studies different codes.
         study = np.arange(n_studies)[:, None]
         rating = draw_ratings(
             self.latent[pair][:, position],
@@ -394,7 +407,7 @@ class StudySimulator:
             rng,
         )
 
-        # Measures are computed for all studies at once, as if all participants were in one.
+        # Compute measures for all studies at once, as if all participants took part in one study.
         data = TrialData(
             participants=pd.RangeIndex(n_studies * n_persons),
             groups=pd.RangeIndex(1),
@@ -408,52 +421,64 @@ class StudySimulator:
         )
         model_indices = np.arange(n_models)
         all_rows = Subset(data, np.arange(len(data.pair)), model_indices)
-        cells = []
+        influences = []
         for name, is_included in self.analyses:
             subsets = [all_rows] * n_models
             if is_included is not None:
                 masks = is_included[pair][:, position].reshape(-1, n_models).T
                 subsets = [Subset(data, np.flatnonzero(mask), model_indices) for mask in masks]
-            for measure in (MEASURES[measure] for measure in self.measures):
+            for measure in [MEASURES[measure_name] for measure_name in self.measures]:
                 influence = np.full((n_models, len(data.pair)), np.nan)
                 for model, subset in enumerate(subsets):
                     if subset.n_rows:
                         ratio = data.log_ratio[subset.pair, model]
                         influence[model, subset.rows] = measure.trial_influence(subset, ratio)
-                cells.append((name, measure, influence.reshape(n_models, n_studies, -1)))
+                influences.append((name, measure, influence.reshape(n_models, n_studies, -1)))
 
-        # Number the items of each study in order of appearance.
+        # Number the items of each study in order of appearance. This is trivial if all pairs belong
+        # to different items.
         ordered = np.sort(item_code, axis=1)
         if (ordered[:, 1:] != ordered[:, :-1]).all():
             item = np.broadcast_to(np.arange(n_pairs), item_code.shape)
         else:
             item = np.array([pd.factorize(row)[0] for row in item_code], dtype=np.int64)
-        return SimulatedData(participant_index, item[:, position], cells)
+        return SimulatedData(participant_index, item[:, position], influences)
 
     def _draw_pairs(
         self, group: int, pairs: IntArray, n_trials: int, n_studies: int, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """Draw the sentence pairs that a group judges in each simulated study.
+        """Draw the sentence pairs that a group of participants judges in each simulated study.
+
+        Parameters
+        ----------
+        group
+            Index of the group.
+        pairs
+            Indices of the pairs that the group can judge.
+        n_trials, n_studies
+            Number of trials per participant, and number of studies.
+        rng
+            Random number generator.
 
         Returns
         -------
         pair : (n_studies, n_trials) array
             Indices of the pairs.
         pair_code, item_code : (n_studies, n_trials) array
-            Codes of the pairs and of their items; one random effect is drawn per code. A pair that
-            is drawn twice has two codes, since it represents two pairs of the population.
+            Codes of the pairs and of their items. A random effect is drawn for each code. A pair
+            that is drawn twice has two codes, because it represents two pairs of the population.
         """
         shape = (n_studies, n_trials)
         if self.resamples:
-            # Draw items with replacement, and use all pairs of each item in turn until there are
-            # enough. `starts` is the position of the first pair of each item in `sorted_pairs`.
+            # Draw items with replacement, and use all pairs of each drawn item until there are
+            # enough pairs. The pairs of an item begin at `starts` in `sorted_pairs`.
             sorted_pairs = pairs[np.argsort(self.item[pairs], kind="stable")]
             sizes = np.unique(self.item[pairs], return_counts=True)[1]
             starts = np.cumsum(sizes) - sizes
             pair, item_number = np.empty((2, *shape), dtype=np.int64)
             for row, items in enumerate(rng.integers(len(sizes), size=shape)):
-                # Trial t uses the item drawn at position item_number[t], and its pair number
-                # offsets[t].
+                # Trial t uses pair number offsets[t] of the item that was drawn as number
+                # item_number[t] of this study.
                 item_number[row] = np.repeat(np.arange(n_trials), sizes[items])[:n_trials]
                 item_starts = np.cumsum(sizes[items]) - sizes[items]
                 offsets = np.arange(n_trials) - item_starts[item_number[row]]
@@ -467,24 +492,29 @@ class StudySimulator:
             )
         pair = np.tile(pairs, (n_studies, 1))
         if n_trials < len(pairs):
-            # Sort the pairs by a random number of their item, and use the first ones.
+            # Draw a random number for each item, sort the pairs by these numbers, and use the first
+            # pairs.
             order = rng.random((n_studies, int(self.item.max()) + 1))[:, self.item[pairs]]
             pair = pairs[np.argsort(order, axis=1, kind="stable")[:, :n_trials]]
         return pair, pair, self.item[pair]
 
 
 def require_size(n_groups: int, n_participants: int, n_trials: int) -> None:
-    """Check that sizes of a study are whole numbers and small enough to simulate.
+    """Check that the size of a study is valid and small enough to simulate.
 
     Parameters
     ----------
-    n_groups, n_participants, n_trials
-        Number of groups, of participants per group, and of trials per participant.
+    n_groups
+        Number of groups of participants.
+    n_participants
+        Number of participants per group.
+    n_trials
+        Number of trials per participant.
 
     Raises
     ------
     InputError
-        If a size is invalid.
+        If a number is not a positive integer, or if a study has too many ratings.
     """
     require_integer("n_participants", n_participants, 1)
     require_integer("n_trials", n_trials, 1)

@@ -1,4 +1,4 @@
-"""Trials of an experiment: the sentence pairs of each participant, their order and sides."""
+"""Trials of an experiment: which sentence pairs each participant sees, in which order and sides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from contstim.text.languages import detect_language, language_from_script
 from contstim.text.normalise import normalise_sentence
 from contstim.trial_kinds import add_kinds
 
-#: Conditions, in the order of the documentation.
+#: Conditions of trials, named after the kinds of the two sentences.
 CONDITIONS = (
     "natural_controversial",
     "natural_vs_synthetic_1",
@@ -43,32 +43,34 @@ _PAIR = ("sentence_1", "sentence_2")
 _TRIPLET = ("natural", "synthetic_1", "synthetic_2")
 # Kinds of sentences 1 and 2: N natural, S synthetic, R random natural, C sentence of a catch trial.
 _SENTENCE_KINDS = dict(zip(CONDITIONS, ("NN", "SN", "NS", "SS", "RR", "CC"), strict=True))
-# Columns of the table of natural pairs, or of triplets, that become sentences 1 and 2.
-_SENTENCE_COLUMNS = {
-    CONDITIONS[0]: ("sentence_1", "sentence_2"),
-    CONDITIONS[1]: ("synthetic_1", "natural"),
-    CONDITIONS[2]: ("natural", "synthetic_2"),
-    CONDITIONS[3]: ("synthetic_1", "synthetic_2"),
+# Columns of the table of natural pairs, and of triplets, that become sentences 1 and 2.
+_PAIR_COLUMNS = {"natural_controversial": ("sentence_1", "sentence_2")}
+_TRIPLET_COLUMNS = {
+    "natural_vs_synthetic_1": ("synthetic_1", "natural"),
+    "natural_vs_synthetic_2": ("natural", "synthetic_2"),
+    "synthetic_vs_synthetic": ("synthetic_1", "synthetic_2"),
 }
+_SELECTED_CONDITIONS = (*_PAIR_COLUMNS, *_TRIPLET_COLUMNS)
 _SET_OF_MODELS = "the set of models"
 
 
 @settings
 class Layout:
-    """Size of an experiment.
+    """Number of participants and trials of an experiment.
 
     Attributes
     ----------
     groups
-        Number of groups of participants. Each group has its own stimuli.
+        Number of groups of participants. Different groups see different sentence pairs.
     participants
         Number of participants per group. All participants of a group see the same trials.
     random_natural
-        Number of trials with two random natural sentences per participant.
+        Number of trials per participant with two random natural sentences.
     catch
-        Number of trials with a natural sentence and its shuffled words per participant.
+        Number of catch trials per participant, in which a natural sentence is compared with its
+        words in random order.
     conditions
-        Conditions that are made from the selections.
+        Conditions of the trials that are made from selected natural pairs and triplets.
 
     Examples
     --------
@@ -84,9 +86,9 @@ class Layout:
     participants: PositiveInt = 10
     random_natural: NonNegativeInt = 0
     catch: NonNegativeInt = 0
-    conditions: TupleFromList[Annotated[str, validate_choice(CONDITIONS[:4], "condition")]] = (
-        CONDITIONS[:4]
-    )
+    conditions: TupleFromList[
+        Annotated[str, validate_choice(_SELECTED_CONDITIONS, "condition")]
+    ] = _SELECTED_CONDITIONS
 
 
 #: Layouts of published experiments, by name.
@@ -102,26 +104,28 @@ def design_trials(
     common_words: Collection[str] | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Lay out the trials of every participant of an experiment.
+    """Assign sentence pairs to the participants of an experiment, in random order and sides.
 
-    Each group sees each condition of each pair of models equally often, and nobody sees a sentence
+    Participants are divided into groups that see different sentence pairs. All groups see the same
+    number of trials of each condition of each pair of models, and no participant sees a sentence
     twice. Within each condition, sentence 1 is on the left in half of a participant's trials.
 
     Parameters
     ----------
     natural : DataFrame, optional
-        Natural pairs, output of :func:`select_natural_pairs` or :func:`select_set`. Pairs for a set
-        of models have no columns ``model_1`` and ``model_2``.
+        Natural pairs from :func:`select_natural_pairs` or :func:`select_set`. Pairs from
+        :func:`select_set`, which compare all models of a set, have no columns ``model_1`` and
+        ``model_2``.
     triplets : DataFrame, optional
-        Triplets, output of :func:`select_triplets`.
+        Triplets from :func:`select_triplets`.
     pool
-        Natural sentences for random pairs and catch trials. Sentences of the selections are not
-        used.
+        Natural sentences for random pairs and catch trials. Sentences that occur in `natural` or
+        `triplets` are not used.
     layout : Layout or str, default "golan2023"
-        Size of the experiment, or the name of a published layout in :data:`LAYOUTS`.
+        Number of participants and trials, or the name of a published layout in :data:`LAYOUTS`.
     common_words : optional
-        Words that may occur repeatedly in a group. If given, repeats of all other words are reduced
-        by exchanging trials between groups.
+        Words that may occur repeatedly in the trials of a group. If given, repeats of all other
+        words are reduced by exchanging trials between groups.
     seed : int, default 0
         Random seed of draws, orders and sides.
 
@@ -129,32 +133,39 @@ def design_trials(
     -------
     DataFrame
         One row per participant and trial, in the order of presentation, with the columns
-        ``participant, group, trial, condition, sentence_1, sentence_2, model_1, model_2``,
-        ``stimulus`` (number of the sentence pair), ``item`` (number of the item: trials that derive
-        from one natural sentence or share a sentence), ``side_1`` (side of sentence 1, ``left`` or
-        ``right``), ``kind`` (``experimental``, ``catch`` or ``filler``), and ``kind_1``, ``kind_2``
-        (kinds of the sentences: ``N`` natural, ``S`` synthetic, ``R`` random, ``C`` of a catch
-        trial). In a catch trial, sentence 1 is the natural one. Random and catch trials have no
-        models. In ``.attrs``: ``seed``, ``layout``, ``trials`` (number per participant) and
-        ``word_repeats`` (before and after).
+
+        - ``participant, group, trial, condition, sentence_1, sentence_2``,
+        - ``model_1, model_2``: compared models; missing for random and catch trials,
+        - ``stimulus``: number of the sentence pair,
+        - ``item``: number of the item. Trials belong to the same item if they derive from the same
+          natural sentence or share a sentence,
+        - ``side_1``: side of sentence 1, ``left`` or ``right``,
+        - ``kind``: ``experimental``, ``catch`` or ``filler``,
+        - ``kind_1, kind_2``: kinds of the two sentences, ``N`` natural, ``S`` synthetic, ``R``
+          random natural, ``C`` of a catch trial.
+
+        Sentence 1 of a catch trial is the natural sentence. In ``.attrs``: ``seed``, ``layout``,
+        ``trials`` (number per participant) and ``word_repeats`` (number before and after the
+        exchange of trials).
 
     Raises
     ------
     InfeasibleError
-        If the groups cannot share the trials equally, a participant would see a sentence twice, or
-        the pool is too small.
+        If the trials cannot be divided equally among the groups, if a participant would see a
+        sentence twice, or if the pool is too small.
     InputError, UnknownNameError
         If a table or argument is invalid.
 
     See Also
     --------
-    latin_square : Lays out custom items in several conditions.
+    latin_square : Design for custom items with several versions.
 
     Notes
     -----
-    Source: Golan et al. (2023), section 4.9. Model 1 prefers sentence 1, which is the synthetic
-    sentence in ``natural_vs_synthetic_1`` and the natural one in ``natural_vs_synthetic_2``.
-    Departure: sides are balanced within each condition, in place of a coin toss for each trial.
+    The design follows Golan et al. (2023), section 4.9. Model 1 prefers sentence 1, which is the
+    synthetic sentence in ``natural_vs_synthetic_1`` and the natural sentence in
+    ``natural_vs_synthetic_2``. Unlike in the paper, sides are not drawn independently for each
+    trial, but balanced within each condition.
 
     Examples
     --------
@@ -175,16 +186,20 @@ def design_trials(
     rng = np.random.default_rng(seed)
     parts: list[pd.DataFrame] = []
     initial_groups: list[IntArray] = []
+    # Build the stimuli of each condition, one from each row of a table. The stimuli of a row are
+    # first assigned to different groups.
     selections = (
-        ("the table of natural pairs", natural, CONDITIONS[:1], _PAIR),
-        ("the table of triplets", triplets, CONDITIONS[1:4], _TRIPLET),
+        ("the table of natural pairs", natural, _PAIR, _PAIR_COLUMNS),
+        ("the table of triplets", triplets, _TRIPLET, _TRIPLET_COLUMNS),
     )
-    for table_name, selection, all_conditions, columns in selections:
-        conditions = [name for name in all_conditions if name in layout.conditions]
+    for table_name, selection, columns, columns_by_condition in selections:
+        conditions = [name for name in columns_by_condition if name in layout.conditions]
         if selection is None or not conditions:
             continue
         selection = _check_selection(selection, columns, table_name)
-        tables = [_build_stimuli(selection, name, _SENTENCE_COLUMNS[name]) for name in conditions]
+        tables = [
+            _build_stimuli(selection, name, columns_by_condition[name]) for name in conditions
+        ]
         numbers = _number_within_pairs(tables[0], layout.groups, conditions[0], rng)
         parts += tables
         initial_groups += [(numbers + k) % layout.groups for k in range(len(conditions))]
@@ -208,7 +223,7 @@ def design_trials(
     stimuli["stimulus"] = range(1, len(stimuli) + 1)
     stimuli["item"] = number_items(stimuli[[*_PAIR, "origin"]].to_numpy())
 
-    # Allocate the stimuli of each cell, a pair of models in a condition, to the groups.
+    # Allocate the stimuli to groups. A cell of the design is a condition and a pair of models.
     keys = list(zip(stimuli["condition"], stimuli["model_1"], stimuli["model_2"], strict=True))
     codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
     members = list(zip(stimuli["sentence_1"], stimuli["sentence_2"], strict=True))
@@ -251,8 +266,18 @@ def design_trials(
 def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: str) -> pd.DataFrame:
     """Check a table of natural pairs or triplets, and prepare it for `_build_stimuli`.
 
-    Sentences are normalised. A pair for a set of models has no names of models. The new column
-    ``origin`` has the first sentence of each row: stimuli with the same origin form an item.
+    Sentences are normalised. Names of models are set to None if a pair compares all models of a
+    set. The column ``origin`` is added, which contains the first sentence of each row; stimuli with
+    the same origin belong to the same item.
+
+    Parameters
+    ----------
+    table
+        Natural pairs or triplets.
+    columns
+        Columns that contain the sentences.
+    table_name
+        Description of the table in error messages.
     """
     is_triplets = "natural" in columns
     required = ("model_1", "model_2", *columns) if is_triplets else columns
@@ -284,9 +309,9 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
 
 
 def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
-    """Build one stimulus, i.e. a sentence pair in a condition, from each row of a selection.
+    """Build one stimulus (a sentence pair in a condition) from each row of a table.
 
-    Sentence 1 and sentence 2 are in the two `columns` of the table.
+    `columns` are the columns of the table that contain sentence 1 and sentence 2.
     """
     stimuli = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
     stimuli.columns = pd.Index([*_PAIR, "model_1", "model_2", "origin"])
@@ -297,10 +322,15 @@ def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]
 def _number_within_pairs(
     stimuli: pd.DataFrame, n_groups: int, condition: str, rng: np.random.Generator
 ) -> IntArray:
-    """Return random numbers, from 0, of the stimuli of each pair of models.
+    """Assign numbers to the stimuli of each pair of models in random order, from 0.
 
-    The number of a stimulus modulo `n_groups` is its initial group. An error is raised if the
-    groups cannot share the stimuli of each pair of models equally.
+    The number of a stimulus modulo `n_groups` is its initial group.
+
+    Raises
+    ------
+    InfeasibleError
+        If the stimuli of a pair of models cannot be divided equally among the groups, or if pairs
+        of models have different numbers of stimuli.
     """
     numbers = np.empty(len(stimuli), dtype=np.int64)
     pair_by_size: dict[int, str] = {}
@@ -318,7 +348,7 @@ def _number_within_pairs(
             pair_by_size.setdefault(len(rows), str(pair))
         numbers[rows] = rng.permutation(len(rows))
     if len(pair_by_size) > 1:
-        (size, pair), (other_size, other_pair) = list(pair_by_size.items())[:2]
+        (size, pair), (other_size, other_pair), *_ = pair_by_size.items()
         raise InfeasibleError(
             f"{condition}: {pair} has {format_count(size, 'stimulus', 'stimuli')} but "
             f"{other_pair} has {other_size}; select equally many"
@@ -329,10 +359,25 @@ def _number_within_pairs(
 def _draw_fillers(
     pool: Sequence[str], used: set[str], layout: Layout, rng: np.random.Generator
 ) -> list[pd.DataFrame]:
-    """Draw the random natural pairs and the catch trials of all groups from the pool.
+    """Draw the random natural pairs and the catch trials of all groups from a pool of sentences.
 
-    A catch trial pairs a natural sentence with its words in random order. Sentences in `used`,
-    which the other stimuli contain, are not drawn. Each condition with trials has one table.
+    A catch trial compares a natural sentence with its words in random order.
+
+    Parameters
+    ----------
+    pool
+        Natural sentences.
+    used
+        Sentences that other stimuli contain, and that are not drawn.
+    layout
+        Number of groups and trials.
+    rng
+        Random number generator.
+
+    Returns
+    -------
+    list of DataFrame
+        Stimuli of the random natural pairs and of the catch trials, if there are any.
     """
     n_random, n_catch = layout.groups * layout.random_natural, layout.groups * layout.catch
     if not n_random + n_catch:
@@ -342,18 +387,18 @@ def _draw_fillers(
     order = [unused[i] for i in rng.permutation(len(unused))]
     language = detect_language(sentences)
     excluded = used | set(order)
+    # Sentences for catch trials, each with its shuffled words, and sentences for random pairs.
     catch: list[tuple[str, str]] = []
     unshuffled: list[str] = []
     for sentence in order:
         parsed = Sentence.parse(sentence, language)
         shuffled = None
-        # Shuffle the words until the result is a new sentence, ten times at most.
+        # Shuffle the words, up to ten times, until the result is a new sentence.
         for _ in range(10 if len(catch) < n_catch else 0):
             words = tuple(parsed.words[i] for i in rng.permutation(len(parsed)))
             candidate = parsed.with_words(words)
-            if str(candidate) not in excluded and (
-                language.is_space_delimited or candidate.round_trips
-            ):
+            is_readable = language.is_space_delimited or candidate.round_trips
+            if is_readable and str(candidate) not in excluded:
                 shuffled = str(candidate)
                 break
         if shuffled is None:
@@ -369,9 +414,8 @@ def _draw_fillers(
             f"{len(unused)} that are not used already"
             f"{shuffled_note if len(catch) < n_catch else ''}; give a larger pool"
         )
-    random_pairs = list(
-        zip(unshuffled[:n_random], unshuffled[n_random : 2 * n_random], strict=True)
-    )
+    first, second = unshuffled[:n_random], unshuffled[n_random : 2 * n_random]
+    random_pairs = list(zip(first, second, strict=True))
     fillers = []
     for condition, pairs in (("random_natural", random_pairs), ("catch", catch)):
         if pairs:
@@ -382,20 +426,20 @@ def _draw_fillers(
 
 
 def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
-    """Draw the side on which sentence 1 is shown in each trial, balanced within conditions.
+    """Draw the side of the screen for sentence 1 in each trial, balanced within conditions.
 
     Parameters
     ----------
     trials
-        Trials of one participant.
+        Trials of one participant, with the column ``condition``.
     rng
         Random number generator.
 
     Returns
     -------
     Series
-        ``left`` in half of the trials of each condition, else ``right``. If a condition has an odd
-        number of trials, the side with one more trial is drawn at random.
+        ``left`` in half of the trials of each condition and ``right`` in the other half. If the
+        number of trials is odd, the side with one more trial is drawn at random.
     """
     side = pd.Series("right", index=trials.index)
     for rows in trials.groupby("condition", sort=False).indices.values():
@@ -417,13 +461,13 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     Parameters
     ----------
     trials
-        Output of :func:`design_trials`.
+        Table of trials in the form that :func:`design_trials` returns.
 
     Returns
     -------
     dict
-        Numbers of ``participants``, ``groups``, ``trials`` (maximum over participants) and
-        ``cells`` (pairs of models by conditions).
+        Number of ``participants``, of ``groups``, of ``trials`` (maximum over participants) and of
+        ``cells`` (combinations of a condition and a pair of models).
 
     Raises
     ------
@@ -456,7 +500,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
             f"trial {row['trial']} of participant {row['participant']}: kind is {row['kind']} "
             f"but the condition is {row['condition']!r}"
         )
-    # First participant of each group, and the trials that this participant sees.
+    # For each group, its first participant and the trials that this participant sees.
     group_trials: dict[object, tuple[object, list[tuple[object, ...]]]] = {}
     for participant, table in trials.groupby("participant", sort=False):
         sentences = pd.concat([table["sentence_1"], table["sentence_2"]])
@@ -479,10 +523,13 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
                 "different trials"
             )
 
-    # Count the trials of each cell that the first participant of each group sees.
+    # Count the trials of each condition and pair of models, for one participant of each group.
     is_first = trials.groupby("group")["participant"].transform("first") == trials["participant"]
     table = trials[is_first]
-    models = [table[k].astype(object).where(table[k].notna(), "-") for k in ("model_1", "model_2")]
+    models = [
+        table[name].astype(object).where(table[name].notna(), "-")
+        for name in ("model_1", "model_2")
+    ]
     counts = pd.crosstab([table["condition"], *models], table["group"])
     is_uneven = counts.min(axis=1) != counts.max(axis=1)
     if is_uneven.any():

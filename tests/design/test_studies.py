@@ -27,10 +27,10 @@ def table_of(n_pairs: int, groups: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]
 @pytest.mark.parametrize("difference", [0.0, 0.1, 0.6])
 def test_studies_have_the_stated_difference(difference: float) -> None:
     data = StudySimulator.from_difference(difference).draw(50, 60, 30, np.random.default_rng(0))
-    (_, measure, cells), _ = data.cells
+    (_, measure, influence), _ = data.influences
     assert measure.name == "accuracy"
-    assert (cells[0] - cells[1]).mean() == pytest.approx(difference, abs=0.03)
-    assert cells.mean() == pytest.approx(0.5, abs=1e-9)  # they disagree on every pair
+    assert (influence[0] - influence[1]).mean() == pytest.approx(difference, abs=0.03)
+    assert influence.mean() == pytest.approx(0.5, abs=1e-9)  # they disagree on every pair
 
 
 def test_pairs_of_an_item_share_their_effect() -> None:
@@ -39,7 +39,7 @@ def test_pairs_of_an_item_share_their_effect() -> None:
         simulator = StudySimulator.from_difference(0.0, simulation, 2, measures=("accuracy",))
         data = simulator.draw(1, 40, 200, np.random.default_rng(1))
         assert data.item[0].tolist() == [k // 2 for k in range(40)]
-        chosen = data.cells[0][2][0].reshape(200, 20, 2)
+        chosen = data.influences[0][2][0].reshape(200, 20, 2)
         return float((chosen[..., 0] == chosen[..., 1]).mean())
 
     assert share_equal(0.0) == pytest.approx(0.5, abs=0.03)
@@ -51,7 +51,7 @@ def test_groups_judge_their_own_pairs_and_whole_items() -> None:
     design["item"] = np.arange(24) // 3
     simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     data = simulator.draw(2, 6, 50, np.random.default_rng(2))
-    assert data.cells[0][2].shape == (2, 50, 24)
+    assert data.influences[0][2].shape == (2, 50, 24)
     first, second = data.item[:, :12], data.item[:, 12:]
     assert (first.max(axis=1) < second.min(axis=1)).all()  # nothing in common
     assert (np.array([len(set(row)) for row in first]) == 2).all()  # three pairs each
@@ -106,9 +106,9 @@ def test_a_pilot_gives_its_accuracies_and_variances() -> None:
         simulator = StudySimulator.from_pilot(data)
         estimated.append(simulator.simulation.slope_sd)
         drawn = simulator.draw(200, 150, 4, np.random.default_rng(0))
-        for model, cells in enumerate(drawn.cells[0][2]):
+        for model, influence in enumerate(drawn.influences[0][2]):
             right = np.sign(data.rating) == np.sign(data.log_ratio[data.pair, model])
-            assert cells.mean() == pytest.approx(right.mean(), abs=0.02)
+            assert influence.mean() == pytest.approx(right.mean(), abs=0.02)
     assert estimated[0] < 0.2
     assert estimated[1] == pytest.approx(0.8, abs=0.2)
 
