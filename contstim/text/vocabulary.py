@@ -30,6 +30,8 @@ _SENTENCE_ENDS = frozenset(".?!…。？！")
 
 
 class _HasVocabulary(Protocol):
+    """Model with a method that returns whether each of V words is in its vocabulary, shape (V,)."""
+
     def in_vocabulary(self, words: Sequence[str], /) -> BoolArray: ...
 
 
@@ -177,19 +179,19 @@ class Vocabulary:
         sentence_initial: set[str] = set()
         sentence_internal: set[str] = set()
         nouns: set[str] = set()
-        split = cache(split_word)  # most words of a text recur
+        cached_split = cache(split_word)  # most words of a text occur more than once
         for path in [paths] if isinstance(paths, str | PathLike) else paths:
             for _, line in read_lines(path):
                 # Each line begins a sentence.
-                is_initial, previous = True, ""
-                for word in language.split(line):
-                    _, core, after = split(word)
-                    counts[core] += 1
-                    (sentence_initial if is_initial else sentence_internal).add(core)
-                    if core[:1].isupper() and previous in language.noun_cues:
-                        nouns.add(core)
-                    is_initial = not _SENTENCE_ENDS.isdisjoint(after)
-                    previous = "" if after else language.lower(core)
+                is_initial, previous_word = True, ""
+                for text in language.split(line):
+                    _, word, marks_after = cached_split(text)
+                    counts[word] += 1
+                    (sentence_initial if is_initial else sentence_internal).add(word)
+                    if word[:1].isupper() and previous_word in language.noun_cues:
+                        nouns.add(word)
+                    is_initial = not _SENTENCE_ENDS.isdisjoint(marks_after)
+                    previous_word = "" if marks_after else language.lower(word)
 
         n_words = counts.total()
         accepted = [word for word in rules.filter(counts) if counts[word] >= min_count]
@@ -259,8 +261,9 @@ class Vocabulary:
     ) -> Vocabulary:
         """Build a vocabulary from words that satisfy the rules.
 
-        `sentence_initial` and `sentence_internal` contain the words that a text has at the start
-        and within sentences. If they are None, the case of a word alone decides its positions.
+        `sentence_initial` and `sentence_internal` are the words that occur in a text at the start
+        of sentences and within sentences. If they are None, only the case of a word determines at
+        which positions it is allowed.
         """
         listed = set(words)
         first = [
@@ -309,7 +312,7 @@ class Vocabulary:
         return self.first if position == 0 else self.elsewhere
 
     def unlisted_words(self, words: Sequence[str]) -> list[str]:
-        """Return those words of a sentence that the vocabulary does not allow at their positions.
+        """Return the words of a sentence that the vocabulary does not allow at their positions.
 
         `words` are all words of the sentence, in order and without punctuation.
         """
@@ -318,7 +321,7 @@ class Vocabulary:
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
         """Return a copy with other words at the first position and elsewhere.
 
-        The copy also has the frequencies of its words.
+        Frequencies of the words are copied.
         """
         first, elsewhere = WordList.from_words(first), WordList.from_words(elsewhere)
         used = {*first, *elsewhere}
@@ -334,14 +337,14 @@ class Vocabulary:
         return replace(self, first=first, elsewhere=elsewhere, frequencies={})
 
     def restrict(self, models: Iterable[_HasVocabulary]) -> tuple[Vocabulary, dict[str, int]]:
-        """Restrict the vocabulary to the words that all models know.
+        """Restrict the vocabulary to the words in the vocabularies of all models.
 
         Returns
         -------
         vocabulary
-            Words known to all models, in the same order.
+            Words that all models know, in the same order.
         n_unknown
-            Number of words that each model does not know, by model spec.
+            Number of words that each model does not know, by model specification.
 
         Raises
         ------
@@ -384,23 +387,33 @@ class Vocabulary:
     def to_csv(self) -> str:
         """Return the CSV that `save` writes, with one row per word and position."""
         fold = self.language.fold
-        has_tags, has_language = bool(self.tags), self.language is not ENGLISH
+        columns = list(_COLUMNS)
+        if self.tags:
+            columns.append("tags")
+        if self.language is not ENGLISH:
+            columns.append("language")
         used = {fold(word) for word in (*self.first, *self.elsewhere)}
+        # Repeatable words that are allowed at no position still need a row.
         unused = sorted(self.repeatable - used)
         rows = []
-        for words, flags in ((self.first, (1, 0)), (self.elsewhere, (0, 1)), (unused, (0, 0))):
+        for words, is_first, is_elsewhere in (
+            (self.first, 1, 0),
+            (self.elsewhere, 0, 1),
+            (unused, 0, 0),
+        ):
             for word in words:
                 frequency = self.frequencies.get(word)
-                number = "" if frequency is None else repr(float(frequency))
-                row = [word, *flags, int(fold(word) in self.repeatable), number]
-                if has_tags:
-                    row.append(" ".join(self.tags.get(word.lower(), ())))
-                if has_language:
-                    row.append(self.language.code)
-                rows.append(row)
-        return format_csv_rows(
-            (*_COLUMNS, *["tags"] * has_tags, *["language"] * has_language), rows
-        )
+                cells: dict[str, object] = {
+                    "word": word,
+                    "first": is_first,
+                    "elsewhere": is_elsewhere,
+                    "repeatable": int(fold(word) in self.repeatable),
+                    "frequency": "" if frequency is None else repr(float(frequency)),
+                    "tags": " ".join(self.tags.get(word.lower(), ())),
+                    "language": self.language.code,
+                }
+                rows.append([cells[column] for column in columns])
+        return format_csv_rows(columns, rows)
 
     @classmethod
     def read(

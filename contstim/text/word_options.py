@@ -42,7 +42,7 @@ WORD_CLASSES: Mapping[str, frozenset[str]] = {
 
 _CLASS_BY_TAG = {tag: name for name, tags in WORD_CLASSES.items() for tag in tags}
 
-#: Treatments of case: as listed; words allowed elsewhere also first, with a capital; lower case.
+#: Treatments of letter case, see `WordOptions`.
 CASINGS = ("listed", "sentence", "lower")
 
 
@@ -147,7 +147,7 @@ class WordOptions:
         return allowed, frozenset(blocked)
 
     def blocked_words(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
-        """Return the case-folded words never to use: blocked and offensive ones.
+        """Return the blocked and offensive words, which are never used, case-folded.
 
         Parameters
         ----------
@@ -229,8 +229,8 @@ class WordOptions:
         tags = expand_classes(self.part_of_speech)
         if tags and not vocabulary.tags:
             vocabulary = tag_words(vocabulary)
-        # In lower case, the words that are not names. In German, where all nouns are capitalised,
-        # these are all words allowed elsewhere.
+        # Find the words that are not names, in lower case. In German, where all nouns are
+        # capitalised, these are all words allowed elsewhere.
         common_words = {
             language.lower(word)
             for word in vocabulary.elsewhere
@@ -271,10 +271,8 @@ class WordOptions:
         if self.casing == "sentence":
             first += map(language.capitalise, elsewhere)
         elif self.casing == "lower":
-            first, elsewhere = (
-                list(map(language.lower, first)),
-                list(map(language.lower, elsewhere)),
-            )
+            first = list(map(language.lower, first))
+            elsewhere = list(map(language.lower, elsewhere))
         if not first or not elsewhere:
             position = "elsewhere" if first else "first"
             options = ", ".join(f"{name} = {value!r}" for name, value in self.non_defaults.items())
@@ -286,7 +284,7 @@ class WordOptions:
 
 
 def offensive_source(language: Language) -> str:
-    """Return a short text that names a list of offensive words of a language.
+    """Return a short text that states where to find offensive words of a language, for messages.
 
     Examples
     --------
@@ -302,7 +300,9 @@ def offensive_source(language: Language) -> str:
 
 
 def expand_classes(names: Iterable[str]) -> frozenset[str]:
-    """Return the Penn Treebank tags of word classes; tags are returned unchanged.
+    """Return the Penn Treebank tags of word classes such as ``noun``.
+
+    `names` may also contain tags, which are included unchanged.
 
     Raises
     ------
@@ -343,33 +343,33 @@ def tag_words(vocabulary: Vocabulary) -> Vocabulary:
 def same_class_words(
     vocabulary: Vocabulary, sentence: Sentence, similarity: str
 ) -> dict[int, tuple[str, ...]]:
-    """Return the words of the same class as each word of a sentence.
+    """Return the words that can replace each word of a sentence by a word of the same class.
 
     Parameters
     ----------
     vocabulary
-        Candidate words, with tags.
+        Candidate words, with part-of-speech tags.
     sentence
-        Natural sentence.
+        Sentence in which words are replaced.
     similarity
-        ``class``: words that can belong to the most frequent class of the original word. ``tag``:
-        words that can have its most frequent tag, so that a plural replaces a plural.
+        ``class``: candidates that can belong to the most frequent word class of the original word,
+        for example nouns. ``tag``: candidates that can have its most frequent tag, so that a plural
+        is replaced by a plural.
 
     Returns
     -------
     dict
-        Words by position. Positions of words without tags, such as names, have no words, and
-        separate punctuation marks have no entry.
+        Candidates by position. There are none for words without tags, such as names. Separate
+        punctuation marks have no entry.
     """
     words = {}
     for position, word in enumerate(sentence.words):
         if not any(map(str.isalnum, word)):
             continue
-        # The first tag is the most frequent one.
-        tags = frozenset(vocabulary.tags.get(word.lower(), ())[:1])
-        if similarity == "class":
-            classes = [WORD_CLASSES.get(_CLASS_BY_TAG.get(tag, ""), tags) for tag in tags]
-            tags = frozenset[str]().union(*classes)
+        word_tags = vocabulary.tags.get(word.lower(), ())
+        tags = frozenset(word_tags[:1])  # the most frequent tag
+        if similarity == "class" and word_tags:
+            tags = WORD_CLASSES.get(_CLASS_BY_TAG.get(word_tags[0], ""), tags)
         words[position] = _words_with_tags(vocabulary, position == 0, tags)
     return words
 
