@@ -1,4 +1,4 @@
-"""Response model: the probability that participants choose a sentence, if a model is right."""
+"""Response model: the probability that a participant chooses a sentence, given a language model."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _N_POINTS = 1001  # points of the tabulated choice curve; interpolation error be
 class ResponseModel:
     """Logistic model of choices with random effects of participants and sentence pairs.
 
-    If a language model is right, participant p chooses sentence 2 of pair x with probability
+    If the preferences of participants follow a language model, participant p chooses sentence 2 of
+    pair x with probability
 
         lapse / 2 + (1 - lapse) sigma(beta_p g_x + b_p + u_x),
 
-    where sigma is the logistic function, g_x is the model's log p(sentence 2) - log p(sentence 1)
-    in standard deviations of its log-probability over natural sentences, clipped to
-    ± `max_preference`, log beta_p ~ N(log slope, slope_sd²), b_p ~ N(0, side_sd²) and
-    u_x ~ N(0, item_sd²).
+    where sigma is the logistic function and g_x the preference of the language model: its
+    log p(sentence 2) - log p(sentence 1), divided by the standard deviation of its log-probability
+    over natural sentences and clipped to ± `max_preference`. The random effects are the slope, with
+    log beta_p ~ N(log slope, slope_sd²), the bias of the participant, b_p ~ N(0, side_sd²), and the
+    effect of the pair, u_x ~ N(0, item_sd²).
 
     Attributes
     ----------
@@ -73,17 +75,17 @@ class ResponseModel:
     max_preference: Annotated[float, Field(gt=0, le=100)] = 3.0
 
     def preferences(self, scaled: FloatArray) -> FloatArray:
-        """Clip scaled differences of log-probabilities to the range of g.
+        """Compute preferences g of a language model from differences of log-probabilities.
 
         Parameters
         ----------
         scaled : array of any shape
-            Differences of log-probabilities in standard deviations.
+            Differences log p(sentence 2) - log p(sentence 1) in standard deviations.
 
         Returns
         -------
         array of the same shape
-            Values of g, between -`max_preference` and `max_preference`.
+            Differences clipped to ± `max_preference`.
         """
         return np.clip(scaled, -self.max_preference, self.max_preference)
 
@@ -91,12 +93,12 @@ class ResponseModel:
         """Compute the probability that sentence 2 is chosen, averaged over random effects.
 
         The average over participants and pairs is computed by Gauss-Hermite quadrature at equally
-        spaced values of g and interpolated linearly.
+        spaced preferences g and interpolated linearly.
 
         Parameters
         ----------
         scaled : array of any shape
-            Differences of log-probabilities in standard deviations.
+            Differences log p(sentence 2) - log p(sentence 1) in standard deviations.
 
         Returns
         -------
@@ -122,9 +124,9 @@ class ResponseModel:
 def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
     """Compute the probability of choosing sentence 2 at equally spaced preferences g.
 
-    The preferences extend from 0 to `max_preference`. Each probability is an average over the
-    random effects: the log slope of a participant, and the sum of the biases of participant and
-    pair. Both integrals are computed by Gauss-Hermite quadrature.
+    The preferences extend from 0 to `max_preference`. Each probability is an average over two
+    normal variables: the log slope of a participant, and the sum of the participant's bias and the
+    effect of the pair. Both integrals are computed by Gauss-Hermite quadrature.
     """
     preferences = np.linspace(0.0, response_model.max_preference, _N_POINTS)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
@@ -141,17 +143,16 @@ def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
 
 
 def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Compute how strongly one answer is expected to distinguish each pair of models.
+    """Compute the expected log Bayes factor of one answer for each pair of models.
 
-    The Bayes factor is the probability of an answer under the right model divided by its
-    probability under the other model. If models i and j predict that sentence 2 is chosen with
-    probabilities p_i and p_j, the expected log Bayes factor in favour of the right model is
+    The Bayes factor is the probability of an answer under the true model divided by its probability
+    under the other model. If models i and j predict that sentence 2 is chosen with probabilities
+    p_i and p_j, and each is true with probability 1/2, the expected log Bayes factor is
 
-        (p_i - p_j) (logit p_i - logit p_j) / 2   nats,
+        (p_i - p_j) (logit p_i - logit p_j) / 2   nats.
 
-    the mean of both Kullback-Leibler divergences, since either model may be right. It is half of
-    the divergence J of Kullback and Leibler (1951, doi 10.1214/aoms/1177729694) for one Bernoulli
-    trial.
+    This is half of the divergence J of Kullback and Leibler (1951, doi 10.1214/aoms/1177729694) of
+    the two Bernoulli distributions.
 
     Parameters
     ----------
@@ -180,12 +181,12 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
 
 
 def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatArray) -> FloatArray:
-    """Bound how much one sentence can contribute to the expected log Bayes factor of a pair.
+    """Bound the contribution of one sentence to the expected log Bayes factor of a sentence pair.
 
-    The preferences of models i and j for a sentence pair, g_i and g_j, differ by a sum of two
-    terms, one for each sentence. If their absolute values are x and y, then |g_i - g_j| <= x + y,
-    and the expected log Bayes factor is at most k(x) + k(y). This function computes k.
-    `LogBayesFactor.bound` uses it to bound a selection of many pairs by its sentences.
+    The preferences g_i and g_j of models i and j for a pair differ by a sum of two terms, one for
+    each sentence. If the absolute values of the terms are x and y, then |g_i - g_j| <= x + y, and
+    the expected log Bayes factor (see `log_bayes_factors`) is at most k(x) + k(y). This function
+    computes k.
 
     Parameters
     ----------
@@ -203,7 +204,8 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
     -----
     Let G(t) be the largest expected log Bayes factor of any preferences with |g_i - g_j| <= t, C a
     convex function with C >= G, and c the maximum of G. Then k(x) = min(C(2 x) / 2, c). If neither
-    k(x) nor k(y) is c, convexity gives C(2 x) / 2 + C(2 y) / 2 >= C(x + y) >= G(x + y).
+    k(x) nor k(y) is c, then k(x) + k(y) = C(2 x) / 2 + C(2 y) / 2 >= C(x + y) >= G(x + y), since C
+    is convex.
     """
     grid, half_bounds, max_factor = _tabulate_evidence_bounds(response_model)
     return np.minimum(np.interp(differences, grid, half_bounds), max_factor)
@@ -213,9 +215,16 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
 def _tabulate_evidence_bounds(
     response_model: ResponseModel,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Tabulate the function k of `sentence_evidence_bounds`, where C and c are defined.
+    """Tabulate the bound k(x) = min(C(2 x) / 2, c), see `sentence_evidence_bounds`.
 
-    Three values are returned: equally spaced x, C(2 x) / 2 at each x, and c.
+    Returns
+    -------
+    grid : array
+        Equally spaced values x.
+    half_bounds : array
+        C(2 x) / 2 at each x.
+    max_factor : float
+        Constant c.
     """
     preferences = np.linspace(
         -response_model.max_preference, response_model.max_preference, _N_POINTS
@@ -227,12 +236,13 @@ def _tabulate_evidence_bounds(
         np.subtract.outer(probabilities, probabilities) * np.subtract.outer(logits, logits) / 2
     )
 
-    # Factors increase with the difference. A shift of three grid steps makes the tabulated maximum
-    # an upper bound between grid points, too.
-    shifted = np.minimum(np.arange(_N_POINTS) + 3, _N_POINTS - 1)
-    max_factors = np.array([factors.diagonal(step).max() for step in range(_N_POINTS)])[shifted]
+    # Tabulate G at differences of 0, 1, ... grid steps. Since G increases, values that are shifted
+    # by three grid steps are upper bounds between the grid points as well.
+    max_factors = np.array([factors.diagonal(n_steps).max() for n_steps in range(_N_POINTS)])
+    max_factors = max_factors[np.minimum(np.arange(_N_POINTS) + 3, _N_POINTS - 1)]
 
-    # Convex upper bound: slopes never decrease; extended until it reaches twice the maximum.
+    # C is a convex upper bound of G, with slopes that never decrease. Extend it until it reaches
+    # 2 c, where k(x) = c.
     slopes = np.maximum.accumulate(np.diff(max_factors, append=max_factors[-1]))
     convex = np.concatenate([max_factors[:1], max_factors[0] + np.cumsum(slopes)])
     missing = 2 * max_factors[-1] - convex[-1]
@@ -244,7 +254,7 @@ def _tabulate_evidence_bounds(
 
 
 def log_prob_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
-    """Compute the standard deviation of each model's log-probabilities over sentences.
+    """Compute the standard deviation of the log-probabilities of each model over sentences.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Validated settings: frozen dataclasses for options, TOML tables and JSON messages.
 
 `settings` turns a class into a frozen dataclass. Pydantic checks the types and ranges of its
-fields strictly, without conversions between text, numbers and truth values. An
-invalid value is reported in one line that names the key, the value and the expected value.
+fields, without conversions between text, numbers and truth values. The message about an invalid
+value is one line with the key, the value and the expected value.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _EXPECTED = {
 
 
 class _UnknownValueError(ValueError):
-    """Value that is not among the choices; the message suggests choices."""
+    """Text that is not one of the allowed choices; the message suggests choices."""
 
 
 @dataclass(frozen=True)
 class _ChoiceValidator(AfterValidator):
-    """Validator of a text with fixed choices, which `field_bounds` can list."""
+    """Validator of a text that must be one of several choices, which `field_bounds` can list."""
 
     names: Collection[str] = field(compare=False)
 
@@ -78,12 +78,12 @@ class _ChoiceValidator(AfterValidator):
 
 
 def validate_choice(choices: Collection[str], kind: str | None = None) -> AfterValidator:
-    """Create a validator of a text with fixed choices, for use in ``Annotated``.
+    """Create a validator of a text that must be one of `choices`, for use in ``Annotated``.
 
     Parameters
     ----------
     choices
-        Allowed texts, e.g. a registry.
+        Allowed texts, e.g. the names in a registry.
     kind
         Noun for the error message ``unknown KIND 'value'``; by default the message names the key.
     """
@@ -194,22 +194,27 @@ def _to_input_error(error: ValidationError, cls: type, key: str = "") -> Contsti
     cause = context.get("error")
     if isinstance(cause, ContstimError):
         return cause
-    # Follow the location of the fault through nested settings to the type of its field.
-    path, hint = key, cls
+    # Follow the location of the fault through nested settings to the type of its field. Parts of
+    # the location are keys of tables and indices of list elements.
+    path, field_type = key, cls
     for part in fault["loc"]:
-        owner = next((x for x in (hint, *get_args(hint)) if is_dataclass(x)), None)
-        if isinstance(part, int) and path == key and owner is cls:
+        types = field_type, *get_args(field_type)
+        settings_class = next((item for item in types if is_dataclass(item)), None)
+        if isinstance(part, int) and path == key and settings_class is cls:
             part = fields(cls)[part].name  # a positional argument
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-        if isinstance(part, str) and owner is not None:
-            names = [item.name for item in fields(owner)]
+        if isinstance(part, int):
+            path += f"[{part}]"
+            continue
+        path = f"{path}.{part}" if path else part
+        if settings_class is not None:
+            names = [item.name for item in fields(settings_class)]
             if unknown and part not in names:
                 return InputError(f"unknown key {path}; {suggest_names(part, names)}")
-            hint = get_type_hints(owner).get(part, object)
+            field_type = get_type_hints(settings_class).get(part, object)
     if fault["type"] == "missing":
-        if is_dataclass(hint):
+        if is_dataclass(field_type):
             return InputError(f"the table [{path}] is missing")
-        expected = "a list" if get_origin(hint) is tuple else _TYPE_NAMES[hint]
+        expected = "a list" if get_origin(field_type) is tuple else _TYPE_NAMES[field_type]
         return InputError(f"{path} is missing; give {expected}")
     value = truncate(repr(fault["input"]), 80)
     if isinstance(cause, _UnknownValueError):
@@ -238,7 +243,8 @@ def field_bounds(cls: type, name: str) -> tuple[type, dict[str, Any]]:
     cls
         Class made by `settings`.
     name
-        Name of the field. If the field is optional or a tuple, its items are described.
+        Name of the field. If the field is a tuple or may be None, its elements or other values are
+        described.
 
     Returns
     -------

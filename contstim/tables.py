@@ -1,8 +1,8 @@
 """Columns of the standard tables, reading of CSV tables, and escaping for spreadsheets.
 
-Spreadsheets compute a cell that begins like a formula, and some programs stop reading at a control
-character. Tables with text typed by participants are therefore written with `escape_table`;
-`read_table` restores the original text.
+Spreadsheets evaluate a cell that begins like a formula, and some programs stop reading at a control
+character. Tables with text typed by participants are therefore escaped by `escape_table` before
+they are written, and `read_table` restores the original text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from contstim.text_files import SEPARATORS, find_separator, format_source, print
 SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
 #: Column of a scores table with the unit of the scores.
 UNIT = "unit"
-#: Column of a scores table with the spec of a model that has another name.
+#: Column of a scores table with the model specification (``hf:gpt2``) of a renamed model.
 SPEC = "spec"
 
 #: One row per trial and participant; `rating` is negative if sentence 1 was preferred.
@@ -34,7 +34,8 @@ CHOICES = (
     *("model_1", "model_2", "rating", "rt_ms"),
 )
 
-#: One row per triplet; ``..._lp_k`` is the log-probability under model k in nats.
+#: One row per triplet: a natural sentence, a synthetic sentence that model 1 accepts and model 2
+#: rejects, and the reverse. ``..._lp_k`` is the log-probability under model k in nats.
 TRIPLETS = (
     *("model_1", "model_2", "natural", "synthetic_1", "synthetic_2", "natural_lp_1"),
     *("natural_lp_2", "synthetic_1_lp_1", "synthetic_1_lp_2"),
@@ -60,7 +61,7 @@ _DECIMAL_COMMA = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
 _CODE = r"\s*(?:0\d+|\d+[eE]\d+)\s*"
 _DIGITS = r"\s*\d+\s*"
 
-# Spreadsheets compute text that starts with one of these signs (ASCII or full width), unless it is
+# Spreadsheets evaluate text that starts with one of these signs (ASCII or full width), unless it is
 # a number. A leading apostrophe marks the cell as text.
 _NUMBER = r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*$"
 _FORMULA = re.compile(rf"'*(?!{_NUMBER})\s*[-=+@\uff0b\uff0d\uff1d\uff20].", re.DOTALL)
@@ -138,9 +139,17 @@ def parse_table(
 ) -> pd.DataFrame:
     """Parse the lines of a CSV file, header first, into a table.
 
-    `name` is the name of the file in messages, and `cells` determines the types of the cells as in
-    `read_table`. The separator is the most frequent of commas, semicolons and tabs in the header;
-    `default_separator` is used if none occurs more often.
+    Parameters
+    ----------
+    lines
+        Lines of the file, without line ends.
+    name
+        Name of the file in messages.
+    cells
+        Types of the cells, as in `read_table`.
+    default_separator
+        Separator of cells, unless another of commas, semicolons and tabs is more frequent in the
+        header.
     """
     text = "\n".join(lines)
     if not text.strip():
@@ -180,21 +189,27 @@ def parse_table(
     if cells == "text":
         return table
     text_columns = {str(table.columns[0])} | _TEXT_COLUMNS
-    return pd.DataFrame(
-        {
-            key: _infer_type(column, str(key))
-            if cells == "inferred"
-            else (column if key in text_columns else _to_numbers(column))
-            for key, column in table.items()
-        }
-    )
+    converted_columns = {}
+    for key, column in table.items():
+        if cells == "inferred":
+            column = _infer_type(column, str(key))
+        elif key not in text_columns:
+            column = _to_numbers(column)
+        converted_columns[key] = column
+    return pd.DataFrame(converted_columns)
 
 
 def _convert_decimal_commas(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Replace decimal commas with points in columns of numbers.
 
-    A column is converted if all its cells are numbers or missing and at least one has a comma. The
-    converted table and the names of the converted columns are returned.
+    A column is converted if all its cells are numbers or missing and at least one has a comma.
+
+    Returns
+    -------
+    table : DataFrame
+        Table with the converted columns.
+    converted : list of str
+        Names of the converted columns.
     """
     converted = {}
     for key, column in table.items():
@@ -254,10 +269,10 @@ def _infer_type(column: pd.Series, name: str) -> pd.Series:
 
 
 def escape_text(text: str) -> str:
-    """Return text that spreadsheets do not compute, without control characters.
+    """Escape text so that spreadsheets do not evaluate it as a formula.
 
-    An apostrophe is put before text that looks like a formula, and control characters other than
-    tabs and line ends are replaced by Unicode pictures. `unescape_text` is the inverse.
+    An apostrophe is added before text that looks like a formula, and control characters other than
+    tabs and line ends are replaced by Unicode control pictures. `unescape_text` is the inverse.
 
     Examples
     --------

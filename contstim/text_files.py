@@ -150,8 +150,9 @@ def _read_binary_table(path: str | PathLike[str], package: str) -> str:
 
 
 def find_separator(header: str, default: str = ",") -> str:
-    """Return the most frequent separator in the header line of a CSV file."""
+    """Return the most frequent of commas, semicolons and tabs in the header line of a CSV file."""
     unquoted = re.sub(r'"[^"]*"', "", header)
+    # `max` returns the default, which is first, if no other separator is more frequent.
     return max((default, *SEPARATORS), key=unquoted.count)
 
 
@@ -203,13 +204,12 @@ def read_csv_header(
 ) -> list[str] | None:
     """Return the column names of a CSV file; None for a plain list with one entry per line.
 
-    A file is a CSV file if it has a suffix of `TABLE_SUFFIXES` or if its first line contains
-    `column`, or all names of `alternative`.
+    A file is a CSV file if its first line contains `column` or all names of `alternative`.
 
     Raises
     ------
     InputError
-        If a file with such a suffix has neither `column` nor the `alternative` columns.
+        If the first line does not, although the name of the file ends like a table (``.csv``).
     """
     try:
         first_row = csv.reader(lines[:1], delimiter=find_separator("".join(lines[:1])))
@@ -236,7 +236,7 @@ def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
 
 
 def format_csv_rows(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV text; floats are written exactly (shortest repr of float64)."""
+    """Return rows as CSV text, with floats as the shortest text that gives the same float64."""
     cells = [[repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows]
 
     def write(quoting: Literal[0, 1]) -> str:

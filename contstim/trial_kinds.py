@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 EXPERIMENTAL, CATCH, FILLER, PRACTICE = "experimental", "catch", "filler", "practice"
 TRIAL_KINDS = (EXPERIMENTAL, CATCH, FILLER, PRACTICE)
 
-# Condition names that state the kind of their trials. `natural_vs_shuffled` is the condition of the
-# catch trials of Golan et al. (2023).
+# Kind of trials by condition name, for names that state it. `natural_vs_shuffled` is the condition
+# of the catch trials of Golan et al. (2023).
 _KIND_BY_CONDITION = {
     **dict.fromkeys(("catch", "attention", "attention check", "natural vs shuffled"), CATCH),
     "filler": FILLER,
@@ -28,8 +28,8 @@ _KIND_BY_CONDITION = {
 def normalise_condition(condition: str) -> str:
     """Return the canonical form of a condition name.
 
-    White space is normalised. A name that states a kind of trial, such as ``Catch``, is converted
-    to lower case; the case of other names is kept.
+    White space around the name is removed. A name that states a kind of trial, such as ``Catch``,
+    is converted to lower case; other names keep their case.
 
     Examples
     --------
@@ -57,11 +57,12 @@ def infer_kind(condition: str) -> str:
 def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of trials or choices with a column `kind` and canonical condition names.
 
-    An existing column `kind` is normalised to lower case. Otherwise the kind is determined by
+    An existing column `kind` is normalised to lower case. Otherwise the kind of a trial is
 
-    1. the condition, if its name states a kind (see `infer_kind`);
-    2. the column `expected`: if some, but not all, of the other trials have an expected sentence,
-       these are catch trials.
+    1. the kind that its condition name states (``catch``, see `infer_kind`);
+    2. ``catch`` if the column `expected` names the sentence that an attentive participant chooses,
+       provided that other experimental trials have no expected sentence;
+    3. otherwise ``experimental``.
 
     Raises
     ------
