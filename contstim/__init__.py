@@ -3,7 +3,7 @@
 Most commands of ``contstim`` correspond to one of these functions, which take and return
 DataFrames:
 
-- `load_model`: load a model by its spec, e.g. ``contstim:gpt`` or ``hf:gpt2``
+- `load_model`: load a model, e.g. ``contstim:gpt`` or ``hf:gpt2``
 - `score_sentences`: score sentences under models
 - `synthesize`, `synthesize_triplets`: write sentences on which models disagree
 - `select_natural_pairs`, `select_triplets`, `select_set`: select the most controversial stimuli

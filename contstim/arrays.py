@@ -1,4 +1,4 @@
-"""Types of arrays for annotations."""
+"""Types of NumPy arrays for annotations."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def natural_scores() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Log-probabilities in nats, shape (724, 6), indexed by sentence. The columns are the specs of
-        five bundled models and SmolLM2.
+        Log-probabilities in nats, shape (724, 6), indexed by sentence. The columns are five bundled
+        models and SmolLM2, for example ``contstim:gpt``.
 
     Examples
     --------
@@ -40,11 +40,14 @@ def natural_scores() -> pd.DataFrame:
 def readable_triplets() -> pd.DataFrame:
     """Return 35 readable triplets for two pairs of bundled models, sampled from SmolLM2.
 
+    A triplet consists of a natural sentence and two synthetic sentences. Each model of the pair
+    finds another of the synthetic sentences more probable.
+
     Returns
     -------
     DataFrame
-        Triplets with the columns :data:`contstim.tables.TRIPLETS`: 18 for the bigram and the
-        trigram model, 17 for the trigram model and the GPT.
+        One row per triplet with the columns :data:`contstim.tables.TRIPLETS`: 18 triplets for the
+        bigram and the trigram model, 17 for the trigram model and the GPT.
 
     Examples
     --------

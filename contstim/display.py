@@ -1,4 +1,4 @@
-"""Representations of result objects: one line in a terminal, HTML in a notebook.
+"""Representations of dataclass instances: one line in a terminal, HTML in a notebook.
 
 Tables and arrays are represented by their sizes.
 """
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _Class = TypeVar("_Class")
 
-# Maximum numbers of characters: of a value in a line, of a line, and of a value in a notebook.
+# Maximum numbers of characters of a value in a line, of a line, and of a value in a notebook.
 _MAX_VALUE, _MAX_LINE, _MAX_CELL = 60, 600, 400
 # Maximum number of rows of a table in a notebook.
 _MAX_ROWS = 20
 
 
 def displayable(cls: type[_Class]) -> type[_Class]:
-    """Add a short representation and an HTML representation to a dataclass.
+    """Add a short representation and an HTML representation for notebooks to a dataclass.
 
-    The class may define its own HTML representation.
+    An HTML representation that the class defines is not replaced.
 
     Parameters
     ----------
@@ -39,15 +39,16 @@ def displayable(cls: type[_Class]) -> type[_Class]:
     type
         The same class.
     """
-    methods: dict[str, Callable[..., str]] = {"_repr_html_": format_html, **vars(cls)}
-    methods["__repr__"] = format_repr
-    for name in ("__repr__", "_repr_html_"):
-        setattr(cls, name, methods[name])
+    methods: dict[str, Callable[..., str]] = {"__repr__": format_repr}
+    if "_repr_html_" not in vars(cls):
+        methods["_repr_html_"] = format_html
+    for name, method in methods.items():
+        setattr(cls, name, method)
     return cls
 
 
 def format_repr(instance: object) -> str:
-    """Return the fields of a dataclass instance in one line, tables and long values by size."""
+    """Return the fields of a dataclass instance in one line, with long values shortened."""
     values = ", ".join(f"{name}={format_brief(value)}" for name, value in _field_values(instance))
     line = f"{type(instance).__name__}({values})"
     return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 2]}…)"
@@ -85,15 +86,15 @@ def format_brief(value: object, max_length: int = _MAX_VALUE) -> str:
 
 
 def format_html(instance: object, texts: Iterable[str] = (), figure: str = "") -> str:
-    """Return a dataclass instance as HTML, with its tables folded.
+    """Return a dataclass instance as HTML for a notebook, with collapsible tables.
 
     Parameters
     ----------
     instance
         Instance of a dataclass.
     texts
-        Paragraphs at the top; by default the lines of `str`, if the class defines it. Without
-        paragraphs, a table of the fields is shown.
+        Paragraphs at the top; by default the lines of ``str(instance)``, if the class defines
+        ``__str__``. Without paragraphs, a table of the fields is shown.
     figure
         HTML of a figure, below the paragraphs.
 
@@ -121,7 +122,7 @@ def format_html(instance: object, texts: Iterable[str] = (), figure: str = "") -
 
 
 def format_table_html(name: str, table: pd.DataFrame) -> str:
-    """Return the first rows of a table as HTML, folded under its name and size."""
+    """Return the first rows of a table as HTML that is collapsed to its name and size."""
     size = f"{len(table):,} row{'s' * (len(table) != 1)}"
     rows = table.head(_MAX_ROWS).to_html(index=False, float_format="{:.3f}".format)
     return f"<details><summary>{escape(name)}: {size}</summary>{rows}</details>"

@@ -1,4 +1,4 @@
-"""Style of figures: palette, sizes for print, and output without global state."""
+"""Style and output of figures, with Matplotlib."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def series_colour(index: int) -> str:
 
 
 class PageFigure(Figure):
-    """Figure outside pyplot, sized by the function that draws on it."""
+    """Figure that is not managed by pyplot. The function that draws on it sets its size."""
 
 
 def create_axes(n_panels: int = 1) -> list[Axes]:
-    """Create empty axes side by side, outside pyplot, for pages and files.
+    """Create a figure with `n_panels` empty axes side by side, for HTML pages and files.
 
-    The function that draws on the axes sets the size of the figure.
+    pyplot does not manage the figure. The function that draws on the axes sets its size.
     """
     with mpl.rc_context(_SETTINGS):
         figure = PageFigure(layout="constrained")
@@ -57,14 +57,14 @@ def prepare_axes(
     height: float,
     width_ratios: Sequence[float] = (1,),
 ) -> list[Axes]:
-    """Return the axes to draw on: axes given by the caller, or new ones in pyplot.
+    """Return the axes to draw on: axes given by the user, or axes of a new pyplot figure.
 
     Parameters
     ----------
     axes
-        Axes given by the caller; None, or None as an element, for a new figure.
+        Axes given by the user; None, or a sequence of None, for a new figure.
     width, height
-        Size in inches of a new figure, or of a figure made by `create_axes`.
+        Size in inches of a new figure, or of a figure from `create_axes`.
     width_ratios
         Relative widths of the panels.
 
@@ -125,6 +125,7 @@ def add_legend_below(ax: Axes, **options: Any) -> None:
 def render_svg(ax: Axes) -> str:
     """Return the figure of some axes as an SVG element for an HTML page."""
     figure, buffer = ax.figure.canvas.figure, io.StringIO()
+    # Without date and program, equal figures give equal text.
     with mpl.rc_context(_SETTINGS):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
@@ -184,8 +185,10 @@ def shorten_names(names: Sequence[str], max_length: int = 32) -> list[str]:
     ambiguous = [
         name for name, text in zip(names, shortened, strict=True) if shortened.count(text) > 1
     ]
+    if not ambiguous:
+        return shortened
     # The first and last names in alphabetical order determine the common prefix of all.
-    characters = zip(min(ambiguous, default=""), max(ambiguous, default=""), strict=False)
+    characters = zip(min(ambiguous), max(ambiguous), strict=False)
     n_common = next((i for i, (first, last) in enumerate(characters) if first != last), 0)
     for index, name in enumerate(names):
         if name in ambiguous and n_common:

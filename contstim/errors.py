@@ -1,8 +1,8 @@
-"""Errors that contstim raises on purpose.
+"""Exceptions of contstim, and parts of error messages.
 
-All are subclasses of `ContstimError` and of a suitable built-in exception. The message is one line
-with the value, the reason and the remedy. The command line prints this line and exits with
-status 2.
+All exceptions are subclasses of `ContstimError` and of a suitable built-in exception. The message
+is one line that names the invalid value and states what to do. The command line prints this line
+and exits with status 2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numbers import Integral
 
 
 class ContstimError(Exception):
-    """Base class of all errors that contstim raises on purpose.
+    """Base class of all exceptions that contstim raises.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class UnknownWordError(InputError):
 
 
 class SpecError(InputError):
-    """Malformed model spec (``FAMILY:LOCATION?key=value&...``), or invalid option in a spec."""
+    """Malformed model specification ``FAMILY:LOCATION?key=value&...``, or invalid option in it."""
 
 
 class ModelFileError(InputError):
@@ -56,7 +56,7 @@ class ModelFileError(InputError):
 
 
 class EngineError(InputError):
-    """Inference engine that does not respond, or sends unusable responses."""
+    """Inference engine or server that does not respond, or sends unusable responses."""
 
 
 class BudgetError(EngineError):
@@ -68,7 +68,7 @@ class InfeasibleError(ContstimError, ValueError):
 
 
 class ValidationError(ContstimError, AssertionError):
-    """Violation of the requirements that a public check tests, by a model or a table."""
+    """Model or table that violates a requirement of `check_model` or another public check."""
 
 
 class OutputError(ContstimError, OSError):

@@ -1,4 +1,4 @@
-"""Atomic writing of files and folders, digests, and lock files."""
+"""Files and folders: atomic writing, digests, lock files and metadata."""
 
 from __future__ import annotations
 
@@ -86,13 +86,12 @@ def cache_folder() -> Path:
 
 @contextmanager
 def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
-    """Yield a temporary path, to replace a file or folder by it when the block ends.
+    """Yield a temporary path that replaces a file or folder when the ``with`` block ends.
 
-    The temporary file or folder is synchronised to disk and renamed, and the folder around it is
-    synchronised. Other processes see either the old or the new content, also on network file
-    systems, and the new content survives a power failure. If the block fails, the temporary file is
-    removed. The target of a symbolic link is replaced, not the link. A pipe or a device, e.g.
-    ``/dev/null``, is written directly.
+    The temporary file or folder is written to disk and then renamed. Other processes see either the
+    old or the new content, also on network file systems, and the new content survives a power
+    failure. If the block fails, the temporary file is removed. If `path` is a symbolic link, its
+    target is replaced. A pipe or a device, e.g. ``/dev/null``, is written directly.
 
     Parameters
     ----------
@@ -137,22 +136,22 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
 
 
 def check_new_folder(path: Path) -> None:
-    """Refuse a path that exists or in which no folder can be created.
+    """Check that a folder does not exist and can be created.
 
     Raises
     ------
     OutputError
-        If the path exists or the folder above it cannot be written.
+        If the path exists or the folder that would contain it cannot be written.
     """
     if path.exists():
         raise OutputError(f"{path} exists; choose another folder, or remove it")
-    existing = next((p for p in path.absolute().parents if p.exists()), Path("/"))
-    if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise OutputError(f"cannot write {path}: no folder can be created in {existing}")
+    parent = next((p for p in path.absolute().parents if p.exists()), Path("/"))
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise OutputError(f"cannot write {path}: no folder can be created in {parent}")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file in one step, see `replace_atomically`; missing folders are created.
+    """Write a file atomically, see `replace_atomically`; missing folders are created.
 
     Parameters
     ----------
@@ -192,7 +191,7 @@ def remove(path: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create a folder and those above it, synchronised to disk."""
+    """Create a folder and the missing folders above it, and write them to disk."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -200,7 +199,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _synchronise_all(path: Path) -> None:
-    """Write a file, or a folder with all its files, from the cache to the disk."""
+    """Write a file, or a folder with all its files, from the system's cache to disk."""
     if path.is_dir():
         for entry in path.iterdir():
             _synchronise_all(entry)
@@ -208,7 +207,7 @@ def _synchronise_all(path: Path) -> None:
 
 
 def _synchronise(path: Path) -> None:
-    """Write a file or the entries of a folder from the cache to the disk."""
+    """Write a file, or the list of entries of a folder, from the system's cache to disk."""
     if os.name != "posix":
         return  # Windows cannot synchronise a file opened for reading; its renames are journalled.
     descriptor = os.open(path, os.O_RDONLY)
@@ -234,9 +233,9 @@ class LockHolder(NamedTuple):
 
 
 def find_lock_holder(path: Path) -> LockHolder | None:
-    """Return the living holder of a lock, or None.
+    """Return the holder of a lock file; None if it is not locked, or if the holder is dead.
 
-    A dead process is recognised on this machine; a process on another machine counts as living.
+    Only holders on this machine can be recognised as dead.
     """
     if not path.is_file():
         return None
@@ -249,11 +248,11 @@ def find_lock_holder(path: Path) -> LockHolder | None:
 
 @contextmanager
 def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[[], None]]:
-    """Hold a lock file for the duration of a block.
+    """Hold a lock file for the duration of a ``with`` block.
 
-    The lock also works between machines with a shared file system. If its holder is dead, it is
-    taken over: on the same machine at once, on another machine after `LOCK_TIMEOUT` seconds without
-    a heartbeat.
+    The lock also works between machines with a shared file system. The lock of a dead process is
+    taken over: at once if the process ran on this machine, otherwise after `LOCK_TIMEOUT` seconds
+    without a heartbeat.
 
     Parameters
     ----------
@@ -273,7 +272,7 @@ def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[
     Raises
     ------
     LockedError
-        If a living process holds the lock; the message names it. Also if the lock file has no
+        If another process holds the lock; the message names it. Also if the lock file has no
         holder, because a process was killed while creating it.
     OutputError
         If the lock file cannot be written.
@@ -304,12 +303,21 @@ def _create_lease(path: Path) -> SoftFileLease:
 
 
 def _acquire(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> None:
-    """Acquire a lock, or raise an error if a living process holds it.
+    """Acquire a lock, or raise `LockedError` if another process holds it.
 
-    A holder on this machine is known to be alive. A holder on another machine may be dead, so its
-    heartbeat is observed: if the modification time of the lock file changes, it is alive; if not,
-    the lock is taken over after `LOCK_TIMEOUT` seconds. With `wait`, the function waits until a
-    living holder releases the lock. `resource` is the name of the locked resource in messages.
+    A holder on another machine may be dead. It is alive if it changes the modification time of the
+    lock file, its heartbeat. Otherwise the lock is taken over after `LOCK_TIMEOUT` seconds.
+
+    Parameters
+    ----------
+    lease
+        Lock to acquire.
+    path
+        Path of the lock file.
+    resource
+        Name of the locked resource, for messages.
+    wait
+        Whether to wait until a living holder releases the lock.
     """
     first_heartbeat = unsigned_heartbeat = _last_heartbeat(path)
     is_reported, unsigned_since = False, time.monotonic()
@@ -355,7 +363,7 @@ def _read_holder(path: Path) -> LockHolder | None:
 
 
 def _host_name(path: Path) -> str | None:
-    """Return the name of this machine in lock files beside `path`."""
+    """Return the name by which lock files in the folder of `path` identify this machine."""
     with _create_lease(path.with_name(f".{secrets.token_hex(8)}.tmp")) as lease:
         return lease.owner and lease.owner.hostname
 

@@ -1,8 +1,8 @@
-"""Registries of named objects: bundled ones, those added by scripts and by installed packages.
+"""Registries of named objects, to which scripts and installed packages can add objects.
 
-A package provides an object, e.g. a strategy or a measure, by an entry point in its metadata; each
-kind of object has its own group of entry points. All processes of one Python installation find
-these objects, including commands, study plans and workers.
+A package adds an object, e.g. a strategy or a measure, by an entry point in its metadata. Each kind
+of object has a group of entry points. Objects of installed packages are available in all processes:
+commands, study plans and workers.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ _Object = TypeVar("_Object")
 
 
 class Registry(Collection[str], Generic[_Object]):
-    """Table of objects of one kind, e.g. strategies, by name.
+    """Mapping from names to objects of one kind, e.g. strategies.
 
-    An object is found by ``registry[name]``; iteration yields the names. Objects come from three
-    sources: contstim itself (*bundled*), scripts, and installed packages. Bundled names take
-    precedence over names of installed packages. ``registry[name] = object`` adds an object in the
-    current process.
+    ``registry[name]`` returns an object, and iteration yields the names. The registry contains
+    objects of contstim (*bundled* objects) and of installed packages; bundled names take
+    precedence. ``registry[name] = object`` adds an object in the current process.
 
     Parameters
     ----------
@@ -33,7 +32,7 @@ class Registry(Collection[str], Generic[_Object]):
     group
         Group of entry points of installed packages, e.g. ``"contstim.strategies"``.
     bundled
-        Bundled objects by name. A text is an address, ``module:name``, which is imported on first
+        Bundled objects by name, or their addresses, ``module:name``, which are imported on first
         use.
     base_class
         Class that an object of an installed package must be an instance or a subclass of.
@@ -103,19 +102,20 @@ class Registry(Collection[str], Generic[_Object]):
         return self[name]
 
     def items(self) -> list[tuple[str, _Object]]:
-        """Return names and objects, importing the packages that provide them."""
+        """Return pairs of names and objects, importing the packages that provide them."""
         return [(name, self[name]) for name in self]
 
     def package(self, name: str) -> str:
-        """Return the package that provides an object and its version; empty if it is bundled."""
+        """Return name and version of the package that provides an object; empty if bundled."""
         entry_point = None if name in self._objects else self._entry_points().get(name)
         if entry_point is None or entry_point.dist is None:
             return ""
         return f"{entry_point.dist.name} {entry_point.dist.version}"
 
     def packages(self, name: str) -> tuple[str, ...]:
-        """Return the name of the package that provides an object; empty if it is bundled."""
-        return tuple(self.package(name).split(" ")[:1]) if self.package(name) else ()
+        """Return the name of the package that provides an object, in a tuple; empty if bundled."""
+        package_name, *_ = self.package(name).split(" ")
+        return (package_name,) if package_name else ()
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {entry_point.name: entry_point for entry_point in entry_points(group=self.group)}
@@ -134,8 +134,8 @@ def import_object(address: str, description: str = "", package: str = "") -> Any
     address
         Address of the object, ``module:name``.
     description, package
-        Description of the object and name of the package that provides it, for error messages; by
-        default errors of the import are not converted.
+        Description of the object and name of the package that provides it, for the message of an
+        `InputError`. By default, exceptions of the import are raised unchanged.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Progress of long tasks, by tqdm: a bar on a terminal, plain lines otherwise."""
+"""Progress of long tasks: a bar on a terminal, plain lines otherwise. Both are drawn by tqdm."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_TICKS = 1.0
-# Minimum duration of a task that is reported, in seconds.
-_SILENT = 2.0
-# Labels of the tasks that are being reported; tasks inside these are not.
+# Seconds before the progress of a task is reported.
+_SILENT_SECONDS = 2.0
+# Labels of the tasks that are being reported. Tasks within these tasks are not reported.
 _ACTIVE: list[str] = []
 
 
@@ -56,7 +56,7 @@ def track(
     n_done: int = 0,
     weights: Sequence[float] | None = None,
 ) -> Iterator[_Item]:
-    """Yield items, reporting progress on standard error if this takes more than two seconds.
+    """Yield items, and report the progress of the loop on standard error after two seconds.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def track(
             "{desc}: {percentage:.0f}%, {elapsed}, about {remaining} left",
             total=n_done + sum(weights),
             initial=n_done,
-            delay=_SILENT,
+            delay=_SILENT_SECONDS,
         ) as bar:
             for number, item in enumerate(items):
                 yield item
@@ -101,17 +101,17 @@ def track(
 
 @contextmanager
 def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[None]:
-    """Report on standard error how long a block has been running.
+    """Report on standard error how long a ``with`` block has been running.
 
     Reports begin after two seconds on a terminal, and after ten seconds otherwise. A second thread
-    prints them, since the block, e.g. a solver, may not return for long.
+    prints them, since the block may consist of one long call, e.g. of a solver.
 
     Parameters
     ----------
     label
         Name of the task, a few words.
     time_limit
-        Time limit of the task in seconds, which is shown, too.
+        Time limit of the task in seconds, which is also shown.
     """
     if _ACTIVE or _is_silent():
         yield
@@ -120,7 +120,7 @@ def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[N
     start_time, is_over, is_terminal = time.time(), threading.Event(), sys.stderr.isatty()
 
     def report() -> None:
-        if is_over.wait(_SILENT if is_terminal else _SECONDS_BETWEEN_LINES):
+        if is_over.wait(_SILENT_SECONDS if is_terminal else _SECONDS_BETWEEN_LINES):
             return
         interval = _SECONDS_BETWEEN_TICKS if is_terminal else _SECONDS_BETWEEN_LINES
         bar_format = "{desc}: {elapsed}" + limit
@@ -141,7 +141,7 @@ def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[N
 
 
 def _is_silent() -> bool:
-    """Return whether this is a worker process or CONTSTIM_PROGRESS is off."""
+    """Return whether progress is not reported: in workers, or if CONTSTIM_PROGRESS is off."""
     is_enabled = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
     return not is_enabled or multiprocessing.parent_process() is not None
 

@@ -11,7 +11,7 @@ from contstim.progress import show_elapsed_time, track
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Report every item, without waiting for seconds to pass."""
-    monkeypatch.setattr("contstim.progress._SILENT", 1e-9)
+    monkeypatch.setattr("contstim.progress._SILENT_SECONDS", 1e-9)
     monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.0)
 
 
@@ -36,7 +36,7 @@ def test_a_terminal_gets_a_bar(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("contstim.progress._SILENT", 0.0)
+    monkeypatch.setattr("contstim.progress._SILENT_SECONDS", 0.0)
     assert list(track(range(3), 3, "work")) == [0, 1, 2]
     assert "work" in capsys.readouterr().err
 
@@ -100,7 +100,7 @@ def test_a_terminal_gets_a_line_that_goes_when_the_step_is_done(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("contstim.progress._SILENT", 0.05)
+    monkeypatch.setattr("contstim.progress._SILENT_SECONDS", 0.05)
     with show_elapsed_time("loading"):
         said = _until_said(capsys, r"\rloading: [\d:]+")
     assert "\n" not in said + capsys.readouterr().err
