@@ -17,9 +17,9 @@ from contstim.trial_kinds import EXPERIMENTAL
 def _iterate_conditions(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
     """Yield the name of each condition, and a mask of its sentence pairs, shape (P,).
 
-    If the experimental pairs are from several conditions, the first condition is ``all``, which
-    contains all of them. A condition of the data that is called ``all`` itself is then named
-    ``condition all``, as in the names of analyses.
+    If experimental pairs belong to several conditions, a mask of all experimental pairs comes
+    first, under the name ``all``. A condition that is itself called ``all`` is then renamed to
+    ``condition all``.
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
@@ -32,7 +32,7 @@ def _iterate_conditions(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
 
 
 def trial_table(data: TrialData) -> pd.DataFrame:
-    """Return one row per sentence pair with counts of choices, mean rating and log-ratios.
+    """Summarise the choices and the predictions of models for each sentence pair.
 
     Parameters
     ----------
@@ -42,8 +42,11 @@ def trial_table(data: TrialData) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The columns of `data.pairs`; `n_1`, `n_2` and `n_tied`, the numbers of choices of sentence
-        1, sentence 2 and neither; `mean_rating`; and ``log_ratio:MODEL`` for each model.
+        One row per sentence pair with the columns of `data.pairs` and
+
+        - `n_1`, `n_2` and `n_tied`: numbers of choices of sentence 1, sentence 2 and neither;
+        - `mean_rating`: mean rating, positive for sentence 2;
+        - ``log_ratio:MODEL`` for each model: log p(sentence 2) - log p(sentence 1).
     """
     table, n_pairs = data.pairs.copy(), data.n_pairs
     for name, sign in (("n_1", -1), ("n_2", 1), ("n_tied", 0)):
@@ -56,7 +59,7 @@ def trial_table(data: TrialData) -> pd.DataFrame:
 
 
 def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 2) -> pd.DataFrame:
-    """Return the agreement of participants in each condition.
+    """Return how often participants choose the same sentence of a pair, for each condition.
 
     Choices of neither sentence are excluded.
 
@@ -65,24 +68,29 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
     data
         Choices.
     near
-        Share of the participants that makes a choice nearly unanimous.
+        Proportion of the participants that makes a choice nearly unanimous.
     min_participants
         Minimum number of participants who judged a pair.
 
     Returns
     -------
     DataFrame
-        One row per condition, and one for all, with the columns `condition`; `n_trials` and
-        `n_choices`, the numbers of pairs and choices; `near_unanimous`, the share of pairs on which
-        at least `near` of the participants chose the same sentence; `chance`, the share expected
-        under random choice, both sentences included (twice the one-sided 1.1 % that Golan et al.
-        2023 report for ten participants); `majority`, the mean share of the majority;
-        `expected_chosen`, the share of choices of the sentence that is better by design; and
-        `note`.
+        One row per condition, and one for all conditions, with the columns
+
+        - `condition`;
+        - `n_trials` and `n_choices`: numbers of sentence pairs and of choices;
+        - `near_unanimous`: proportion of pairs on which at least `near` of the participants chose
+          the same sentence;
+        - `chance`: the same proportion as expected if participants chose at random (twice the
+          one-sided 1.1 % that Golan et al. 2023 report for ten participants);
+        - `majority`: mean proportion of participants who chose the preferred sentence of a pair;
+        - `expected_chosen`: proportion of choices of the sentence that is better by design;
+        - `note`: reason for missing numbers.
     """
     trials = trial_table(data)
     n_votes = trials["n_1"] + trials["n_2"]
     majority = trials[["n_1", "n_2"]].max(axis=1)
+    # Subtract a small number, so that a rounding error of the product is not rounded up to 1.
     n_needed = np.ceil(near * n_votes - 1e-9)
     rows = []
     for name, is_in_condition in _iterate_conditions(data):
@@ -92,16 +100,16 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
         row["note"] = "" if n_trials else f"no trial with {min_participants} participants"
         if n_trials:
             row["near_unanimous"] = float((majority >= n_needed)[is_used].mean())
-            # At thresholds of one half or less, an outcome can be on both sides.
+            # Either sentence can be chosen by nearly all. At thresholds of one half or less, both
+            # can be, so the sum of the two probabilities is limited to 1.
             tail = np.asarray(binom.sf(n_needed[is_used] - 1, n_votes[is_used], 0.5))
             row["chance"] = float(np.minimum(1.0, 2 * tail).mean())
             row["majority"] = float((majority / n_votes)[is_used].mean())
         if "expected" in trials:
             checked = trials[is_used & trials["expected"].notna()]
-            correct = checked["n_2"].where(checked["expected"] == 2, checked["n_1"])
+            n_correct = checked["n_2"].where(checked["expected"] == 2, checked["n_1"])
             if len(checked):
-                total = (checked["n_1"] + checked["n_2"]).sum()
-                row["expected_chosen"] = correct.sum() / total
+                row["expected_chosen"] = n_correct.sum() / (checked["n_1"] + checked["n_2"]).sum()
         rows.append(row)
     columns = ["condition", "n_trials", "n_choices", "near_unanimous", "chance", "majority"]
     return pd.DataFrame(rows).reindex(columns=[*columns, "expected_chosen", "note"])
@@ -129,10 +137,15 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     Returns
     -------
     DataFrame
-        One row per condition, and one for all, with the columns `condition`; `n_trials`, the number
-        of pairs; `n_splits`; `split_half`, `low` and `high`, the mean and the 2.5 and 97.5
-        percentiles of r; `spearman_brown`, the estimated reliability of the mean of all
-        participants, missing if r is not above 0; and `note`.
+        One row per condition, and one for all conditions, with the columns
+
+        - `condition`;
+        - `n_trials`: number of sentence pairs;
+        - `n_splits`: number of splits for which r is defined;
+        - `split_half`, `low` and `high`: mean, 2.5 and 97.5 percentiles of r;
+        - `spearman_brown`: estimated reliability of the mean of all participants; missing if the
+          mean of r is not above 0;
+        - `note`: reason for missing numbers.
     """
     rng = np.random.default_rng(seed)
     splits = [_half_means(data, rng) for _ in range(n_splits)]
@@ -167,9 +180,10 @@ def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
     The result has two arrays of shape (P,), one per half. A pair that nobody in the half judged has
     the mean NaN.
     """
+    # Sort participants by group, and randomly within groups. Assigning them alternately to the two
+    # halves in this order halves each group.
     order = np.lexsort((rng.random(len(data.group_codes)), data.group_codes))
     half = np.zeros(len(order), dtype=np.int64)
-    # Alternate in a random order that is sorted by group, so that each group is halved.
     half[order] = np.arange(len(order)) % 2
     means = []
     for number in (0, 1):

@@ -59,21 +59,28 @@ class ExclusionRules:
     @property
     def description(self) -> str:
         """Description of the rules for a methods section, one sentence per rule."""
-        templates = {
-            "min_rt_ms": "Trials answered in less than {:g} ms are excluded.",
-            "max_rt_ms": "Trials answered in more than {:g} ms are excluded.",
-            "min_catch_correct": "Participants with less than {:.3g} of their catch trials "
-            "correct, or with no catch trial answered, are excluded.",
-            "min_median_rt_ms": "Participants whose median response time is below {:g} ms are "
-            "excluded.",
-            "min_trials": "Participants with fewer than {:g} trials, after exclusion of trials, "
-            "are excluded.",
-        }
-        limits = {name: getattr(self, name) for name in templates}
-        sentences = [templates[n].format(limit) for n, limit in limits.items() if limit is not None]
+        limits_and_texts = [
+            (self.min_rt_ms, "Trials answered in less than {:g} ms are excluded."),
+            (self.max_rt_ms, "Trials answered in more than {:g} ms are excluded."),
+            (
+                self.min_catch_correct,
+                "Participants with less than {:.3g} of their catch trials correct, or with no "
+                "catch trial answered, are excluded.",
+            ),
+            (
+                self.min_median_rt_ms,
+                "Participants whose median response time is below {:g} ms are excluded.",
+            ),
+            (
+                self.min_trials,
+                "Participants with fewer than {:g} trials, after exclusion of trials, are "
+                "excluded.",
+            ),
+        ]
+        texts = [text.format(limit) for limit, text in limits_and_texts if limit is not None]
         if self.participants:
-            sentences.append(f"Excluded by name: {', '.join(self.participants)}.")
-        return " ".join(sentences) or "No rule excludes participants or trials."
+            texts.append(f"Excluded by name: {', '.join(self.participants)}.")
+        return " ".join(texts) or "No rule excludes participants or trials."
 
 
 # Fields of `ExclusionRules` by the name and comparison in `--exclude`.
@@ -87,7 +94,18 @@ _FIELDS = {
 
 
 def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
-    """Convert texts like ``catch<0.75`` or ``participants=FILE`` to fields of `ExclusionRules`.
+    """Convert the texts of exclusion rules to fields of `ExclusionRules`.
+
+    Parameters
+    ----------
+    texts
+        Values of the command-line option ``--exclude``, for example ``catch<0.75`` or
+        ``participants=FILE``.
+
+    Returns
+    -------
+    dict
+        Values by name of the field.
 
     Raises
     ------
@@ -166,23 +184,27 @@ def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
 def exclude(
     choices: pd.DataFrame, rules: ExclusionRules, allow_none: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Apply exclusion rules.
+    """Exclude participants and trials by exclusion rules.
+
+    Rules on single trials are applied before the rules on the number of trials and the median
+    response time of a participant.
 
     Parameters
     ----------
     choices
-        Checked choices.
+        Choices table as returned by `check_choices`.
     rules
         Exclusion rules.
     allow_none
-        Whether all choices may be excluded.
+        Whether the rules may exclude all choices.
 
     Returns
     -------
     remaining : DataFrame
         Choices that are not excluded.
     excluded : DataFrame
-        One row per rule and participant: `rule`, `participant`, `n_rows`, `detail`.
+        Number of excluded rows by rule and participant, with the columns `rule`, `participant`,
+        `n_rows` and `detail`.
 
     Raises
     ------
@@ -231,20 +253,21 @@ def exclude(
 def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
     """Exclude trials with a word that a model does not know, so that models share all trials.
 
-    Catch trials are not excluded, because they serve to exclude participants and need no scores.
+    Catch trials are kept, because they serve to exclude participants and need no scores. If there
+    are only catch trials, they are treated like other trials.
 
     Parameters
     ----------
     human
         Choices.
     models
-        Models that refuse unknown words.
+        Models that cannot score sentences with unknown words.
 
     Returns
     -------
     HumanData
-        Choices that every model can score, and catch trials; with the exclusions and a note for
-        each model that causes exclusions.
+        Choices that every model can score, and catch trials. There is a note for each model that
+        causes exclusions.
 
     Raises
     ------
@@ -254,20 +277,24 @@ def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> 
     log, notes = ExclusionLog(human.choices), list(human.notes)
     for model in models:
         sentences = log.remaining[["sentence_1", "sentence_2"]]
-        split = model.language.split
-        refused = {s for s in np.unique(sentences) if not model.in_vocabulary(split(str(s))).all()}
-        is_catch = log.remaining["kind"] == CATCH
-        is_kept_catch = is_catch & (not is_catch.all())
-        mask = sentences.isin(refused).any(axis=1) & ~is_kept_catch
-        if not mask.any():
+        unscorable = set()
+        for sentence in np.unique(sentences):
+            words = model.language.split(str(sentence))
+            if not model.in_vocabulary(words).all():
+                unscorable.add(sentence)
+        is_exempt = log.remaining["kind"] == CATCH
+        if is_exempt.all():
+            is_exempt = ~is_exempt
+        is_excluded = sentences.isin(unscorable).any(axis=1) & ~is_exempt
+        if not is_excluded.any():
             continue
         detail = f"a word unknown to {model.name}"
-        log.exclude(mask, "unknown word", detail)
+        log.exclude(is_excluded, "unknown word", detail)
         notes.append(
-            f"{int(mask.sum())} choices were left out for {detail}; with unknown=unk in the spec "
-            "the word would be scored as its unknown-word token."
+            f"{int(is_excluded.sum())} choices were left out for {detail}; with unknown=unk in the "
+            "spec the word would be scored as its unknown-word token."
         )
-        if (mask | is_kept_catch).all():
+        if (is_excluded | is_exempt).all():
             raise InputError(
                 f"no trial is left without {detail}; add unknown=unk to the spec, or use a model "
                 "that knows the words"

@@ -82,15 +82,28 @@ def normalise_trials(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def encode_items(pairs: pd.DataFrame) -> IntArray:
-    """Return the code of the item of each pair, shape (P,), numbered by first appearance."""
+    """Assign numbers to items in order of appearance, and return them for each pair, shape (P,).
+
+    An item is a group of sentence pairs that derive from one another. `pairs` is a table of P
+    sentence pairs with the label of the item in a column `item`.
+    """
     return np.asarray(pd.factorize(pairs["item"])[0], dtype=np.int64)
 
 
 def warn_related_pairs(choices: pd.DataFrame) -> list[str]:
-    """Return a warning if sentence pairs look related but are treated as independent items.
+    """Warn if sentence pairs look related but are treated as independent items.
 
-    Pairs are related if they share a sentence, or all words except one or two. The result is empty
-    if items are named in the choices, or if no pairs look related.
+    Pairs are related if they share a sentence, or all words except one or two.
+
+    Parameters
+    ----------
+    choices
+        Checked choices table.
+
+    Returns
+    -------
+    list of str
+        The warning; empty if items are named in the choices, or if no pairs look related.
     """
     is_experimental = choices["kind"] == EXPERIMENTAL
     pairs = choices.loc[is_experimental, [*_SENTENCES, "item"]].drop_duplicates(_SENTENCES)

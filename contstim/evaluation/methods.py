@@ -118,18 +118,20 @@ def describe_analyses(options: EvaluationOptions) -> str:
 
 def describe_tests(options: EvaluationOptions) -> str:
     """Describe in a paragraph how models are compared, and how p-values are adjusted."""
-    if options.inference == "crossed":
+    if options.inference == "crossed" and options.items == "fixed":
+        tests = "t-tests across participants; items are fixed, so results hold for these items only"
+    elif options.inference == "crossed":
         tests = (
-            "t-tests across participants; items are fixed, so results hold for these items only"
-            if options.items == "fixed"
-            else "quasi-F tests that treat participants and items as random (Clark 1973): the "
+            "quasi-F tests that treat participants and items as random (Clark 1973): the "
             "variance of a mean is the sum of components due to participants, items and residual, "
             "which the method of moments estimates (Gao & Owen 2017), with Satterthwaite degrees "
             "of freedom"
         )
     else:
-        unit = {"auto": f"groups (participants if there are fewer than {MIN_GROUPS} groups)"}
-        tests = f"Wilcoxon signed-rank tests across {unit.get(options.unit, options.unit + 's')}"
+        units = f"{options.unit}s"
+        if options.unit == "auto":
+            units = f"groups (participants if there are fewer than {MIN_GROUPS} groups)"
+        tests = f"Wilcoxon signed-rank tests across {units}"
     text = (
         "Models are compared with each other and with the lower noise ceiling by two-sided "
         f"{tests}."
@@ -160,7 +162,7 @@ def describe_tests(options: EvaluationOptions) -> str:
 
 
 def _format_spread(minimum: float, median: float, maximum: float) -> str:
-    """Return the range and median of counts as text; one number if they are equal."""
+    """Format the range and median of counts as text; if all counts are equal, only their value."""
     if minimum == maximum:
         return f"{minimum:g}"
     return f"{minimum:g} to {maximum:g}, median {median:g},"

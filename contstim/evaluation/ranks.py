@@ -21,7 +21,7 @@ def sum_of_squares(n: ArrayLike) -> FloatArray:
 
 
 def log_sum_of_squares_slope(n: ArrayLike) -> FloatArray:
-    """Return the derivative of log(1² + ... + n²) with respect to n; not finite at 0."""
+    """Return the derivative of log(1² + ... + n²) with respect to n; infinite or NaN for n = 0."""
     count = np.asarray(n, dtype=np.float64)
     return np.asarray((count * count + count + 1 / 6) / sum_of_squares(count))
 
@@ -59,22 +59,27 @@ class SegmentRanks:
         counts = np.bincount(nonzero_segment, minlength=n_segments)
         starts = np.cumsum(counts) - counts
 
-        # Sort within segments. Segments of equal length are sorted as rows of one table.
+        # Sort the non-zero values of each segment. For speed, all segments of the same length are
+        # sorted at once, as the rows of a matrix of indices.
         order = np.empty(len(magnitude), dtype=np.int64)
         for n in np.unique(counts[counts > 0]):
-            table = starts[counts == n][:, None] + np.arange(n)
-            order[table] = np.take_along_axis(table, np.argsort(magnitude[table], axis=1), axis=1)
+            indices = starts[counts == n][:, None] + np.arange(n)
+            sorted_columns = np.argsort(magnitude[indices], axis=1)
+            order[indices] = np.take_along_axis(indices, sorted_columns, axis=1)
         magnitude = magnitude[order]
 
-        # Number the groups of ties, and average the ranks of each group.
-        is_first = np.ones(len(order), dtype=bool)
+        # Number the groups of tied values. A new group starts at each change of value or segment.
+        is_new_value = magnitude[1:] != magnitude[:-1]
         is_new_segment = nonzero_segment[1:] != nonzero_segment[:-1]
-        is_first[1:] = (magnitude[1:] != magnitude[:-1]) | is_new_segment
+        starts_group = np.ones(len(order), dtype=bool)
+        starts_group[1:] = is_new_value | is_new_segment
         self._order = nonzero[order]
-        self._tie_group = np.cumsum(is_first) - 1
+        self._tie_group = np.cumsum(starts_group) - 1
         self._segment_end = (starts + counts)[nonzero_segment]
-        n_below = np.flatnonzero(is_first) - starts[nonzero_segment[is_first]]
-        average_rank = n_below + (np.bincount(self._tie_group) + 1) / 2
+
+        # The average rank of a group is the number of smaller values plus (group size + 1) / 2.
+        n_smaller = np.flatnonzero(starts_group) - starts[nonzero_segment[starts_group]]
+        average_rank = n_smaller + (np.bincount(self._tie_group) + 1) / 2
         self.counts = counts.astype(np.float64)
         self.ranks: FloatArray = np.zeros(len(values))
         self.ranks[self._order] = np.sign(values[self._order]) * average_rank[self._tie_group]
@@ -96,12 +101,13 @@ class SegmentRanks:
             Total weights, shape (R,); 0 for values that are zero.
         """
         sorted_weight = weight[self._order]
-        # A sum over larger values is a difference of two cumulative sums.
+        # The sum over the values between two positions is a difference of cumulative sums.
         cumulative = np.concatenate([[0.0], np.cumsum(sorted_weight)])
+        group_end = np.cumsum(np.bincount(self._tie_group))[self._tie_group]
+        larger = cumulative[self._segment_end] - cumulative[group_end]
         tied = np.bincount(self._tie_group, sorted_weight)[self._tie_group]
-        tie_end = np.cumsum(np.bincount(self._tie_group))[self._tie_group]
         sums: FloatArray = np.zeros(len(weight))
-        sums[self._order] = cumulative[self._segment_end] - cumulative[tie_end] + tied / 2
+        sums[self._order] = larger + tied / 2
         return sums
 
 
@@ -140,10 +146,10 @@ def signed_ranks(values: ArrayLike) -> FloatArray:
 
 
 def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the signed ranks of vectors in which each value occurs several times.
+    """Compute the signed ranks of bootstrap samples, in which each value occurs several times.
 
-    The copies of a value are tied, so they share their average rank. The function ranks bootstrap
-    samples without writing out the copies.
+    The copies of a value are tied, so they share their average rank. The copies are counted by
+    weights instead of being written out.
 
     Parameters
     ----------
@@ -162,19 +168,20 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
     ranks = np.zeros((len(values), *weights.shape))
     counts = np.zeros((len(values), len(weights)))
     for i, vector in enumerate(values):
+        # Sort the non-zero values by magnitude.
         order = np.argsort(np.abs(vector), kind="stable")
         order = order[vector[order] != 0]
         if not len(order):
             continue
         # A tie group consists of all copies of values with the same magnitude.
         starts_group = np.diff(np.abs(vector[order]), prepend=-1.0) != 0
-        n_ties = np.add.reduceat(weights[:, order], np.flatnonzero(starts_group), axis=1)
-        n_up_to = np.cumsum(n_ties, axis=1)
-        # The average rank of a group is the number of smaller values plus (n_ties + 1) / 2.
-        average_rank = n_up_to - n_ties + (n_ties + 1) / 2
         group = np.cumsum(starts_group) - 1
+        group_size = np.add.reduceat(weights[:, order], np.flatnonzero(starts_group), axis=1)
+        n_up_to_group = np.cumsum(group_size, axis=1)
+        # The average rank of a group is the number of smaller values plus (group size + 1) / 2.
+        average_rank = n_up_to_group - group_size + (group_size + 1) / 2
         ranks[i][:, order] = average_rank[:, group] * np.sign(vector[order])
-        counts[i] = n_up_to[:, -1]
+        counts[i] = n_up_to_group[:, -1]
     return ranks.swapaxes(0, 1), counts.T
 
 
@@ -248,34 +255,33 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         Pseudo-values, shape (C,). Their mean over the choices of a participant is v. NaN if v is
         not defined.
     """
-    participant_index, n_participants = human.segment, len(human.counts)
-    n = np.bincount(participant_index, minlength=n_participants)
+    participant, n_participants = human.segment, len(human.counts)
+    n_choices = np.bincount(participant, minlength=n_participants)
     prediction = model.ranks if isinstance(model, SegmentRanks) else model
 
-    # With d the dot product and s the product of the two squared norms, v = d / sqrt(s). The
-    # derivative is v' = d' / sqrt(s) - v (log s)' / 2. Compute d' and (log s)'.
+    # The cosine is v = d / sqrt(s), where d is the dot product and s the product of the squared
+    # norms of both vectors. Its derivative is v' = d' / sqrt(s) - v (log s)' / 2.
     product = human.ranks * prediction
     dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
+    if isinstance(model, SegmentRanks):
+        dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm_slope = log_sum_of_squares_slope(human.counts)[participant_index] * (human.ranks != 0)
+        # The squared norm of n untied ranks is 1² + ... + n². Zeros do not contribute to it.
+        human_slope = log_sum_of_squares_slope(human.counts)[participant] * (human.ranks != 0)
         if isinstance(model, SegmentRanks):
-            dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
-            squared = sum_of_squares(model.counts)
-            norm_slope += log_sum_of_squares_slope(model.counts)[participant_index] * (
-                prediction != 0
-            )
+            model_norm2 = sum_of_squares(model.counts)
+            model_slope = log_sum_of_squares_slope(model.counts)[participant] * (prediction != 0)
         else:
-            squared = np.bincount(participant_index, prediction**2, n_participants).astype(
-                np.float64
-            )
-            norm_slope += prediction**2 / squared[participant_index]
-        # Cosine of each participant, and its derivative with respect to the weight of each choice.
-        norm = np.sqrt(sum_of_squares(human.counts) * squared)
-        value = np.bincount(participant_index, product, n_participants) / norm
-        slope = dot_slope / norm[participant_index] - value[participant_index] * norm_slope / 2
-    mean_slope = np.bincount(participant_index, slope, n_participants) / n
-    slope -= mean_slope[participant_index]
-    return np.asarray(value[participant_index] + n[participant_index] * slope)
+            sums = np.bincount(participant, prediction**2, n_participants)
+            model_norm2 = sums.astype(np.float64)
+            model_slope = prediction**2 / model_norm2[participant]
+        norm = np.sqrt(sum_of_squares(human.counts) * model_norm2)
+        cosine = np.bincount(participant, product, n_participants) / norm
+        norm_slope = human_slope + model_slope
+        slope = dot_slope / norm[participant] - cosine[participant] * norm_slope / 2
+    mean_slope = np.bincount(participant, slope, n_participants) / n_choices
+    slope -= mean_slope[participant]
+    return np.asarray(cosine[participant] + n_choices[participant] * slope)
 
 
 def rank_biserial(differences: ArrayLike) -> float:

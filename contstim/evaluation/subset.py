@@ -81,7 +81,7 @@ class Subset:
     def iterate_pair_sets(
         self, values: FloatArray
     ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """Yield the values of participants who judged the same pairs as a complete table.
+        """Yield a complete table of values for each group of participants with the same pairs.
 
         Parameters
         ----------

@@ -27,10 +27,11 @@ _UNTESTED, _UNDECIDED = "not tested against", "not significantly different from"
 
 
 def summarize(evaluation: Evaluation) -> list[str]:
-    """Return the best model, its comparison with the others, and its distance to the ceiling.
+    """Summarise in sentences which model predicts people's choices best.
 
-    The sentences describe the first analysis and measure of the tables. A model is called the best
-    only if it is better than chance and than every other model.
+    The sentences name the best model, compare it with the other models, and state its distance to
+    the noise ceiling. They describe the first analysis and measure of the tables. A model is called
+    the best only if it is better than chance and than every other model.
 
     Examples
     --------
@@ -110,16 +111,15 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
         f"all {format_count(n_pairs, 'pair')}."
         for group in group_identical(models, log_ratio)
     ]
-    all_counts = _count_disagreements(models, log_ratio)
-    counts = {names: count for names, count in all_counts.items() if count}
-    if not counts:
+    counts = _count_disagreements(models, log_ratio)
+    nonzero_counts = {names: count for names, count in counts.items() if count}
+    if not nonzero_counts:
         return sentences
-    if len(all_counts) <= _MAX_NAMED:
-        listed = "; ".join(
-            f"{first} and {second}: {count}" for (first, second), count in counts.items()
-        )
+    if len(counts) <= _MAX_NAMED:
+        parts = [f"{first} and {second}: {n}" for (first, second), n in nonzero_counts.items()]
+        listed = "; ".join(parts)
     else:
-        listed = f"all pairs of models: {format_range(counts.values())}"
+        listed = f"all pairs of models: {format_range(nonzero_counts.values())}"
     return [*sentences, f"Disagreements, of {format_count(n_pairs, 'sentence pair')}: {listed}."]
 
 
@@ -138,16 +138,11 @@ def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[s
     list of list of str
         Names of the models in each group of two or more models with the same preferences.
     """
-    counts = _count_disagreements(models, log_ratio)
-    groups: list[list[str]] = []
-    for model in models:
-        for group in groups:
-            if counts[group[0], model] == 0:
-                group.append(model)
-                break
-        else:
-            groups.append([model])
-    return [group for group in groups if len(group) > 1]
+    groups: dict[bytes, list[str]] = {}
+    for model, preferences in zip(models, np.sign(log_ratio).T, strict=True):
+        # Adding 0 turns -0 into 0, so that equal preferences have equal bytes.
+        groups.setdefault((preferences + 0.0).tobytes(), []).append(model)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _count_disagreements(
@@ -155,7 +150,17 @@ def _count_disagreements(
 ) -> dict[tuple[str, str], int]:
     """Count the sentence pairs on which two models prefer different sentences.
 
-    The keys of the dictionary are the names of the two models, for every pair of models.
+    Parameters
+    ----------
+    models
+        Names of the M models.
+    log_ratio
+        Score of sentence 2 minus score of sentence 1, shape (P, M).
+
+    Returns
+    -------
+    dict
+        Number of sentence pairs by the names of the two models, for every pair of models.
     """
     signs = np.sign(log_ratio)
     return {
@@ -165,7 +170,11 @@ def _count_disagreements(
 
 
 def experimental_log_ratios(data: TrialData) -> FloatArray:
-    """Return the log-ratios of experimental pairs, or of all pairs if none is experimental."""
+    """Return the log-ratios of the experimental pairs; of all pairs if none is experimental.
+
+    A log-ratio is log p(sentence 2) - log p(sentence 1) in nats. The result has one row per pair
+    and one column per model.
+    """
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
     return data.log_ratio[is_experimental] if is_experimental.any() else data.log_ratio
 
@@ -188,39 +197,53 @@ def format_range(values: Iterable[int]) -> str:
 
 
 def _format_interval(row: pd.Series) -> str:
-    """Return the confidence interval of a row as text that follows an estimate."""
+    """Format the confidence interval of a row as text that is appended to an estimate.
+
+    The text is empty if there is no interval.
+    """
     if np.isnan(row["ci_low"]):
         return ""
     return f", 95 % interval {row['ci_low']:.3f} to {row['ci_high']:.3f}"
 
 
 def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparisons of one model with all others, seen from this model.
+    """Return the comparisons of one model with all others, as model minus other model.
 
     A comparison may list the model first or second. If it is second, the sign of the difference and
-    the ends of the interval are reversed. The new columns are `other`, the name of the other model,
-    and `relation`, a phrase such as ``better than``.
+    the ends of the interval are reversed.
+
+    Parameters
+    ----------
+    model
+        Name of the model.
+    comparisons
+        Rows of `Evaluation.comparisons` of one analysis and measure.
+
+    Returns
+    -------
+    DataFrame
+        Rows that contain the model, with two further columns: `other`, the name of the other model,
+        and `relation`, a phrase such as ``better than``.
     """
     rows = comparisons[(comparisons["model_1"] == model) | (comparisons["model_2"] == model)]
     is_first = rows["model_1"] == model
     sign = np.where(is_first, 1.0, -1.0)
-    low, high = rows["ci_low"] * sign, rows["ci_high"] * sign
-    relation = np.select(
-        [
-            rows["conclusion"] == np.where(is_first, "model 1", "model 2"),
-            rows["conclusion"].isin(["model 1", "model 2"]),
-            rows["conclusion"] == "equivalent",
-            rows["p"].isna(),
-        ],
-        [_BETTER, _WORSE, _EQUIVALENT, _UNTESTED],
-        _UNDECIDED,
-    )
+    limits = rows[["ci_low", "ci_high"]].mul(sign, axis=0)
+    is_model_better = rows["conclusion"] == np.where(is_first, "model 1", "model 2")
+    is_any_better = rows["conclusion"].isin(["model 1", "model 2"])
+    relation_by_condition = {
+        _BETTER: is_model_better,
+        _WORSE: is_any_better & ~is_model_better,
+        _EQUIVALENT: rows["conclusion"] == "equivalent",
+        _UNTESTED: rows["p"].isna(),
+    }
+    relations, conditions = list(relation_by_condition), list(relation_by_condition.values())
     return rows.assign(
         other=rows["model_2"].where(is_first, rows["model_1"]),
         difference=rows["difference"] * sign,
-        ci_low=np.minimum(low, high),
-        ci_high=np.maximum(low, high),
-        relation=relation,
+        ci_low=limits.min(axis=1),
+        ci_high=limits.max(axis=1),
+        relation=np.select(conditions, relations, _UNDECIDED),
     )
 
 
@@ -267,31 +290,38 @@ def _describe_best_model(
 def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
     """Return the sentence that compares the best model with the other models.
 
-    The other models are grouped by conclusion, for example ``better than`` or ``equivalent to``.
-    If a comparison is undecided, the sentence also states the sample size that would be needed.
+    The other models are grouped by the relation to the best model, for example ``better than`` or
+    ``equivalent to``. If a comparison is undecided, the sentence also states the sample size that
+    would be needed.
+
+    Parameters
+    ----------
+    model
+        Name of the best model.
+    comparisons
+        Result of `_compare_with_others`.
     """
     parts = []
     for relation in (_BETTER, _WORSE, _EQUIVALENT, _UNTESTED, _UNDECIDED):
         rows = comparisons[comparisons["relation"] == relation]
         if rows.empty:
             continue
-        examples = [
-            f"{row['other']} (difference {row['difference']:.3f}{_format_interval(row)}"
-            + (")" if np.isnan(row["q"]) else f", q = {row['q']:.2g})")
-            for _, row in rows.head(_MAX_NAMED).iterrows()
-        ]
-        n_more = len(rows) - _MAX_NAMED
-        more = [f"{n_more} more"] if n_more > 0 else []
-        parts.append(f"{relation} {join_names([*examples, *more])}")
+        names = []
+        for _, row in rows.head(_MAX_NAMED).iterrows():
+            test = "" if np.isnan(row["q"]) else f", q = {row['q']:.2g}"
+            difference = f"difference {row['difference']:.3f}{_format_interval(row)}"
+            names.append(f"{row['other']} ({difference}{test})")
+        if len(rows) > _MAX_NAMED:
+            names.append(f"{len(rows) - _MAX_NAMED} more")
+        parts.append(f"{relation} {join_names(names)}")
     text = f"At a false discovery rate of {ALPHA:g}, {model} is {'; '.join(parts)}"
     undecided = comparisons[comparisons["relation"] == _UNDECIDED]
     if len(undecided) and "participants_needed" in undecided:
         row = undecided.iloc[0]
-        sizes = [
-            f"{int(row[column]):,} {noun}"
-            for column, noun in (("participants_needed", "participants"), ("items_needed", "items"))
-            if row[column] < _MAX_SAMPLE_SIZE
-        ]
+        sizes = []
+        for noun in ("participants", "items"):
+            if row[f"{noun}_needed"] < _MAX_SAMPLE_SIZE:
+                sizes.append(f"{int(row[f'{noun}_needed']):,} {noun}")
         if sizes:
             text += (
                 f"; about {' or '.join(sizes)} would be needed for p < {ALPHA:g} against "
@@ -301,10 +331,14 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
 
 
 def _describe_distance_to_ceiling(row: pd.Series) -> str:
-    """Return the sentence on how far a model is from the lower noise ceiling."""
+    """Return the sentence on the difference between a model's value and the lower noise ceiling.
+
+    `row` is the row of the model in `Evaluation.models`.
+    """
     gap = row["ceiling_lower"] - row["value"]
-    distance = "at"
-    if abs(gap) >= 0.0005:
+    if round(abs(gap), 3) == 0:
+        distance = "at"
+    else:
         distance = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}"
     bounds = f"{row['ceiling_lower']:.3f} to {row['ceiling_upper']:.3f}"
     test = "not tested" if np.isnan(row["q_ceiling"]) else f"q = {row['q_ceiling']:.2g}"
