@@ -79,17 +79,18 @@ def evaluate(
     plan: str | Path | None = None,
     **changes: object,
 ) -> Evaluation:
-    """Evaluate models on human choices.
+    """Evaluate how well language models predict human choices between two sentences.
 
     Parameters
     ----------
     choices
         Choices table (see `CHOICE_COLUMNS`), or the result of `read_choices`.
     scores
-        Log-probabilities in nats as a table or mapping (see `score_table`); or models or their
-        specs: one, a list, or a mapping from name to model. Trials with a word that a model does
-        not know are excluded for all models. By default the scores in the file of choices. Without
-        scores, only noise ceilings and agreement are computed.
+        Either log-probabilities in nats, as a table or mapping (see `score_table`), or models: one
+        model or a model specification string such as ``hf:gpt2``, a list of them, or a mapping from
+        name to model. Trials with a word that a model does not know are excluded for all models. By
+        default, the scores in the file of choices are used. Without scores, only noise ceilings and
+        agreement are computed.
     preset
         Name of the default options: ``default`` or ``golan2023``, see `PRESETS`.
     plan
@@ -129,16 +130,17 @@ def evaluate(
         deviations = (*deviations, *planned.sample.describe_deviations(human.choices))
     check_rules(human.choices, options.exclusions)
 
-    # Score the sentences and exclude choices.
+    # Exclude choices, and score the sentences of the remaining ones.
     source = human.scores if scores is None else load_score_source(scores)
     if isinstance(source, Mapping):
         models = [model for model in source.values() if isinstance(model, SentenceModel)]
-        human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
+        refusing_models = [model for model in models if model.event.unknown == "error"]
+        human = exclude_unknown_words(human, refusing_models)
         if len(models) == len(source):
             source = model_scores(models, human.choices)
     included, excluded = exclude(human.choices, options.exclusions)
     item_notes = []
-    if (options.inference, options.items) == ("crossed", "random"):
+    if options.inference == "crossed" and options.items == "random":
         item_notes = warn_related_pairs(included)
     scored_choices, table, units, score_notes = _match_scores(included, source)
     specs = {} if source is None else model_specs(source)
@@ -156,14 +158,17 @@ def evaluate(
 
     # Compute values, noise ceilings and tests of each analysis.
     inference, options, levels = _create_inference(data, options, preset)
-    analyses, split_analyses = _select_analyses(data, options, notes)
-    tracked = track(analyses, len(analyses), "evaluating")
-    outcomes = (outcome for a in tracked for outcome in compute_values(data, a, options))
+    analyses, split_analyses, analysis_notes = _select_analyses(data, options)
+    notes += analysis_notes
+    outcomes = (
+        outcome
+        for analysis in track(analyses, len(analyses), "evaluating")
+        for outcome in compute_values(data, analysis, options)
+    )
     model_table, comparisons, details = result_tables(outcomes, inference, options)
     conditions = pd.DataFrame(columns=[*CONDITION_COLUMNS])
     if isinstance(inference, QuasiFInference) and options.condition:
         conditions = condition_table(data, split_analyses, inference, options)
-    catch, has_times = catch_accuracy(included), included["rt_ms"].notna().any()
     return Evaluation(
         models=model_table,
         comparisons=comparisons,
@@ -175,18 +180,7 @@ def evaluate(
             reliability=reliability_table(data, seed=options.seed),
             model_agreement=model_agreement_table(data),
         ),
-        summary=Summary(
-            n_participants=len(data.participants),
-            n_groups=len(data.groups),
-            n_trials=data.n_pairs,
-            n_choices=len(included),
-            n_choices_read=len(human.choices),
-            trials_per_participant=_count_range(data.participant),
-            participants_per_trial=_count_range(data.pair),
-            median_rt_ms=float(included["rt_ms"].median()) if has_times else None,
-            catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
-            models=data.models,
-        ),
+        summary=_summarize_sample(data, included, n_choices_read=len(human.choices)),
         provenance=Provenance(
             scores=table.rename_axis("sentence").reset_index(),
             excluded=concat_exclusions(human.excluded, excluded),
@@ -203,12 +197,48 @@ def evaluate(
     )
 
 
+def _summarize_sample(data: TrialData, choices: pd.DataFrame, n_choices_read: int) -> Summary:
+    """Count participants, trials and choices after exclusions.
+
+    Parameters
+    ----------
+    data
+        Choices that are evaluated, as arrays.
+    choices
+        All choices that are not excluded, including catch trials without scores.
+    n_choices_read
+        Number of choices before exclusions.
+    """
+    catch = catch_accuracy(choices)
+    has_times = choices["rt_ms"].notna().any()
+    return Summary(
+        n_participants=len(data.participants),
+        n_groups=len(data.groups),
+        n_trials=data.n_pairs,
+        n_choices=len(choices),
+        n_choices_read=n_choices_read,
+        trials_per_participant=_count_range(data.participant),
+        participants_per_trial=_count_range(data.pair),
+        median_rt_ms=float(choices["rt_ms"].median()) if has_times else None,
+        catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
+        models=data.models,
+    )
+
+
 def _match_scores(
     choices: pd.DataFrame, source: ScoreSource | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str], list[str]]:
     """Look up the model scores of all sentences in the choices.
 
-    Catch trials without scores are removed, because they only test the attention of participants.
+    Catch trials test whether participants pay attention, and need no scores. They are removed if a
+    model cannot score them.
+
+    Parameters
+    ----------
+    choices
+        Checked choices table.
+    source
+        Tables, models or functions that provide scores; None for an evaluation without models.
 
     Returns
     -------
@@ -219,7 +249,7 @@ def _match_scores(
     units : dict of str
         Unit of each model's scores.
     notes : list of str
-        Sentences about decisions.
+        Sentences about removed trials and about the interpretation of scores.
     """
     if source is None:
         return choices, pd.DataFrame(), {}, []
@@ -248,35 +278,33 @@ def _match_scores(
 def _create_inference(
     data: TrialData, options: EvaluationOptions, preset: str
 ) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
-    """Create the statistical inference that the options name.
+    """Create the tests and confidence intervals that the options name.
 
     Returns
     -------
     inference : QuasiFInference or SignedRankInference
         Tests and confidence intervals.
     options : EvaluationOptions
-        Options, without bootstrap samples if the inference needs none.
+        Options, in which the number of bootstrap samples is 0 if no bootstrap is used.
     levels : tuple of str
         Units that the bootstrap draws with replacement; empty without a bootstrap.
     """
-    if options.condition and options.inference != "crossed":
+    if options.inference == "crossed":
+        inference = QuasiFInference(options.items, options.equivalence)
+        return inference, replace(options, n_bootstrap=0), ()
+    if options.condition:
         raise InputError(
             f"condition {', '.join(options.condition)} cannot be combined with inference "
             f"signed-rank (preset {preset}); leave out one of the two"
         )
-    if options.inference == "crossed":
-        inference = QuasiFInference(options.items, options.equivalence)
-        return inference, replace(options, n_bootstrap=0), ()
     levels = options.levels or default_levels(data)
     return SignedRankInference.from_options(data, options, levels), options, levels
 
 
 def _select_analyses(
-    data: TrialData, options: EvaluationOptions, notes: list[str]
-) -> tuple[list[Analysis], list[Analysis]]:
+    data: TrialData, options: EvaluationOptions
+) -> tuple[list[Analysis], list[Analysis], list[str]]:
     """Return the analyses to carry out, in the order of the tables.
-
-    A note is added to `notes` if there are too many conditions to analyse them separately.
 
     Returns
     -------
@@ -284,9 +312,13 @@ def _select_analyses(
         All analyses, including repetitions for single levels of factors.
     split_analyses : list of Analysis
         Analyses that are repeated for the levels of factors.
+    notes : list of str
+        A note if there are too many conditions to analyse them separately.
     """
+    notes = []
     analyses = list(options.analyses)
-    if not analyses:
+    are_named = bool(analyses)
+    if not are_named:
         pairs = data.pairs
         n_conditions = pairs.loc[pairs["kind"] == EXPERIMENTAL, "condition"].nunique()
         if n_conditions > MAX_CONDITIONS:
@@ -298,9 +330,10 @@ def _select_analyses(
         if data.models and not pairs[["model_1", "model_2"]].isin(data.models).any(axis=None):
             pairs = pairs.assign(model_1=None, model_2=None)
         analyses = list(default_analyses(pairs))
-    split_analyses = []
+
+    # Repeat analyses for each level of the factors, but not default analyses of one condition.
+    split_analyses: list[Analysis] = []
     if options.condition:
-        are_named = bool(options.analyses)
         split_analyses = [
             a for a in analyses if not a.factor_levels and (are_named or not a.conditions)
         ]
@@ -309,14 +342,15 @@ def _select_analyses(
         analyses = [*split_by_level(split_analyses, data.factors, combined), *other_analyses]
     for analysis in analyses:
         if analysis.factor_levels and not options.condition:
+            column, _ = analysis.factor_levels[0]
             raise InputError(
-                f"the analysis {analysis.name!r} names levels of "
-                f"{analysis.factor_levels[0][0]!r}; name that column as a condition"
+                f"the analysis {analysis.name!r} names levels of {column!r}; name that column as a "
+                "condition"
             )
     if options.headline is not None:
         require_known("analysis", options.headline, [a.name for a in analyses])
         analyses.sort(key=lambda analysis: analysis.name != options.headline)
-    return analyses, split_analyses
+    return analyses, split_analyses, notes
 
 
 def _count_range(codes: IntArray) -> tuple[int, float, int]:

@@ -76,13 +76,13 @@ if __name__ == "__main__":  # the chains may run in separate processes
 
 
 def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of choices for mixed models.
+    """Return a table of choices from which mixed models can be fitted.
 
     Parameters
     ----------
     human
-        Choices. Pairs in which the importer swapped the sentences are swapped back, so that a pair
-        has the same order in all rows.
+        Choices. Pairs in which the importer exchanged the sentences are exchanged back, so that a
+        pair has the order of its first row in all rows.
     scores
         Scores of S sentences by M models, shape (S, M), higher for better sentences, with the
         sentences as index.
@@ -129,17 +129,23 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Path) -> list[Path]:
-    """Write the table and scripts for lme4, brms and bambi, and return their paths.
+    """Write a table of choices, and scripts that fit mixed models to it with lme4, brms and bambi.
 
-    The scripts fit logistic regressions of choices on log-ratios with random intercepts and slopes
-    of participants, and random intercepts of items and, if items have several pairs, of pairs.
+    The scripts fit logistic regressions of choices on the models' log-ratios. Participants have
+    random intercepts and slopes, and items random intercepts. If items have several pairs, pairs
+    have random intercepts too.
 
     Parameters
     ----------
     human, scores
-        As in `mixed_model_table`.
+        Choices and scores, as in `mixed_model_table`.
     folder
         Folder of the files.
+
+    Returns
+    -------
+    list of Path
+        Paths of the files.
 
     Raises
     ------

@@ -205,7 +205,7 @@ def describe_deviations(
     planned: EvaluationOptions | ExclusionRules,
     prefix: str = "",
 ) -> tuple[str, ...]:
-    """Describe the deviations of an evaluation from its analysis plan.
+    """Describe the deviations of an evaluation from its analysis plan in sentences.
 
     Parameters
     ----------
@@ -235,9 +235,10 @@ def describe_deviations(
 
 
 def _format_value(value: object) -> str:
-    """Return the value of an option as text."""
+    """Format the value of an option for a sentence; tuples are joined by commas."""
     if value is None or value == ():
         return "not set"
     if isinstance(value, tuple):
-        return ", ".join(str(getattr(item, "name", item)) for item in value)
+        names = [element.name if isinstance(element, Analysis) else element for element in value]
+        return ", ".join(map(str, names))
     return f"{value:g}" if isinstance(value, float) else str(value)

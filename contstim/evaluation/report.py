@@ -24,7 +24,17 @@ _MAX_ROWS = 200
 
 
 def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
-    """Write every table as CSV, the figure as SVG, PDF and PNG, and ``report.html``.
+    """Write the results of an evaluation to a folder, with an HTML page for readers.
+
+    The folder contains every table as CSV, the figure as SVG, PDF and PNG, and ``report.html`` with
+    summary, figure, tables and methods.
+
+    Parameters
+    ----------
+    evaluation
+        Result of `evaluate`.
+    folder
+        Folder of the files, which is created if necessary.
 
     Returns
     -------
@@ -137,13 +147,16 @@ def _add_results(evaluation: Evaluation, page: Page) -> None:
 
 
 def _format_estimates(table: pd.DataFrame, column: str) -> list[str]:
-    """Return a column of estimates with their confidence intervals as text."""
-    columns = (table[name].astype(float) for name in (column, "ci_low", "ci_high"))
-    return [format_estimate(*row) for row in zip(*columns, strict=True)]
+    """Format each estimate in a column with its confidence interval as text."""
+    estimates = table[[column, "ci_low", "ci_high"]].astype(float)
+    return [format_estimate(*row) for row in estimates.itertuples(index=False)]
 
 
 def _add_table(page: Page, table: pd.DataFrame, file: str) -> None:
-    """Add the first rows of a table without empty columns; the caption names the CSV file."""
+    """Add a table to the page, without empty columns and without rows after the first 200.
+
+    If rows are left out, the caption names the CSV file that contains all rows.
+    """
     columns = (table.notna() & (table != "")).any()
     caption = f"The first {_MAX_ROWS} of {len(table)} rows; {file} has all."
     rows = table.loc[:, columns].head(_MAX_ROWS)

@@ -111,7 +111,7 @@ class DetailTables:
 @displayable
 @dataclass(frozen=True, eq=False)
 class Provenance:
-    """Data, options and versions of an evaluation.
+    """Data, options and versions from which an evaluation was computed.
 
     Attributes
     ----------
@@ -120,13 +120,15 @@ class Provenance:
     units
         Unit of each model's scores.
     specs
-        Specs of models with other names.
+        Model specification strings (such as ``hf:gpt2``) of models with other names.
     excluded
-        Exclusion table, see `ExclusionLog.table`.
+        Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels
-        Units resampled by the bootstrap.
-    options, preset
-        Options of the evaluation, and the preset from which they derive.
+        Units that the bootstrap draws with replacement; empty without a bootstrap.
+    options
+        Options of the evaluation.
+    preset
+        Name of the preset from which the options derive.
     notes
         Sentences about decisions made during the evaluation.
     deviations
@@ -234,7 +236,14 @@ class Evaluation:
     def figure(
         self, analysis: str | None = None, measure: str | None = None, ax: Axes | None = None
     ) -> Axes | None:
-        """Draw the models of one analysis and measure; by default, the first with values.
+        """Draw the values of the models in one analysis by one measure.
+
+        Parameters
+        ----------
+        analysis, measure
+            Names of the analysis and of the measure; by default, the first that has values.
+        ax
+            Axes to draw on; new axes by default.
 
         Returns
         -------
@@ -255,8 +264,8 @@ class Evaluation:
             table[(table["analysis"] == first["analysis"]) & (table["measure"] == first["measure"])]
             for table in (self.models, self.comparisons, units)
         )
-        measure_used = MEASURES[first["measure"]]
-        label, chance = measure_used.label, measure_used.chance
+        measure_drawn = MEASURES[first["measure"]]
+        label, chance = measure_drawn.label, measure_drawn.chance
         return model_figure(models, comparisons, units, ax=ax, label=label, chance=chance)
 
     def __str__(self) -> str:

@@ -35,12 +35,14 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     Parameters
     ----------
     scores
-        Scores in one of these forms: a long table (columns `sentence`, `model`, `log_prob`); a wide
-        table (`sentence` as column or index, one numeric column per model); or a mapping from model
-        name to a model, a mapping from sentence to score, or a function that scores a list of
-        sentences.
+        Scores in one of these forms:
+
+        - a long table with the columns `sentence`, `model` and `log_prob`;
+        - a wide table with one numeric column per model, and `sentence` as column or index;
+        - a mapping from model name to a model, to a mapping from sentence to score, or to a
+          function that scores a list of sentences.
     sentences
-        The S sentences. They are matched after normalising white space; a final period that only
+        The S sentences. They are matched after normalising white space. A final period that only
         one of two texts has is ignored if the match is unambiguous.
 
     Raises
@@ -95,9 +97,13 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
 
 
 def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
-    """Load the models named by specs: one spec, a list, or a mapping from name to spec.
+    """Load the models in a source of scores; tables and functions are returned unchanged.
 
-    Tables are returned unchanged.
+    Parameters
+    ----------
+    scores
+        Score table; or one model or model specification string (such as ``hf:gpt2``), a list of
+        them, or a mapping from name to one of them or to the forms that `score_table` accepts.
 
     Raises
     ------
@@ -118,8 +124,9 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
 def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     """Return which of R trials are catch trials that a model cannot score, as a mask (R,).
 
-    Catch trials test attention, which requires no model. Score tables may lack their sentences, and
-    models may refuse their words. Functions are assumed to score all sentences.
+    Catch trials test whether participants pay attention, which requires no model. Score tables may
+    lack their sentences, and models may refuse their words. Functions are assumed to score all
+    sentences. If all trials are catch trials, none is marked.
     """
     is_catch = (trials["kind"] == CATCH).to_numpy()
     pairs = trials[["sentence_1", "sentence_2"]].astype("str")
@@ -133,13 +140,13 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
             if isinstance(source, ScoreTableModel):
                 is_scored &= source.has_scores(sentences)
             if source.event.unknown == "error":
-                split = source.language.split
-                is_scored &= [bool(source.in_vocabulary(split(s)).all()) for s in sentences]
-        elif isinstance(source, pd.DataFrame):
-            table = canonical_scores(source).log_probs
-            is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
-        elif isinstance(source, pd.Series | Mapping):
-            table = _normalise_index(pd.Series(source), model).to_frame(model)
+                words = [source.language.split(sentence) for sentence in sentences]
+                is_scored &= [bool(source.in_vocabulary(w).all()) for w in words]
+        elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
+            if isinstance(source, pd.DataFrame):
+                table = canonical_scores(source).log_probs
+            else:
+                table = _normalise_index(pd.Series(source), model).to_frame(model)
             is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
     unscored = {s for s, has_score in zip(sentences, is_scored, strict=True) if not has_score}
     return is_catch & pairs.isin(unscored).any(axis=1).to_numpy()
@@ -151,18 +158,18 @@ def model_scores(
     cache: str | Path | None = None,
     extra_sentences: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Score the sentences of choices under models.
+    """Score the sentences of choices under models, with one row per sentence and model.
 
-    Sentences of catch trials that a model cannot score are left out.
+    The sentences of catch trials that a model cannot score are left out.
 
     Parameters
     ----------
     models
-        Models.
+        Models that score the sentences.
     choices
-        Choices table.
+        Choices table with the sentences.
     cache
-        Path of a score cache; None for no cache.
+        Path of a file in which scores are stored and looked up; None for no cache.
     extra_sentences
         Further sentences to score.
 
@@ -196,7 +203,7 @@ def model_scores(
 
 
 def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
-    """Combine a score table with newly computed model scores in one long table.
+    """Combine an existing score table with newly computed scores of other models in one long table.
 
     Parameters
     ----------
@@ -226,10 +233,10 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 
 
 def model_specs(scores: ScoreSource) -> dict[str, str]:
-    """Return the specs of models that have a separate name, by name.
+    """Return the model specification strings of models that have a different name, by name.
 
-    A *spec* is a string that identifies a model, such as ``hf:gpt2``. Models without a separate
-    name are called by their spec, and are omitted.
+    A *model specification*, or spec, is a string that identifies a model, such as ``hf:gpt2``.
+    Models without a separate name are called by their spec, and are omitted.
     """
     if isinstance(scores, pd.DataFrame):
         specs = canonical_scores(scores).specs
