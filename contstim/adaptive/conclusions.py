@@ -27,13 +27,14 @@ from contstim.evaluation.inference.quasi_f import CrossedDesign
 @displayable
 @dataclass(frozen=True, eq=False)
 class Conclusion:
-    """Conclusion of a study after a number of participants.
+    """Conclusion of a sequential study after a number of participants.
 
     Attributes
     ----------
     kind
-        ``best`` (one model is significantly better than all others), ``equivalent``,
-        ``inconclusive`` (the maximum number of participants is reached) or ``continue``.
+        ``best`` (one model is significantly better than all others), ``equivalent`` (all models
+        that may be best are equally good), ``inconclusive`` (the maximum number of participants is
+        reached) or ``continue``.
     models
         Names of the best model, the equivalent models, or else the models that may be best.
     text
@@ -62,10 +63,11 @@ class Conclusion:
     def pairs(self) -> pd.DataFrame:
         """Differences in accuracy, one row per pair of models.
 
-        Columns: `model_1`, `model_2`, `difference`, `low`, `high`, `differs`. The interval is the
-        confidence sequence or, at prespecified analyses, the repeated confidence interval (Jennison
-        and Turnbull 1989). Models differ significantly if it excludes 0. At prespecified analyses,
-        `p` is the repeated p-value, adjusted for the earlier analyses. Two of M models differ
+        The columns are `model_1`, `model_2`, `difference`, the confidence interval from `low` to
+        `high`, and `differs`: whether the interval excludes 0, so that the models differ
+        significantly. The interval is the confidence sequence or, at prespecified analyses, the
+        repeated confidence interval (Jennison and Turnbull 1989). Prespecified analyses have a
+        further column `p`, the p-value adjusted for the earlier analyses; two of M models differ
         significantly if it is below 2 alpha / M.
         """
         return self.make_pairs()
@@ -195,71 +197,81 @@ def _apply_prespecified_analyses(
     Between two analyses, the conclusion of the last one is repeated for each participant. A study
     that has stopped is not analysed again.
 
-    `differences` contains the differences between the models of each pair by participant, shape
-    (pairs of models, N), and `trial_differences` by trial, shape (T, pairs of models).
+    Parameters
+    ----------
+    participant, item : (T,) arrays of int
+        Index of each trial's participant and item.
+    differences : (D, N) array
+        Differences in accuracy between the models of D pairs, by participant.
+    trial_differences : (T, D) array
+        The same differences by trial.
+    stopping
+        Stopping rule with prespecified analyses.
+    models
+        Names of the models.
     """
     n_pairs, n_participants = differences.shape
-    no_limits = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
     first = stopping.analyses[0]
     means = differences[:, :first].mean(axis=1)
+    low, high = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
     conclusion = replace(
-        _conclude(models, means, *no_limits, stopping, 0, lambda: [np.nan] * n_pairs),
+        _conclude(models, means, low, high, stopping, 0, lambda: [np.nan] * n_pairs),
         kind="continue",
         models=tuple(models),
         text=f"continue: the first analysis is after {first} participants",
     )
     conclusions: list[Conclusion] = []
-    # Share of the item variance at each analysis so far, by pair of models.
-    shares: list[tuple[float, ...]] = [()] * n_pairs
+    # Share of the variance that is due to items at each analysis so far, by pair of models.
+    item_shares: list[tuple[float, ...]] = [()] * n_pairs
     for number, n in enumerate(stopping.analyses):
         if n > n_participants or conclusion.stops:
             break
-        conclusions += [
-            replace(conclusion, n_participants=k) for k in range(len(conclusions) + 1, n)
-        ]
+        # Repeat the previous conclusion for the participants before this analysis.
+        for k in range(len(conclusions) + 1, n):
+            conclusions.append(replace(conclusion, n_participants=k))
 
         # Repeated confidence intervals: estimate ± boundary times standard error. Participants and
-        # items are crossed random effects. Without a boundary, the limits stay -1 and 1.
+        # items are crossed random effects. Without a boundary, the limits are -1 and 1.
         is_included = participant < n
         design = CrossedDesign(participant[is_included], item[is_included])
         estimates = [design.estimate(values) for values in trial_differences[is_included].T]
-        shares = [
-            (*earlier, item_variance_share(estimate))
-            for earlier, estimate in zip(shares, estimates, strict=True)
-        ]
-        low, high = no_limits[0].copy(), no_limits[1].copy()
+        low, high = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
         for pair, estimate in enumerate(estimates):
-            boundary = stopping_boundary(stopping, len(models), shares[pair])
+            item_shares[pair] = (*item_shares[pair], item_variance_share(estimate))
+            boundary = stopping_boundary(stopping, len(models), item_shares[pair])
             if np.isfinite(boundary):
-                limits = np.array(estimate.interval(1 - 2 * float(ndtr(-boundary))))
+                coverage = 1 - 2 * float(ndtr(-boundary))
+                limits = np.array(estimate.interval(coverage))
                 limits = np.where(np.isnan(limits), (-1, 1), limits)
                 low[pair], high[pair] = np.clip(limits, -1, 1)
 
         p_values = [estimate.p_value() for estimate in estimates]
-        make_p_values = partial(_repeated_p_values, p_values, stopping, shares)
+        make_p_values = partial(_repeated_p_values, p_values, stopping, list(item_shares))
         means = differences[:, :n].mean(axis=1)
         conclusion = _conclude(models, means, low, high, stopping, n, make_p_values)
         if not conclusion.stops:
             text = f"continue: the next analysis is after {stopping.analyses[number + 1]}"
             conclusion = replace(conclusion, text=f"{text} participants")
         conclusions.append(conclusion)
-    n_concluded = len(conclusions)
-    return conclusions + [
-        replace(conclusion, n_participants=k) for k in range(n_concluded + 1, n_participants + 1)
-    ]
+    for k in range(len(conclusions) + 1, n_participants + 1):
+        conclusions.append(replace(conclusion, n_participants=k))
+    return conclusions
 
 
 def _repeated_p_values(
-    p_values: list[float], stopping: Stopping, shares: list[tuple[float, ...]]
+    p_values: list[float], stopping: Stopping, item_shares: list[tuple[float, ...]]
 ) -> list[float]:
     """Adjust the p-value of each pair of models for repeated analyses; NaN stays NaN.
 
-    `shares` contains the share of the item variance at each analysis so far.
+    `item_shares` contains, for each pair, the share of the variance that is due to items at each
+    analysis so far.
     """
-    return [
-        repeated_p_value(p, stopping.analyses, stopping.spending, item_shares) if p >= 0 else np.nan
-        for p, item_shares in zip(p_values, shares, strict=True)
-    ]
+    adjusted = []
+    for p, shares in zip(p_values, item_shares, strict=True):
+        if not np.isnan(p):
+            p = repeated_p_value(p, stopping.analyses, stopping.spending, shares)
+        adjusted.append(p)
+    return adjusted
 
 
 def _pairs_table(
@@ -293,29 +305,43 @@ def _conclude(
     n_participants: int,
     make_p_values: Callable[[], list[float]] | None = None,
 ) -> Conclusion:
-    """Draw a conclusion from the confidence interval of the difference in each pair of models.
+    """Draw a conclusion from the confidence intervals of the differences between models.
 
-    `differences`, `low` and `high` are arrays with one value per pair of models. The models that
-    may be best, the *candidates*, are those to which no other model is significantly superior.
+    The *candidates* are the models that may be best: no other model is significantly better.
+
+    Parameters
+    ----------
+    models
+        Names of the models.
+    differences, low, high
+        Difference in accuracy and limits of its confidence interval for each pair of models.
+    stopping
+        Stopping rule.
+    n_participants
+        Number of participants so far.
+    make_p_values
+        Function that computes the p-value of each pair of models, if there are p-values.
     """
     first, second = np.triu_indices(len(models), 1)
-    is_worse = np.zeros(len(models), dtype=np.bool_)
-    is_worse[second[low > 0]] = True
-    is_worse[first[high < 0]] = True
-    names = tuple(name for name, worse in zip(models, is_worse, strict=True) if not worse)
+    is_candidate = np.ones(len(models), dtype=np.bool_)
+    is_candidate[second[low > 0]] = False
+    is_candidate[first[high < 0]] = False
+    candidates = tuple(name for name, is_best in zip(models, is_candidate, strict=True) if is_best)
     differs = (low > 0) | (high < 0)
-    is_between_candidates = ~is_worse[first] & ~is_worse[second]
-    involves_candidate = ~is_worse[first] | ~is_worse[second]
+    is_between_candidates = is_candidate[first] & is_candidate[second]
+    involves_candidate = is_candidate[first] | is_candidate[second]
     is_small = np.maximum(np.abs(low), np.abs(high)) < stopping.margin
     after = f"after {format_count(n_participants, 'participant')}"
-    if len(names) == 1 and differs[involves_candidate].all():
-        kind, text = "best", f"{names[0]} is best, significantly better than all others, {after}"
-    elif len(names) > 1 and is_small[is_between_candidates].all():
-        listed = f"{', '.join(names[:-1])} and {names[-1]}"
-        kind, text = "equivalent", f"{listed} are equivalent within {stopping.margin:g}, {after}"
+    if len(candidates) == 1 and differs[involves_candidate].all():
+        kind = "best"
+        text = f"{candidates[0]} is best, significantly better than all others, {after}"
+    elif len(candidates) > 1 and is_small[is_between_candidates].all():
+        kind = "equivalent"
+        listed = f"{', '.join(candidates[:-1])} and {candidates[-1]}"
+        text = f"{listed} are equivalent within {stopping.margin:g}, {after}"
     elif n_participants >= stopping.participants:
         kind, text = "inconclusive", f"inconclusive {after}, the maximum"
     else:
-        kind, text = "continue", f"continue: {', '.join(names)} may be best {after}"
+        kind, text = "continue", f"continue: {', '.join(candidates)} may be best {after}"
     make_pairs = partial(_pairs_table, models, differences, low, high, make_p_values)
-    return Conclusion(kind, names, text, n_participants, make_pairs)
+    return Conclusion(kind, candidates, text, n_participants, make_pairs)

@@ -85,7 +85,7 @@ class AdaptivePlan:
 @displayable
 @dataclass(frozen=True)
 class Block:
-    """Trials issued to a participant at once.
+    """Trials of one participant that are chosen together and issued at once.
 
     Attributes
     ----------
@@ -93,18 +93,19 @@ class Block:
         Index of the block in the order of issue, from 0.
     participant
         Identifier of the participant.
-    pairs, propensities
-        Indices of the pairs in the pool, and the probability of each choice given the previous
-        ones.
+    pairs
+        Indices of the chosen pairs in the pool.
+    propensities
+        Probability of choosing each pair, given the pairs chosen before.
     n_available
         Number of pairs that could be chosen.
     version
-        Number of blocks that the posterior took into account when this block was chosen: the blocks
-        from 0 to `version` - 1, including skipped ones.
+        Number of earlier blocks that the posterior took into account when this block was chosen.
+        These are the blocks from 0 to `version` - 1, including skipped ones.
     swapped_sides
         Whether sentence 2 of each pair is shown on the left.
     skipped_blocks
-        Numbers of the blocks skipped since the previous block.
+        Numbers of the blocks with missing answers that were given up since the previous block.
 
     Examples
     --------
@@ -130,16 +131,17 @@ class Block:
 class Conductor:
     """Conductor of an adaptive study, which issues blocks of trials and receives answers.
 
-    The posterior is updated block by block in the order of issue, not of arrival, because the
-    first answers to arrive come from the fastest participants. Replaying the same blocks and
-    answers restores a bitwise identical state.
+    The posterior over models is updated block by block in the order of issue, not of arrival,
+    because the first answers to arrive come from the fastest participants. Replaying the same
+    blocks and answers restores a bitwise identical state.
 
     Parameters
     ----------
     plan
         Plan of the study.
     pool
-        Sentence pairs; the first `plan.anchors` of them are anchors and never issued in blocks.
+        Sentence pairs. The first `plan.anchors` of them are shown to all participants and never
+        issued in blocks.
 
     Raises
     ------
@@ -238,9 +240,12 @@ class Conductor:
         number, version = len(self.blocks), self._version
         skipped_blocks = list(self._skipped_blocks)
         previous_version = self.blocks[-1].version if self.blocks else 0
-        while version < min(number, previous_version + _MAX_UPDATES):
+        max_version = min(number, previous_version + _MAX_UPDATES)
+        # Process blocks in the order of issue. A block with missing answers stops the updates until
+        # `max_pending` later blocks have been issued. It is then skipped.
+        while version < max_version:
             if not self._is_answered(self.blocks[version]):
-                if version + self.plan.max_pending > number:
+                if number < version + self.plan.max_pending:
                     break
                 skipped_blocks.append(version)
             version += 1
@@ -252,23 +257,25 @@ class Conductor:
 
         The result equals `block` if previous blocks, answers, pool and plan are unchanged.
         """
-        max_trials = self.n_remaining(block.participant)
-        return self._choose_block(
-            block.participant, max_trials, block.version, block.skipped_blocks
-        )
+        participant = block.participant
+        max_trials = self.n_remaining(participant)
+        return self._choose_block(participant, max_trials, block.version, block.skipped_blocks)
 
     def _choose_block(
         self, participant: str, max_trials: int, version: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        """Choose the next block by a posterior that contains the blocks before number `version`."""
+        """Update the posterior by the blocks before number `version`, and choose the next block.
+
+        `skipped_blocks` are numbers of blocks with missing answers that do not update it.
+        """
         self._update_posterior(version, skipped_blocks)
         number = len(self.blocks)
         state = PolicyState(
-            self._grid_positions,
-            self.pool.preferences,
-            self._available_pairs(participant),
-            self.posterior.weights,
-            self.posterior.answer_curves(participant),
+            grid_positions=self._grid_positions,
+            preferences=self.pool.preferences,
+            available=self._available_pairs(participant),
+            weights=self.posterior.weights,
+            answer_curves=self.posterior.answer_curves(participant),
         )
         rng = np.random.default_rng([self.plan.seed, number])
         options = self.plan.trial_selection
@@ -277,14 +284,14 @@ class Conductor:
         values = acquisition_values(options, state)
         pairs, propensities = choose_block(options, state, rng, self._words, values)
         return Block(
-            number,
-            participant,
-            tuple(pairs),
-            tuple(propensities),
-            int((values > -np.inf).sum()),
-            version,
-            tuple((rng.random(len(pairs)) < 0.5).tolist()),
-            tuple(skipped_blocks),
+            number=number,
+            participant=participant,
+            pairs=tuple(pairs),
+            propensities=tuple(propensities),
+            n_available=int((values > -np.inf).sum()),
+            version=version,
+            swapped_sides=tuple((rng.random(len(pairs)) < 0.5).tolist()),
+            skipped_blocks=tuple(skipped_blocks),
         )
 
     def n_remaining(self, participant: str) -> int:
@@ -303,9 +310,10 @@ class Conductor:
         return [block for block in blocks if not self._is_answered(block)]
 
     def _available_pairs(self, participant: str) -> BoolArray:
-        """Return a mutable mask of the pairs that a participant may see.
+        """Return the mask of the pairs that a participant may still see, shape (P,).
 
-        In adaptive studies all participants share one mask, since a pair is shown only once.
+        The mask is shared with the conductor, so that changes to it persist. In adaptive studies
+        all participants have the same mask, since a pair is shown only once.
         """
         key = participant if self.plan.is_fixed else ""
         # Initially, all pairs but the anchors are available.
@@ -381,7 +389,10 @@ class Conductor:
             self._update_posterior(block.version, block.skipped_blocks)
 
     def _update_posterior(self, version: int, skipped_blocks: Sequence[int]) -> None:
-        """Update the posterior by the answers to all blocks before number `version`."""
+        """Update the posterior by the answers to all blocks before number `version`.
+
+        Blocks in `skipped_blocks` and blocks with missing answers are left out.
+        """
         for number in range(self._version, version):
             block = self.blocks[number]
             if number in skipped_blocks or not self._is_answered(block):
@@ -393,7 +404,9 @@ class Conductor:
                 self._learnt_pairs.add(pair)
                 answer = self.answers[block.participant, pair]
                 preferences = self.pool.preferences[pair]
+                # The posterior needs answers and preferences by side of the screen.
                 if is_swapped:
-                    preferences, answer = -preferences, self.plan.link.n_answers - 1 - answer
+                    answer = self.plan.link.n_answers - 1 - answer
+                    preferences = -preferences
                 self.posterior.add_answer(block.participant, preferences, answer)
         self._version = version

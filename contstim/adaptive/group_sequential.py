@@ -28,10 +28,12 @@ _MIN_NODES, _MAX_NODES = 24, 1500
 
 
 def _obrien_fleming(alpha: float, fraction: FloatArray) -> FloatArray:
+    """Return 2 Φ(Φ⁻¹(alpha / 2) / sqrt(fraction)), with the normal distribution function Φ."""
     return np.asarray(2 * ndtr(ndtri(alpha / 2) / np.sqrt(fraction)))
 
 
 def _pocock(alpha: float, fraction: FloatArray) -> FloatArray:
+    """Return alpha log(1 + (e - 1) fraction)."""
     return np.asarray(alpha * np.log1p((np.e - 1) * fraction))
 
 
@@ -193,9 +195,21 @@ def _continuing_density(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the distribution of the next score of studies that do not cross the boundary.
 
-    The density of the next score between -limit and limit is represented by Gauss-Legendre
-    quadrature. The first array contains the nodes, that is, the scores at which the density is
-    evaluated. The second contains the quadrature weights times the density.
+    Parameters
+    ----------
+    scores, weights
+        Values and probabilities of the present score.
+    increment
+        Variance of the normal variable that is added to the score.
+    limit
+        Boundary of the next score, on both sides of 0.
+
+    Returns
+    -------
+    scores : array
+        Nodes of Gauss-Legendre quadrature between -limit and limit.
+    weights : array
+        Quadrature weights times the density of the next score at the nodes.
     """
     sd = np.sqrt(increment)
     n_nodes = int(np.clip(_NODES_PER_SD * 2 * limit / sd, _MIN_NODES, _MAX_NODES))

@@ -26,18 +26,22 @@ ANCHOR_CONDITION = "anchor"
 @displayable
 @dataclass(frozen=True, eq=False)
 class InterimResult:
-    """Result of an interim analysis.
+    """Result of an interim analysis of an adaptive study.
 
     Attributes
     ----------
     models
-        One row per model: `model`, `posterior` (probability), `log_e_value` (log of the evidence
-        against the hypothesis that answers follow this model and the link) and `accuracy` (mean
-        over the participants who finished; NaN if nobody has).
+        One row per model with the columns
+
+        - `model`;
+        - `posterior`: posterior probability;
+        - `log_e_value`: logarithm of the evidence against the hypothesis that answers follow this
+          model and the assumed distribution of answers;
+        - `accuracy`: mean accuracy over the participants who finished; NaN if nobody has.
     conclusions
         Conclusion after each participant who finished.
     n_answers
-        Number of answers to chosen trials.
+        Number of answers to trials that the policy chose.
     n_used_answers
         Number of answers in the posterior: the first answer to each pair, without answers in the
         middle of the scale.
@@ -163,9 +167,10 @@ class ChosenTrials:
         last_arrival = np.zeros(n_participants, dtype=np.int64)
         np.maximum.at(last_arrival, self.participant, self.arrival)
         has_finished = np.bincount(self.participant, minlength=n_participants) >= n_trials
-        order = np.argsort(last_arrival, kind="stable")
+        by_last_arrival = np.argsort(last_arrival, kind="stable")
+        finished = by_last_arrival[has_finished[by_last_arrival]]
         numbers = np.full(n_participants, -1)
-        numbers[order[has_finished[order]]] = np.arange(int(has_finished.sum()))
+        numbers[finished] = np.arange(len(finished))
         return numbers[self.participant], has_finished[self.participant]
 
 
@@ -178,7 +183,13 @@ def max_chosen_trials(choices: pd.DataFrame) -> int:
 def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
     """Return a mask of the rows that are answers to trials chosen by the policy.
 
-    Catch trials, practice trials, anchors and rows without a rating are excluded.
+    Catch trials, practice trials, rows without a rating, and *anchors* (trials that all
+    participants see) are excluded.
+
+    Parameters
+    ----------
+    choices
+        Table of choices, as for `interim_analysis`.
     """
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
@@ -218,11 +229,15 @@ def interim_analysis(
     Parameters
     ----------
     choices
-        Table with one row per trial and participant: ``participant``, ``sentence_1``,
-        ``sentence_2`` and ``rating``. Optional columns: ``kind``, ``condition`` and ``expected``
-        (only experimental trials that are no anchors are used), ``item``, ``block`` (order of
-        issue; by default the order of rows), ``side_1`` (side of sentence 1 on the screen; by
-        default left) and ``received_at`` (time of the answer; by default the order of rows).
+        Table with one row per trial and participant and the columns
+
+        - ``participant``, ``sentence_1``, ``sentence_2`` and ``rating``;
+        - ``kind``, ``condition`` and ``expected`` (optional): only experimental trials that are no
+          anchors are used;
+        - ``item`` (optional): group of related sentence pairs;
+        - ``block`` (optional): order of issue; by default the order of rows;
+        - ``side_1`` (optional): side of sentence 1 on the screen; by default left;
+        - ``received_at`` (optional): time of the answer; by default the order of rows.
     log_probs : (S, M) DataFrame
         Log-probabilities in nats, as for `Pool.from_scores`.
     plan
@@ -251,22 +266,24 @@ def interim_analysis(
         times = pd.to_datetime(table["received_at"], utc=True, format="ISO8601")
         arrival = np.asarray(times.rank(method="dense"), dtype=np.int64)
 
-    # The bias to one side of the screen requires preferences and ratings by side.
+    # The posterior estimates the bias to one side of the screen, so ratings and preferences are
+    # needed by side. Without a column `side_1`, sentence 1 is assumed to have been on the left.
     pairs, is_swapped = alphabetical_pairs(table)
-    # Without a column `side_1`, sentence 1 is assumed to have been on the left.
     is_on_right = table["side_1"] == "right" if "side_1" in table else np.zeros(len(table), bool)
-    left_sign = np.where(is_on_right, -1.0, 1.0)
+    side_sign = np.where(is_on_right, -1.0, 1.0)
     pair_codes, keys = pd.factorize(pd.MultiIndex.from_frame(pairs))
     participant_codes, names = pd.factorize(table["participant"].astype(str))
+    distinct_pairs = pd.DataFrame(list(keys), columns=pairs.columns)
     trials = ChosenTrials(
-        np.asarray(participant_codes, dtype=np.int64),
-        np.asarray(pair_codes, dtype=np.int64),
-        encode_items(table),
-        np.where(is_swapped, -left_sign, left_sign),
-        left_sign * table["rating"].to_numpy(dtype=np.float64),
-        arrival,
-        [str(name) for name in names],
-        Pool.from_scores(pd.DataFrame(list(keys), columns=pairs.columns), log_probs, plan.link),
+        participant=np.asarray(participant_codes, dtype=np.int64),
+        pair=np.asarray(pair_codes, dtype=np.int64),
+        item=encode_items(table),
+        # In the pool, the sentences of a pair are in alphabetical order.
+        side_sign=np.where(is_swapped, -side_sign, side_sign),
+        screen_rating=side_sign * table["rating"].to_numpy(dtype=np.float64),
+        arrival=arrival,
+        participant_names=[str(name) for name in names],
+        pool=Pool.from_scores(distinct_pairs, log_probs, plan.link),
     )
     return analyse_trials(trials, plan, after_each)
 
@@ -292,8 +309,9 @@ def analyse_trials(
     """
     models, link = list(trials.pool.models), plan.link
     n_models = len(models)
+    # Add the average of all models as a further model, after the others.
     preferences = trials.screen_preferences
-    preferences_and_mean = np.column_stack([preferences, preferences.mean(axis=1)])
+    preferences = np.column_stack([preferences, preferences.mean(axis=1)])
 
     # Only the first answer to each pair is independent, given the model. Ratings in the middle
     # of the scale choose neither sentence.
@@ -303,11 +321,15 @@ def analyse_trials(
     posterior = ModelPosterior(replace(link, prior=()), n_models + 1, max_answers)
     for trial in used_trials:
         answer = link.encode_rating(float(trials.screen_rating[trial]))
-        posterior.add_answer(int(trials.participant[trial]), preferences_and_mean[trial], answer)
+        posterior.add_answer(int(trials.participant[trial]), preferences[trial], answer)
     log_evidence = posterior.log_evidence
-    # The last model is the additional one; it has no posterior probability.
+    # The average of the models is an alternative in e-values, but has no posterior probability.
     log_prior = np.log(link.prior_weights(n_models) + 1e-300)
     log_equal_weights = np.full(n_models + 1, -np.log(n_models + 1))
+    log_e_values = [
+        log_e_value(log_evidence, log_equal_weights, log_likelihood)
+        for log_likelihood in posterior.log_likelihood[:-1]
+    ]
 
     numbers, has_finished = trials.number_participants(plan.trials)
     accuracy = np.full(n_models, np.nan)
@@ -318,16 +340,17 @@ def analyse_trials(
         {
             "model": models,
             "posterior": softmax(log_prior + log_evidence[:-1]),
-            "log_e_value": [
-                log_e_value(log_evidence, log_equal_weights, log_likelihood)
-                for log_likelihood in posterior.log_likelihood[:-1]
-            ],
+            "log_e_value": log_e_values,
             "accuracy": accuracy,
         }
     )
-    conclusions = draw_conclusions(trials, plan, after_each)
-    n_answers, n_participants = len(trials.pair), len(trials.participant_names)
-    return InterimResult(table, conclusions, n_answers, len(used_trials), n_participants)
+    return InterimResult(
+        models=table,
+        conclusions=draw_conclusions(trials, plan, after_each),
+        n_answers=len(trials.pair),
+        n_used_answers=len(used_trials),
+        n_participants=len(trials.participant_names),
+    )
 
 
 def draw_conclusions(
@@ -335,8 +358,19 @@ def draw_conclusions(
 ) -> list[Conclusion]:
     """Apply the stopping rule of a plan to the participants who answered all their trials.
 
-    The list has one conclusion per participant, or the last one if not `after_each`. It is empty if
-    nobody has finished.
+    Parameters
+    ----------
+    trials
+        Answers to chosen trials.
+    plan
+        Plan with the number of trials per participant and the stopping rule.
+    after_each
+        Whether to draw a conclusion after each participant, or only after the last one.
+
+    Returns
+    -------
+    list of Conclusion
+        One conclusion per participant, or the last one; empty if nobody has finished.
     """
     numbers, has_finished = trials.number_participants(plan.trials)
     if not has_finished.any():

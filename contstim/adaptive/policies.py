@@ -24,22 +24,21 @@ _MAX_BLOCK_SIZE = 50
 @displayable
 @dataclass(frozen=True, eq=False)
 class PolicyState:
-    """Information on which a policy bases its choice for one participant.
+    """Information on which a policy bases its choice of pairs for one participant.
 
     Attributes
     ----------
     grid_positions : (P, M) array of int
-        Index of the grid preference nearest to each preference, into the last axis of
-        `answer_curves`.
+        Index of the grid point nearest to each preference, see `grid_positions`.
     preferences : (P, M) array
-        Preferences of the models for sentence 2 of each pair.
+        Preferences of M models for sentence 2 of each of P pairs.
     available : (P,) array of bool
         Whether each pair may be shown.
     weights : (M,) array
         Posterior probabilities of the models.
     answer_curves : (M, C, G) array
-        Probabilities of the participant's next answer: of C answers under M models, at the G
-        preferences of `ParticipantQuadrature.grid`.
+        Probabilities of each of C answers of the participant to the next pair, if a model is right,
+        at the G preferences of `ParticipantQuadrature.grid`.
 
     Examples
     --------
@@ -65,20 +64,23 @@ class PolicyState:
 
 
 def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -> IntArray:
-    """Round preferences to the grid of the quadrature and return the indices of the grid points.
+    """Return the index of the point of `ParticipantQuadrature.grid` nearest to each preference.
 
-    Policies use them to look up answer probabilities, which are tabulated on this grid.
+    Answer probabilities are tabulated on this grid, and policies look them up by these indices. The
+    result has the shape of `preferences`.
     """
-    maximum, n_points = quadrature.link.response_model.max_preference, len(quadrature.grid)
-    positions = np.rint((preferences + maximum) * ((n_points - 1) / (2 * maximum)))
+    maximum = quadrature.link.response_model.max_preference
+    n_intervals = len(quadrature.grid) - 1
+    positions = np.rint((preferences + maximum) * (n_intervals / (2 * maximum)))
     # Column-major, because policies read one model at a time.
     return np.asfortranarray(positions.astype(np.int64))
 
 
 class Policy(ABC):
-    """Acquisition function that ranks the pairs to show next.
+    """Rule that ranks the pairs to show next in an adaptive study (acquisition function).
 
-    To add a policy, subclass it and register an instance as an entry point.
+    To add a policy, subclass it and register an instance as an entry point of the group
+    ``contstim.policies``.
 
     Attributes
     ----------
@@ -87,8 +89,8 @@ class Policy(ABC):
     uses_answers
         Whether the choice depends on previous answers.
     is_fixed
-        Whether trials are fixed before the study. Then all participants may see the same pairs,
-        each of them once; otherwise each pair is shown to one participant only.
+        Whether trials are fixed before the study. All participants may then see the same pairs,
+        each of them once. Otherwise each pair is shown to one participant only.
     random_share
         Proportion of trials drawn uniformly, or None for `PolicyOptions.epsilon`.
 
@@ -121,7 +123,8 @@ class Policy(ABC):
     ) -> FloatArray:
         """Recompute the values of pairs when some pairs of the block have been chosen.
 
-        By default the values do not change. Override the method to choose the pairs of a block
+        A *block* is a number of pairs that are chosen together, before any of them is answered. By
+        default the values do not change. Override the method to choose the pairs of a block
         jointly.
 
         Parameters
@@ -195,30 +198,44 @@ class Information(Policy):
     ) -> FloatArray:
         """Compute the information of one more answer, averaged over the answers in the block.
 
-        The answers to the chosen pairs are not known yet. For each combination of them, an
-        *outcome*, the models are reweighted by Bayes' rule and the mutual information is computed.
+        The answers to the chosen pairs are not known yet. A combination of them is called an
+        *outcome*. For each outcome the models are reweighted by Bayes' rule, and the mutual
+        information of one more answer is computed. The result is the mean over outcomes.
+
+        Parameters
+        ----------
+        state, shortlist, values, chosen
+            As for `Policy.values_in_block`.
+
+        Returns
+        -------
+        (L,) array
+            Information in nats for each of the L shortlisted pairs.
         """
-        models = np.arange(len(state.weights))
-        # Joint probabilities of outcomes and models, shape (R, M) for the R most probable outcomes.
+        n_models = len(state.weights)
+        models = np.arange(n_models)
+        # Joint probabilities of outcomes and models, shape (R, M) for R outcomes. Only the most
+        # probable outcomes are used.
         outcomes = state.weights[None]
         for pair in chosen:
             probabilities = state.answer_curves[models, :, state.grid_positions[pair]]
-            outcomes = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, len(models))
+            outcomes = (outcomes[:, None, :] * probabilities.T[None]).reshape(-1, n_models)
             if len(outcomes) > _MAX_OUTCOMES:
                 order = np.argsort(-outcomes.sum(axis=1), kind="stable")
                 outcomes = outcomes[np.sort(order[:_MAX_OUTCOMES])]
                 outcomes = outcomes / outcomes.sum()
         outcome_weights = outcomes.sum(axis=1)
 
-        # Mean over outcomes of H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)). Probabilities of C answers
-        # to L shortlisted pairs under M models have shape (L, M, C).
+        # Probabilities of C answers to L shortlisted pairs under M models, shape (L, M, C).
         probabilities = state.answer_curves[models, :, state.grid_positions[shortlist]]
+        # Mean over outcomes of H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), with w_m after the outcome.
         posterior = outcomes / outcome_weights[:, None]
         predictive = np.einsum("rm,lmc->rlc", posterior, probabilities, optimize=True)
         entropy = -(predictive * np.log(np.maximum(predictive, 1e-12))).sum(axis=2)
         conditional_entropy = -(probabilities * np.log(probabilities)).sum(axis=2)
-        expected_entropy = conditional_entropy @ outcomes.sum(axis=0)
-        return np.asarray(outcome_weights @ entropy - expected_entropy, dtype=np.float64)
+        mean_entropy = outcome_weights @ entropy
+        mean_conditional_entropy = conditional_entropy @ outcomes.sum(axis=0)
+        return np.asarray(mean_entropy - mean_conditional_entropy, dtype=np.float64)
 
     def describe(self, options: PolicyOptions) -> str:
         """Describe the choice of trials; the pairs of a block are chosen jointly."""
@@ -273,24 +290,25 @@ POLICIES: Registry[Policy] = Registry(
 
 @settings
 class PolicyOptions:
-    """Options for choosing trials by a policy (epsilon-greedy with softmax).
+    """Options for choosing trials by a policy, which assigns a value to each sentence pair.
 
-    With probability epsilon, a trial is drawn uniformly from all available pairs. Otherwise it is
-    drawn from the `shortlist` pairs with the largest values, with probabilities proportional to
-    exp(value / temperature).
+    Trials are chosen in blocks, before the answers to the block are known. With probability
+    epsilon, a trial is drawn uniformly from all available pairs. Otherwise it is drawn from the
+    `shortlist` pairs with the largest values, with probabilities proportional to exp(value /
+    temperature).
 
     Attributes
     ----------
     policy
         Name of a policy in `POLICIES`.
     epsilon
-        Proportion of trials drawn uniformly; 1 for the policy ``random``, 0 for ``fixed``.
+        Proportion of trials drawn uniformly. The policy ``random`` uses 1 instead, and ``fixed`` 0.
     temperature
         Temperature of the softmax in the unit of the policy's values; nats for ``information``.
     block_size
-        Number of trials chosen at once.
+        Number of trials in a block.
     shortlist
-        Number of pairs whose values are updated within a block; at least `block_size`.
+        Number of pairs from which trials are drawn, if not uniformly; at least `block_size`.
     repetition_penalty
         Proportion by which a positive value decreases if the block already contains all words of
         the pair.
@@ -323,7 +341,10 @@ class PolicyOptions:
 
 
 def acquisition_values(options: PolicyOptions, state: PolicyState) -> FloatArray:
-    """Compute the value of each pair, shape (P,); minus infinity for unavailable pairs."""
+    """Compute the value of showing each pair next, shape (P,), by the policy that the options name.
+
+    The value is minus infinity for pairs that are not available.
+    """
     return np.where(state.available, options.implementation.values(state), -np.inf)
 
 
@@ -334,14 +355,16 @@ def choose_block(
     words: Sequence[frozenset[str]] | None = None,
     values: FloatArray | None = None,
 ) -> tuple[list[int], list[float]]:
-    """Choose a block, that is, several pairs that are shown to a participant without an update.
+    """Choose a block: several pairs that are shown to a participant without an update in between.
 
     The pairs are drawn one after the other, as explained in `PolicyOptions`.
 
     Parameters
     ----------
-    options, state
-        Options and state of the policy.
+    options
+        Options of the policy.
+    state
+        Preferences of the models, available pairs and posterior.
     rng
         Random number generator.
     words
@@ -384,11 +407,11 @@ def choose_block(
     available = ~np.isneginf(values)
     state = replace(state, available=available)
 
-    # Restrict to the pairs with the largest values.
+    # The shortlist contains the pairs with the largest values, in ascending order of indices.
+    shortlist = np.arange(0)
     size = min(max(options.shortlist, options.block_size), int(np.isfinite(values).sum()))
-    if options.random_share == 1:
-        size = 0
-    shortlist = np.sort(np.argpartition(-values, size - 1)[:size]) if size else np.arange(0)
+    if size > 0 and options.random_share < 1:
+        shortlist = np.sort(np.argpartition(-values, size - 1)[:size])
     current_values = values[shortlist]
 
     chosen: list[int] = []
@@ -403,22 +426,23 @@ def choose_block(
             factors = 1 - options.repetition_penalty * repetition
             penalised = np.where(current_values > 0, current_values * factors, current_values)
 
-        # Mixture of the softmax over the shortlist and the uniform distribution.
+        # Softmax over the available pairs of the shortlist. Without any, draw uniformly.
         is_available = available[shortlist]
         softmax_probabilities = np.zeros(len(shortlist))
         random_share = 1.0
         if is_available.any():
+            random_share = options.random_share
             scaled = penalised[is_available] / options.temperature
             softmax_probabilities[is_available] = softmax(scaled)
-            random_share = options.random_share
+        # Draw from the mixture of the uniform distribution and the softmax.
         if rng.random() < random_share:
             pair = int(rng.choice(np.flatnonzero(available)))
         else:
             position = int(np.searchsorted(softmax_probabilities.cumsum(), rng.random()))
             pair = int(shortlist[min(position, len(shortlist) - 1)])
         softmax_probability = float(softmax_probabilities[shortlist == pair].sum())
-        uniform_probability = random_share / int(available.sum())
-        propensities.append(uniform_probability + (1 - random_share) * softmax_probability)
+        uniform_part = random_share / int(available.sum())
+        propensities.append(uniform_part + (1 - random_share) * softmax_probability)
         chosen.append(pair)
         available[pair] = False
     return chosen, propensities
@@ -429,11 +453,13 @@ def _repeated_share(
 ) -> FloatArray:
     """Return the proportion of each pair's words that already occur in the chosen pairs.
 
-    `words` holds the words of each pair; without it, all proportions are 0.
+    `words` contains the words of each pair; without it, all proportions are 0.
     """
     if words is None:
         return np.zeros(len(pairs))
     block_words = frozenset().union(*(words[pair] for pair in chosen))
-    return np.array(
-        [len(words[pair] & block_words) / (len(words[pair]) or 1) for pair in pairs.tolist()]
-    )
+    shares = []
+    for pair in pairs.tolist():
+        n_repeated = len(words[pair] & block_words)
+        shares.append(n_repeated / max(len(words[pair]), 1))
+    return np.array(shares)

@@ -56,16 +56,17 @@ class Pool:
         pairs
             Table with the columns ``sentence_1`` and ``sentence_2``.
         log_probs : (S, M) DataFrame
-            Log-probabilities in nats of the pool's and other natural sentences, one row per
-            sentence. Their standard deviations are the units of the preferences.
+            Log-probabilities in nats, one row per sentence and one column per model. They must
+            include the sentences of the pool. The preferences are in standard deviations over all S
+            sentences.
         link
-            Assumed distribution of answers, with the range of preferences.
+            Assumed distribution of answers, with the range to which preferences are clipped.
 
         Raises
         ------
         InputError
-            If a column or a finite score is missing, or a pair, an item or a scored sentence
-            occurs twice.
+            If a column or a finite score is missing, or a pair, an item or a scored sentence occurs
+            twice.
         """
         for column in ("sentence_1", "sentence_2"):
             if column not in pairs:

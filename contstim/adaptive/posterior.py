@@ -43,18 +43,21 @@ SIX_POINT = (2.2, 4.34)
 class Link:
     """Assumed distribution of answers if a model is right, with prior distributions.
 
-    The logit of choosing the right-hand sentence is beta g + b + u, see `ResponseModel`: g is the
-    preference of the model, beta the participant's slope, b the participant's side bias and u the
-    effect of the sentence pair. Unlike there, the median of beta is estimated separately for each
-    model, so that models with larger differences in log-probability have no advantage. Each pair is
-    shown once, so u ~ N(0, item_sd²) is integrated out of each answer separately.
+    A participant sees two sentences and chooses the right-hand one with probability sigma(beta g +
+    b + u), apart from lapses, see `ResponseModel`. Here g is the model's preference for the
+    right-hand sentence, beta the participant's slope, b the participant's bias to the right side,
+    and u ~ N(0, item_sd²) the effect of the sentence pair. Since each pair is shown once, the
+    probability of an answer is averaged over u.
+
+    The median of beta over participants is estimated separately for each model, so that models with
+    larger differences in log-probability have no advantage.
 
     Attributes
     ----------
     response_model
-        Distributions over participants and pairs. Its `slope` is replaced by `slopes`.
+        Distributions over participants and pairs. Its `slope`, the median of beta, is not used.
     slopes
-        Possible values of a model's median slope, in logits.
+        Possible values of the median of beta, in logits.
     slope_weights
         Prior weights of `slopes`; equal by default.
     thresholds
@@ -65,10 +68,10 @@ class Link:
 
     Notes
     -----
-    Ratings follow a cumulative link model (McCullagh 1980, doi
-    10.1111/j.2517-6161.1980.tb01109.x): P(rating above threshold t) = F(beta g + b - t), for
-    thresholds on both sides of 0 and 0 itself, where F is the logistic function averaged over u.
-    A lapse selects all ratings with equal probability.
+    Ratings follow a cumulative link model (McCullagh 1980, doi 10.1111/j.2517-6161.1980.tb01109.x):
+    P(rating above threshold t) = F(beta g + b - t), where F is the logistic function averaged over
+    u. The thresholds t are 0 and, on both sides of 0, the values in `thresholds`. A lapse selects
+    all ratings with equal probability.
 
     Examples
     --------
@@ -125,13 +128,15 @@ class Link:
         """
         if self.n_answers == 2 and 0 < abs(rating) <= 2.5:
             return int(rating > 0)
+        # The C ratings are equally spaced from -2.5 to 2.5.
         position = (rating + 2.5) / 5 * (self.n_answers - 1)
-        if not abs(position - round(position)) < 1e-4 or not 0 <= round(position) < self.n_answers:
-            raise InputError(
-                f"rating {rating:g} is none of the {self.n_answers} ratings of the link; leave out "
-                "thresholds, or give one fewer than the levels of confidence"
-            )
-        return round(position)
+        code = round(position)
+        if abs(position - code) < 1e-4 and 0 <= code < self.n_answers:
+            return code
+        raise InputError(
+            f"rating {rating:g} is none of the {self.n_answers} ratings of the link; leave out "
+            "thresholds, or give one fewer than the levels of confidence"
+        )
 
     def prior_weights(self, n_models: int) -> FloatArray:
         """Return the prior probabilities of the models, shape (M,).
@@ -153,7 +158,7 @@ class ParticipantQuadrature:
     """Numerical integration over a participant's unknown slope beta and side bias b.
 
     The integral is a weighted sum over K pairs of values (beta, b), called *nodes*. Each of the H
-    possible median slopes in `Link.slopes` has its own K nodes.
+    possible medians of beta in `Link.slopes` has its own K values of beta.
 
     Parameters
     ----------
@@ -170,24 +175,31 @@ class ParticipantQuadrature:
     Attributes
     ----------
     slopes
-        Slopes at the nodes, shape (H, K).
+        Slopes beta at the nodes, shape (H, K).
     side_biases
-        Biases towards the right-hand sentence at the nodes, shape (K,).
+        Biases b towards the right-hand sentence at the nodes, shape (K,).
     weights
         Prior probabilities of the nodes, shape (K,).
     log_prior
-        Log prior probabilities of the median slopes, shape (H,).
+        Log prior probabilities of the medians of beta, shape (H,).
 
     Notes
     -----
     Nodes are equally spaced (trapezoidal rule). For a normal density with standard deviation s and
     spacing h, the relative error is 2 exp(-2 pi² s² / h²) (Trefethen and Weideman 2014, doi
-    10.1137/130932132), which is 2e-5 for h = 1.3 s. The standard deviation of the posterior after T
-    answers is bounded by s² >= 1 / (1 + T I), where I is the largest Fisher information of one
-    answer on the standardised parameter: side_sd² max_x J(x) for the side bias and slope_sd²
-    max_x (|x| + 2 side_sd)² J(x) for the log slope, with x = beta g + b and
-    J(x) = Σ_y P_y'(x)² / P_y(x). T I is at least 1, since the likelihood of a single answer may be
-    steep. Simulated errors are reported in ``experiments/adaptive/README.md``.
+    10.1137/130932132), which is 2e-5 for h = 1.3 s. The posterior becomes narrower with each
+    answer. After T answers, its variance is at least
+
+        s² = 1 / (1 + T I),
+
+    where I is the largest Fisher information of one answer on the standardised parameter. With x =
+    beta g + b, the probability P_y(x) of answer y, and J(x) = Σ_y P_y'(x)² / P_y(x), it is
+
+    - side_sd² max_x J(x) for the side bias;
+    - slope_sd² max_x (|x| + 2 side_sd)² J(x) for the log slope.
+
+    T I is at least 1, since the likelihood of a single answer may be steep. Simulated errors are
+    reported in ``experiments/adaptive/README.md``.
     """
 
     def __init__(self, link: Link, max_answers: int = _DEFAULT_MAX_ANSWERS) -> None:
@@ -195,12 +207,12 @@ class ParticipantQuadrature:
         self.link, self.max_answers = link, max_answers
         self._choice_curve = _tabulate_choice_curve(response_model.item_sd)
 
-        slope_nodes, side_nodes = (
-            np.arange(-np.ceil(_MAX_NODE / spacing), np.ceil(_MAX_NODE / spacing) + 1) * spacing
-            if spacing
-            else np.zeros(1)
-            for spacing in self.node_spacings()
-        )
+        # Standardised nodes of each parameter; a parameter without variance has a single node.
+        nodes = []
+        for spacing in self.node_spacings():
+            n_steps = np.ceil(_MAX_NODE / spacing) if spacing else 0
+            nodes.append(np.arange(-n_steps, n_steps + 1) * spacing)
+        slope_nodes, side_nodes = nodes
         table_size = len(slope_nodes) * len(side_nodes) * len(link.slopes) * link.n_answers
         if table_size > _MAX_TABLE_SIZE:
             raise InputError(
@@ -220,8 +232,9 @@ class ParticipantQuadrature:
     def node_spacings(self) -> tuple[float, float]:
         """Return the distances between nodes for the log slope and for the side bias.
 
-        They are in standard deviations over participants, and follow from the lower bound on the
-        posterior's standard deviation in the notes of the class. 0 means a single node.
+        A distance is in standard deviations of the parameter over participants. It is proportional
+        to the lower bound on the posterior's standard deviation that the notes of the class derive.
+        If all participants have the same value, the distance is 0 and there is a single node.
         """
         response_model = self.link.response_model
         logits = np.arange(-_MAX_LOGIT, _MAX_LOGIT, 8 * _LOGIT_STEP)
@@ -230,27 +243,32 @@ class ParticipantQuadrature:
         # Fisher information J(x) = Σ_y P_y'(x)² / P_y(x) of one answer.
         side_information = (derivatives**2 / probabilities).sum(axis=1)
         slope_information = (np.abs(logits) + 2 * response_model.side_sd) ** 2 * side_information
-        spacings = []
-        for sd, information in (
-            (response_model.slope_sd, slope_information),
-            (response_model.side_sd, side_information),
-        ):
+
+        def node_spacing(sd: float, information: FloatArray) -> float:
+            if sd == 0:
+                return 0.0
             precision = 1 + sd**2 * max(1.0, self.max_answers * information.max())
-            spacings.append(_NODE_SPACING / float(np.sqrt(precision)) if sd > 0 else 0.0)
-        return spacings[0], spacings[1]
+            return _NODE_SPACING / float(np.sqrt(precision))
+
+        slope_spacing = node_spacing(response_model.slope_sd, slope_information)
+        return slope_spacing, node_spacing(response_model.side_sd, side_information)
 
     def probabilities(self, logits: FloatArray) -> FloatArray:
-        """Return the probability of each answer, shape (..., C), at values of beta g + b."""
+        """Return the probability of each of C answers, shape (..., C), at values of beta g + b."""
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
-        # The probability of an answer is the difference of two adjacent exceedance probabilities.
+        # P(answer above each cut point), between 1 below the lowest and 0 above the highest.
         above = self._choice_probability(logits[..., None] - self.link.cut_points)
-        ends = np.ones((*above.shape[:-1], 1))
-        exceedances = np.concatenate([ends, above, 0 * ends], axis=-1)
+        ones = np.ones((*above.shape[:-1], 1))
+        exceedances = np.concatenate([ones, above, 0 * ones], axis=-1)
+        # The probability of an answer is the difference of two adjacent exceedance probabilities.
         probabilities = (1 - lapse) * -np.diff(exceedances, axis=-1) + lapse / n_answers
         return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
     def _choice_probability(self, logits: FloatArray) -> FloatArray:
-        """Interpolate the tabulated logistic function, averaged over item effects, linearly."""
+        """Return the probability of choosing the right-hand sentence at given logits.
+
+        This is the logistic function averaged over item effects, linearly interpolated in a table.
+        """
         clipped = np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)
         position = (clipped + _MAX_LOGIT) * (1 / _LOGIT_STEP)
         left_index = np.minimum(position.astype(np.int64), len(self._choice_curve) - 2)
@@ -275,20 +293,22 @@ class ParticipantQuadrature:
         """
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
         logits = preferences[..., None, None] * self.slopes + self.side_biases
+        # P(answer) is P(answer or higher) - P(higher). The lowest answer has no cut point below it,
+        # and the highest no cut point above it.
         cut_points = self.link.cut_points
-        above: FloatArray | float
-        below: FloatArray | float
+        answer_or_higher: FloatArray | float = 1.0
+        higher: FloatArray | float = 0.0
         if answers.ndim:
-            ends = np.array([-np.inf, *cut_points, np.inf])[..., None, None, None]
-            above = self._choice_probability(logits - ends[answers])
-            below = self._choice_probability(logits - ends[answers + 1])
+            cut_points = np.array([-np.inf, *cut_points, np.inf])[..., None, None, None]
+            answer_or_higher = self._choice_probability(logits - cut_points[answers])
+            higher = self._choice_probability(logits - cut_points[answers + 1])
         else:
-            # The extreme answers need only one of the two terms.
             answer = int(answers)
-            above = self._choice_probability(logits - cut_points[answer - 1]) if answer else 1.0
-            is_last = answer == n_answers - 1
-            below = 0.0 if is_last else self._choice_probability(logits - cut_points[answer])
-        probabilities = (1 - lapse) * (above - below) + lapse / n_answers
+            if answer > 0:
+                answer_or_higher = self._choice_probability(logits - cut_points[answer - 1])
+            if answer < n_answers - 1:
+                higher = self._choice_probability(logits - cut_points[answer])
+        probabilities = (1 - lapse) * (answer_or_higher - higher) + lapse / n_answers
         return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
     def update(
@@ -335,11 +355,12 @@ class ParticipantQuadrature:
         array
             P(answer | model), shape (..., M, C, G), for C answers and G preferences.
         """
-        table = self._node_curves
+        node_curves = self._node_curves
+        n_nodes, n_answers, n_preferences = node_curves.shape
         # Average over median slopes and nodes, weighted by their joint probabilities.
-        joint = (state * slope_weights[..., None]).reshape(*state.shape[:-2], -1)
-        curves = joint.astype(np.float32) @ table.reshape(len(table), -1)
-        return np.asarray(curves.reshape(*curves.shape[:-1], *table.shape[1:]))
+        joint = (state * slope_weights[..., None]).reshape(*state.shape[:-2], n_nodes)
+        curves = joint.astype(np.float32) @ node_curves.reshape(n_nodes, -1)
+        return np.asarray(curves.reshape(*curves.shape[:-1], n_answers, n_preferences))
 
     @cached_property
     def _node_curves(self) -> AnswerCurves:
@@ -351,8 +372,12 @@ class ParticipantQuadrature:
 
 @lru_cache(maxsize=8)
 def _tabulate_choice_curve(item_sd: float) -> FloatArray:
-    """Tabulate the mean of sigma(x + u) over pair effects u ~ N(0, item_sd²); x is a logit."""
+    """Tabulate the logistic function averaged over pair effects u ~ N(0, item_sd²).
+
+    The values are the means of sigma(x + u) at equally spaced logits x between ± `_MAX_LOGIT`.
+    """
     logits = np.linspace(-_MAX_LOGIT, _MAX_LOGIT, round(2 * _MAX_LOGIT / _LOGIT_STEP) + 1)
+    # Integrate over the standardised effect by the trapezoidal rule.
     step = 0.1 / max(1.0, item_sd)
     nodes = np.arange(-8, 8 + step, step)
     weights = np.exp(-(nodes**2) / 2)
@@ -388,10 +413,14 @@ class ModelPosterior:
 
     Notes
     -----
-    Participants are independent given a model and its median slope, since each pair is shown to one
-    participant only: p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF_h(beta, b).
-    Here h is the median slope, p a participant, t a trial with answer y_t to pair x_t, and F_h the
-    distribution of slope beta and side bias b. Choosing trials by answers does not bias it.
+    Each pair is shown to one participant only, so participants are independent given a model and
+    its median slope h:
+
+        p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF_h(beta, b).
+
+    Here p is a participant, t a trial with answer y_t to pair x_t, and F_h the distribution of
+    slope beta and side bias b over participants. The posterior remains valid if trials are chosen
+    by previous answers.
 
     Examples
     --------

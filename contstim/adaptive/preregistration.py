@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import comb
+from math import ceil, comb
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ class PlannedDesign:
 
     @classmethod
     def from_trials(cls, trials: pd.DataFrame) -> PlannedDesign:
-        """Describe the design of a table of trials, output of `design_trials`.
+        """Describe the design of a table of trials, the output of `design_trials`.
 
         Raises
         ------
@@ -75,17 +75,19 @@ class PlannedDesign:
         n_trials = trials.groupby("participant", sort=False).size()
         experimental = trials[trials["kind"] == EXPERIMENTAL]
         items = pd.Series(encode_items(experimental), index=experimental.index)
-        counts = items.groupby(experimental["participant"]).agg(["size", "nunique"])
-        n_pairs, n_items = map(int, counts.min().fillna(0))
+        items_by_participant = items.groupby(experimental["participant"])
+        # Participants can differ in their numbers of pairs and items; report the smallest.
+        n_pairs = int(items_by_participant.size().min()) if len(items) else 0
+        n_items = int(items_by_participant.nunique().min()) if len(items) else 0
         names = trials.reindex(columns=["model_1", "model_2"]).to_numpy().ravel()
         models = sorted({str(name) for name in names if isinstance(name, str) and name})
-        n, n_groups = trials["participant"].nunique(), trials["group"].nunique()
+        n_participants, n_groups = trials["participant"].nunique(), trials["group"].nunique()
         by_condition = pd.crosstab(trials["participant"], trials["condition"])
         conditions = ", ".join(
             f"{format_range(counts)} of condition {name!r}" for name, counts in by_condition.items()
         )
         sentences = [
-            f"The trials are for {format_count(n, 'participant')} in "
+            f"The trials are for {format_count(n_participants, 'participant')} in "
             f"{format_count(n_groups, 'group')}.",
             f"Each participant answers {format_range(n_trials)} trials: {conditions}.",
             f"The {n_pairs} experimental pairs of a participant form "
@@ -97,11 +99,18 @@ class PlannedDesign:
             sentences.append(
                 f"The pairs compare {format_count(len(models), 'model')}: {', '.join(models)}."
             )
-        max_trials, description = int(n_trials.max()), " ".join(sentences)
-        return cls(n, n_groups, n_pairs, n_items, max_trials, len(models), description)
+        return cls(
+            participants=n_participants,
+            groups=n_groups,
+            pairs=n_pairs,
+            items=n_items,
+            trials=int(n_trials.max()),
+            models=len(models),
+            description=" ".join(sentences),
+        )
 
     def check_sample(self, sample: Sample) -> None:
-        """Raise InputError if the table ``[sample]`` of a plan contradicts the design."""
+        """Raise InputError if the table ``[sample]`` of an analysis plan contradicts the design."""
         for name, number in (
             ("participants", self.participants),
             ("groups", self.groups),
@@ -117,6 +126,11 @@ class PlannedDesign:
 
 def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
     """Read the table ``[adaptive]`` of an analysis plan.
+
+    Parameters
+    ----------
+    path
+        Path of a TOML file, see `read_plan`. The keys of the table are fields of `AdaptivePlan`.
 
     Raises
     ------
@@ -136,12 +150,12 @@ def describe_study(
     stimuli: str = "",
     adaptive: AdaptivePlan | None = None,
 ) -> dict[str, str]:
-    """Describe the plan of a study.
+    """Describe the plan of a study for a preregistration.
 
     Parameters
     ----------
     options
-        Options of the analysis, with ``[sample]``.
+        Options of the analysis, with the planned sample size.
     design
         Design of a study with fixed trials, if known.
     stimuli
@@ -157,31 +171,37 @@ def describe_study(
     Raises
     ------
     InputError
-        If ``[sample]`` contradicts the design, or the power cannot be computed.
+        If the planned sample size contradicts the design, or the power cannot be computed.
     """
     sample = options.sample or Sample()
     if design is not None:
         design.check_sample(sample)
     elif sample.trials_each is not None and sample.participants is not None:
-        n_pairs, n_groups = sample.trials_each, sample.groups or 1
-        description = f"Each participant judges {format_count(n_pairs, 'pair')} of sentences."
+        n_pairs = sample.trials_each
         design = PlannedDesign(
-            sample.participants, n_groups, n_pairs, n_pairs, n_pairs, description=description
+            participants=sample.participants,
+            groups=sample.groups or 1,
+            pairs=n_pairs,
+            items=n_pairs,
+            trials=n_pairs,
+            description=f"Each participant judges {format_count(n_pairs, 'pair')} of sentences.",
         )
     paragraphs = {"Stimuli": stimuli} if stimuli else {}
     if design is not None:
         paragraphs["Design"] = design.description
+    n_planned = sample.participants or (design.participants if design is not None else 0)
     if adaptive is not None:
         maximum = format_count(adaptive.stopping.participants, "participant")
         paragraphs["Participants"] = (
             f"Data collection ends by the stopping rule, after at most {maximum}."
         )
         paragraphs |= describe_adaptive_plan(adaptive)
-    elif n := sample.participants or (design.participants if design else 0):
+    elif n_planned:
         n_groups = design.groups if design is not None else sample.groups or 1
         groups = f", in {n_groups} groups with different pairs" if n_groups > 1 else ""
         paragraphs["Participants"] = (
-            f"{format_count(n, 'participant')}{groups}. The number is fixed before the study."
+            f"{format_count(n_planned, 'participant')}{groups}. The number is fixed before the "
+            "study."
         )
     paragraphs["Exclusions"] = options.exclusions.description
     analysis = describe_measures(options), describe_analyses(options), describe_tests(options)
@@ -205,7 +225,15 @@ def format_document(title: str, paragraphs: Mapping[str, str]) -> str:
 def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
     """Describe the power of the planned test for several differences in accuracy.
 
-    Power is estimated by simulation, which supports only some analyses; the text says so otherwise.
+    Power is estimated by simulation, which supports only some analyses. For others the text states
+    that power is not computed.
+
+    Parameters
+    ----------
+    options
+        Options of the analysis, with the tests and the seed of the simulation.
+    design
+        Numbers of participants, groups, pairs and items.
     """
     if options.inference != "crossed" or options.items != "random":
         return "Power is computed only for tests that treat participants and items as random."
@@ -216,15 +244,17 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
     for difference in _DIFFERENCES:
         simulator = StudySimulator.from_difference(
             difference,
-            pairs_per_item=-(-design.pairs // max(design.items, 1)),
+            pairs_per_item=ceil(design.pairs / max(design.items, 1)),
             n_groups=design.groups,
             measures=("accuracy",),
         )
         table = power_curve(simulator, (n_per_group,), (design.pairs,), seed=options.seed)
         powers.append(f"{table['power'].item():.0%} for a difference in accuracy of {difference}")
     n_comparisons = len(options.planned) or max(comb(design.models, 2), 1)
-    correction = f", before correction for {n_comparisons} comparisons" * (n_comparisons > 1)
-    groups = f" in {design.groups} groups with different pairs" * (design.groups > 1)
+    correction = ""
+    if n_comparisons > 1:
+        correction = f", before correction for {n_comparisons} comparisons"
+    groups = f" in {design.groups} groups with different pairs" if design.groups > 1 else ""
     return (
         f"With {format_count(design.participants, 'participant')}{groups} and "
         f"{format_count(design.pairs, 'pair')} each, power is {', '.join(powers)} "
@@ -236,7 +266,11 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
 
 
 def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
-    """Describe an adaptive plan completely, as paragraphs by heading."""
+    """Describe an adaptive plan completely for a preregistration, as paragraphs by heading.
+
+    The paragraphs state how trials are chosen, the assumed distribution of answers, the stopping
+    rule, the interim analyses and the reported results.
+    """
     options, policy = plan.trial_selection, plan.trial_selection.implementation
     anchors = f"{format_count(plan.anchors, 'anchor')}, which are the same for all participants"
     if plan.is_fixed:
@@ -307,7 +341,7 @@ def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
 
 
 def _describe_stopping(stopping: Stopping) -> str:
-    """Describe the stopping rule in sentences, with the assumptions of its intervals."""
+    """Describe the stopping rule in sentences, with the assumptions of its confidence intervals."""
     if stopping.analyses:
         spending = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stopping.spending]
         rule = (
@@ -338,7 +372,11 @@ def _describe_stopping(stopping: Stopping) -> str:
 
 
 def find_deviations(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
-    """Find deviations of choices from an adaptive plan.
+    """Find deviations of the choices in a study from its adaptive plan.
+
+    The numbers of participants, trials and anchors are checked, and whether pairs are repeated. If
+    trials are chosen adaptively, propensities must be at least epsilon / (number of available
+    pairs).
 
     Parameters
     ----------

@@ -34,10 +34,10 @@ def simulate(
     seconds_per_trial: float = 8.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Simulate studies until they stop or reach the maximum number of participants.
+    """Simulate adaptive studies until they stop or reach the maximum number of participants.
 
-    Blocks are chosen by the `Conductor` that servers use. Participants take part one after the
-    other.
+    Simulated participants follow a known model. Their trials are chosen by the same `Conductor`
+    that servers use. Participants take part one after the other.
 
     Parameters
     ----------
@@ -61,11 +61,17 @@ def simulate(
     Returns
     -------
     DataFrame
-        One row per study: `truth`; `kind` of the conclusion; `model`, the best model, if any;
-        `participants`, their number; `minutes`, their total time including anchors;
-        `most_probable`, the model with the highest posterior probability, and this probability,
-        `posterior`; `recovered`, whether that model is the only true one; `false_winner`, whether
-        the best model is not the only true one.
+        One row per study with the columns
+
+        - `truth`: names of the models that participants follow;
+        - `kind`: kind of the conclusion, see `Conclusion`;
+        - `model`: best model according to the conclusion, if any;
+        - `participants`: number of participants;
+        - `minutes`: total duration of their trials, including anchors;
+        - `most_probable` and `posterior`: model with the highest posterior probability, and this
+          probability;
+        - `recovered`: whether the most probable model is the only true one;
+        - `false_winner`: whether there is a best model that is not the only true one.
 
     Raises
     ------
@@ -96,18 +102,13 @@ def simulate(
     for number in track(range(n_studies), n_studies, "simulating studies"):
         model_in_turn = pool.models[number % len(pool.models)]
         true_models = (model_in_turn,) if named_models is None else tuple(named_models)
-        columns = [pool.models.index(name) for name in true_models]
-        preferences = np.zeros(len(pool.pairs))
-        if columns:
-            g = pool.preferences[:, columns]
-            is_unanimous = np.abs(np.sign(g).sum(axis=1)) == len(columns)
-            preferences = np.where(is_unanimous, g.mean(axis=1), 0.0)
+        preferences = _mean_preferences(pool, true_models)
         rng = np.random.default_rng([seed, number])
         result, conclusion = _simulate_study(
             replace(plan, seed=number), pool, preferences, response_model, rng
         )
         best = conclusion.models[0] if conclusion.kind == "best" else ""
-        top = result.models.iloc[int(result.models["posterior"].argmax())]
+        most_probable = result.models.iloc[int(result.models["posterior"].argmax())]
         n_trials = result.n_answers + conclusion.n_participants * plan.anchors
         rows.append(
             {
@@ -116,13 +117,25 @@ def simulate(
                 "model": best,
                 "participants": conclusion.n_participants,
                 "minutes": n_trials * seconds_per_trial / 60,
-                "most_probable": top["model"],
-                "posterior": top["posterior"],
-                "recovered": true_models == (top["model"],),
+                "most_probable": most_probable["model"],
+                "posterior": most_probable["posterior"],
+                "recovered": true_models == (most_probable["model"],),
                 "false_winner": best != "" and true_models != (best,),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _mean_preferences(pool: Pool, models: tuple[str, ...]) -> FloatArray:
+    """Return the mean preferences of models for sentence 2, shape (P,).
+
+    The preference is 0 for pairs on which the models disagree, and for all pairs without models.
+    """
+    if not models:
+        return np.zeros(len(pool.pairs))
+    preferences = pool.preferences[:, [pool.models.index(name) for name in models]]
+    is_unanimous = np.abs(np.sign(preferences).sum(axis=1)) == len(models)
+    return np.where(is_unanimous, preferences.mean(axis=1), 0.0)
 
 
 def simulate_answers(
@@ -172,17 +185,21 @@ def simulate_answers(
             conductor.record_block(block)
             if not block.pairs:
                 return
-            pairs, side_sign = list(block.pairs), np.where(block.swapped_sides, -1.0, 1.0)
+            pairs = list(block.pairs)
+            # 1 if sentence 2 is on the right, -1 if it is on the left.
+            side_sign = np.where(block.swapped_sides, -1.0, 1.0)
             logits = side_sign * (slope * preferences[pairs] + item_effects[pairs]) + side_bias
-            # Cumulative link model: the answer is the number of cut points below the latent value.
+            # Cumulative link model: the answer is the number of cut points that are exceeded.
             exceedances = choice_curve(logits[:, None] - link.cut_points)
-            n_cut_points = (exceedances > rng.random((len(pairs), 1))).sum(axis=1)
+            n_exceeded = (exceedances > rng.random((len(pairs), 1))).sum(axis=1)
             is_lapse = rng.random(len(pairs)) < response_model.lapse
             random_answers = rng.integers(link.n_answers, size=len(pairs))
-            answers = np.where(is_lapse, random_answers, n_cut_points)
-            # Answer codes from 0 become ratings from -2.5 to 2.5, with their sign by sentence.
-            ratings = (side_sign * (answers / (link.n_answers - 1) * 5 - 2.5)).tolist()
-            for pair, rating in zip(block.pairs, ratings, strict=True):
+            answers = np.where(is_lapse, random_answers, n_exceeded)
+            # Answers from 0 (left) to C - 1 become ratings from -2.5 to 2.5. A positive rating is
+            # then a preference for the right-hand sentence, and finally for sentence 2.
+            screen_ratings = answers / (link.n_answers - 1) * 5 - 2.5
+            ratings = (side_sign * screen_ratings).tolist()
+            for pair, rating in zip(pairs, ratings, strict=True):
                 conductor.record_answer(name, pair, rating)
             yield participant, block, ratings
 
@@ -232,6 +249,13 @@ def collect_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials
     (1 if sentence 1 was on the left) and rating, negative for the left-hand sentence.
     """
     participant, pair, side_sign, screen_rating = map(np.array, zip(*log, strict=True))
-    arrival = np.arange(len(participant))
-    names = [str(number) for number in range(participant[-1] + 1)]
-    return ChosenTrials(participant, pair, pair, side_sign, screen_rating, arrival, names, pool)
+    return ChosenTrials(
+        participant=participant,
+        pair=pair,
+        item=pair,
+        side_sign=side_sign,
+        screen_rating=screen_rating,
+        arrival=np.arange(len(participant)),
+        participant_names=[str(number) for number in range(participant[-1] + 1)],
+        pool=pool,
+    )

@@ -68,10 +68,11 @@ class Stopping:
 
 
 def pairwise_level(stopping: Stopping, n_models: int) -> float:
-    """Return the two-sided type-I error rate of one comparison of two models.
+    """Return the two-sided type-I error rate of each comparison of two models.
 
-    The rate is 2 alpha / `n_models`, at most 1. With this rate, the probability of calling
-    a wrong model the best is at most alpha.
+    The rate is 2 alpha / M, at most 1, where alpha is the error rate of the stopping rule and M the
+    number of models. With this rate, the probability of calling a wrong model the best is at most
+    alpha (Bonferroni).
     """
     return min(1.0, 2 * stopping.alpha / n_models)
 
@@ -81,7 +82,8 @@ def stopping_boundary(
 ) -> float:
     """Return the stopping boundary of the latest interim analysis.
 
-    A comparison of two models is significant if the absolute t statistic exceeds the boundary.
+    Two models differ significantly if the absolute t statistic of their difference exceeds the
+    boundary.
 
     Parameters
     ----------
@@ -95,16 +97,16 @@ def stopping_boundary(
     Returns
     -------
     float
-        Boundary of the t statistic, in standard errors, see `interim_boundaries`.
+        Boundary of the t statistic, see `interim_boundaries`.
     """
     spent = alpha_spent(stopping.analyses, pairwise_level(stopping, n_models), stopping.spending)
     return interim_boundaries(stopping.analyses, tuple(spent.tolist()), item_variance_shares)[-1]
 
 
 def item_variance_share(estimate: MeanEstimate) -> float:
-    """Return the share of the variance of an estimate that is due to items.
+    """Return the share of the variance of an estimate that is due to items, from 0 to 0.99.
 
-    The share is rounded to 0.01, so that boundaries can be cached, and limited to 0.99. A missing
-    share is replaced with 0.
+    The share is rounded to 0.01, so that boundaries can be cached. A missing share is replaced by
+    0.
     """
     return float(np.clip(np.nan_to_num(estimate.variance_shares[1]), 0.0, 0.99).round(2))
