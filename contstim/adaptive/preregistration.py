@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, comb
 from pathlib import Path
@@ -43,8 +43,6 @@ class PlannedDesign:
         Number of experimental pairs per participant.
     items
         Number of items per participant. Pairs of the same item are treated as dependent.
-    trials
-        Number of trials per participant, including catch trials.
     models
         Number of compared models; 0 if unknown.
     description
@@ -55,7 +53,6 @@ class PlannedDesign:
     groups: int
     pairs: int
     items: int
-    trials: int
     models: int = 0
     description: str = ""
 
@@ -104,7 +101,6 @@ class PlannedDesign:
             groups=n_groups,
             pairs=n_pairs,
             items=n_items,
-            trials=int(n_trials.max()),
             models=len(models),
             description=" ".join(sentences),
         )
@@ -183,7 +179,6 @@ def describe_study(
             groups=sample.groups or 1,
             pairs=n_pairs,
             items=n_pairs,
-            trials=n_pairs,
             description=f"Each participant judges {format_count(n_pairs, 'pair')} of sentences.",
         )
     paragraphs = {"Stimuli": stimuli} if stimuli else {}
@@ -298,21 +293,18 @@ def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
             f"Ratings are used, with thresholds at ± {_join_numbers(link.thresholds)} and 0 "
             "(cumulative link)."
         )
-    slopes = f"{_join_numbers(link.slopes)}, with equal prior weights"
-    if link.slope_weights:
-        slopes = (
-            f"{_join_numbers(link.slopes)}, with prior weights {_join_numbers(link.slope_weights)}"
-        )
-    prior = f"prior weights {_join_numbers(link.prior)}" if link.prior else "equal prior weights"
     link_text = (
-        "If a model is right, participants choose sentence 2 with probability lapse / 2 + (1 - "
-        "lapse) sigma(beta g + b + u), where g is the difference of the model's log-probabilities "
-        "in standard deviations over sentences, clipped to "
-        f"±{response_model.max_preference:g}; log beta ~ N(log slope, "
-        f"{response_model.slope_sd:g}²) and b ~ N(0, {response_model.side_sd:g}²) over "
-        f"participants, u ~ N(0, {response_model.item_sd:g}²) over pairs, and lapse = "
-        f"{response_model.lapse:g}. Each model has its own slope, one of {slopes}. {answers} "
-        f"Models have {prior}."
+        "If a model is right, participants choose the right-hand sentence with probability lapse / "
+        "2 + (1 - lapse) sigma(beta g + b + u), where sigma is the logistic function. The "
+        "preference g is the log-probability of the right-hand minus the left-hand sentence, in "
+        "standard deviations of the model's log-probabilities over sentences, clipped to "
+        f"±{response_model.max_preference:g}. A participant has the slope beta, log beta ~ N(log "
+        f"slope, {response_model.slope_sd:g}²), and the side bias b ~ N(0, "
+        f"{response_model.side_sd:g}²). A pair has the effect u ~ N(0, "
+        f"{response_model.item_sd:g}²). The lapse rate is {response_model.lapse:g}. The median "
+        f"slope of each model is one of {_join_numbers(link.slopes)}, with "
+        f"{_describe_prior(link.slope_weights)}. {answers} Models have "
+        f"{_describe_prior(link.prior)}."
     )
 
     analyses = "Results may be analysed after every participant."
@@ -436,6 +428,11 @@ def find_deviations(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
             f"pairs; the plan has epsilon {epsilon:g}."
         )
     return deviations
+
+
+def _describe_prior(weights: Sequence[float]) -> str:
+    """Describe prior weights in words; they are equal if none are given."""
+    return f"prior weights {_join_numbers(weights)}" if weights else "equal prior weights"
 
 
 def _join_numbers(values: Iterable[float]) -> str:

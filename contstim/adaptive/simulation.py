@@ -249,13 +249,7 @@ def collect_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials
     (1 if sentence 1 was on the left) and rating, negative for the left-hand sentence.
     """
     participant, pair, side_sign, screen_rating = map(np.array, zip(*log, strict=True))
-    return ChosenTrials(
-        participant=participant,
-        pair=pair,
-        item=pair,
-        side_sign=side_sign,
-        screen_rating=screen_rating,
-        arrival=np.arange(len(participant)),
-        participant_names=[str(number) for number in range(participant[-1] + 1)],
-        pool=pool,
-    )
+    item = pair  # each pair is a separate item
+    arrival = np.arange(len(participant))
+    names = [str(number) for number in range(participant[-1] + 1)]
+    return ChosenTrials(participant, pair, item, side_sign, screen_rating, arrival, names, pool)

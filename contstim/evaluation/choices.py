@@ -37,7 +37,8 @@ _MAX_REVERSED_SHARE, _MAX_REVERSED_PROBABILITY = 1 / 3, 0.001
 _MIN_MEDIAN_MS = 50
 # Maximum response time; 10^9 ms are twelve days.
 _MAX_TIME_MS = 1e9
-_ACTIONS = ("error", "exclude")
+_Action = Annotated[str, validate_choice(("error", "exclude"))]
+_RepeatAction = Annotated[str, validate_choice(("error", "keep_first"))]
 # Columns that must be equal in all rows of a sentence pair, by their description in messages.
 _PAIR_COLUMNS = {
     "conditions": ["condition"],
@@ -77,15 +78,9 @@ class CleaningRules:
     (1, ['missing sentence'])
     """
 
-    missing_sentence: Annotated[str, validate_choice(_ACTIONS, "value of missing_sentence")] = (
-        "error"
-    )
-    identical_sentences: Annotated[
-        str, validate_choice(_ACTIONS, "value of identical_sentences")
-    ] = "error"
-    repeated_trial: Annotated[
-        str, validate_choice(("error", "keep_first"), "value of repeated_trial")
-    ] = "error"
+    missing_sentence: _Action = "error"
+    identical_sentences: _Action = "error"
+    repeated_trial: _RepeatAction = "error"
 
 
 @displayable

@@ -26,10 +26,6 @@ from contstim.trial_kinds import EXPERIMENTAL
 if TYPE_CHECKING:
     from contstim.evaluation.inference.signed_rank import SignedRankInference
 
-_CEILING_COLUMNS = (
-    *("analysis", "measure", "ceiling_lower", "ceiling_upper"),
-    *("n_participants", "n_trials", "n_choices", "note"),
-)
 _COUNT_COLUMNS = (
     *("n_trials", "n_choices", "n_choices_ceiling"),
     *("n_tied_predictions", "n_tied_ratings"),
@@ -90,7 +86,7 @@ def result_tables(
     details = {
         "participants": _concat(participants),
         "groups": _concat(groups),
-        "ceilings": pd.DataFrame(ceilings, columns=list(_CEILING_COLUMNS)),
+        "ceilings": pd.DataFrame(ceilings),
     }
     model_table = _order_columns(model_table, MODEL_COLUMNS)
     return model_table, _order_columns(comparison_table, COMPARISON_COLUMNS), details

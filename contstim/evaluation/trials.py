@@ -263,10 +263,9 @@ class TrialData:
     @property
     def has_disjoint_groups(self) -> bool:
         """Whether each pair was judged by one group of participants only."""
-        groups = self.group_codes[self.participant]
-        pairs_and_groups = np.unique(np.stack([self.pair, groups], axis=1), axis=0)
-        n_judged_pairs = len(np.unique(self.pair))
-        return len(pairs_and_groups) == n_judged_pairs
+        groups = pd.Series(self.group_codes[self.participant])
+        n_groups = groups.groupby(self.pair).nunique()
+        return bool((n_groups == 1).all())
 
     @property
     def n_pairs(self) -> int:

@@ -183,7 +183,7 @@ def test_columns_that_analyses_go_by_are_named():
 
 
 def test_the_power_stated_is_that_of_the_design():
-    design = PlannedDesign(24, 2, 30, 10, 36, 2)
+    design = PlannedDesign(24, 2, 30, 10, 2)
     text = describe_study(EvaluationOptions(), design)["Power"]
     simulator = StudySimulator.from_difference(0.2, pairs_per_item=3, n_groups=2)
     power = power_curve(simulator, [12], [30], 1000, seed=4)["power_unadjusted"].iloc[0]
@@ -198,7 +198,7 @@ def test_the_power_stated_is_that_of_the_design():
 
 
 def test_power_is_not_stated_of_another_test():
-    design = PlannedDesign(24, 2, 30, 10, 36, 2)
+    design = PlannedDesign(24, 2, 30, 10, 2)
     options = EvaluationOptions(measures=("signed_rank_cosine",))
     assert describe_study(options, design)["Power"] == "Power is computed only for accuracy."
 

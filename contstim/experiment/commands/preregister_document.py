@@ -80,14 +80,12 @@ def write_preregistration(
         design_options = plan.find_options(DesignOptions)
         if design_options is not None:
             layout = design_options.get_layout()
-            n_trials = sum(DESIGN.count_trials(plan).values())
-            n_pairs = n_trials - layout.catch
+            n_pairs = sum(DESIGN.count_trials(plan).values()) - layout.catch
             design = PlannedDesign(
                 participants=layout.groups * layout.participants,
                 groups=layout.groups,
                 pairs=n_pairs,
                 items=n_pairs,
-                trials=n_trials,
                 models=len(plan.models),
                 description=DESIGN.describe(plan),
             )
