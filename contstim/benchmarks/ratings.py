@@ -118,16 +118,18 @@ class _RatingData:
     def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _RatingData:
         """Convert `RatingBenchmark.ratings` to arrays; `sentences` defines the sentence indices."""
         rating = ratings["rating"].to_numpy(dtype=float)
-        if np.isnan(rating).any():
-            raise InputError(f"{int(np.isnan(rating).sum())} ratings are missing; leave them out")
-        participant = item = None
+        n_missing = int(np.isnan(rating).sum())
+        if n_missing:
+            raise InputError(f"{n_missing} ratings are missing; leave them out")
+        sentence = pd.Index(sentences).get_indexer(pd.Index(ratings["sentence"]))
+        participant = None
         if "participant" in ratings:
             participant = np.asarray(pd.factorize(ratings["participant"])[0])
+        item = np.arange(len(sentences))
         if "item" in ratings:
-            item = pd.factorize(ratings.drop_duplicates("sentence")["item"])[0]
-        sentence = pd.Index(sentences).get_indexer(pd.Index(ratings["sentence"]))
-        items = np.arange(len(sentences)) if item is None else item
-        return cls(np.asarray(sentence), participant, rating, np.asarray(items))
+            item_by_sentence = ratings.drop_duplicates("sentence")["item"]
+            item = np.asarray(pd.factorize(item_by_sentence)[0])
+        return cls(np.asarray(sentence), participant, rating, item)
 
     def moments(self, is_included: BoolArray) -> FloatArray:
         """Compute the mean rating of each sentence and its error variance.
@@ -365,32 +367,27 @@ class DeltaBenchmark(Benchmark):
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         judgements = self.judgements.set_index("id")["judgement"]
         joined = pd.concat([judgements, values.rename("score")], axis=1, join="inner").dropna()
+        judged, scored = joined.to_numpy(dtype=float).T
+        correlation = clustered_correlation(judged, scored, _phenomena(joined.index))
+        yield _row("all", "sentence_correlation", correlation, len(joined))
+
         human, model = self.human_deltas(), self.model_deltas(values)
         has_both = ~np.isnan(human) & ~np.isnan(model)
         human, model = human[has_both], model[has_both]
         phenomena = _phenomena(self.pairs.loc[has_both, "gramm_id"])
-        judged, scored = joined.to_numpy(dtype=float).T
-        criteria = {"blimp": model > 0} | {
-            f"adc_{delta:g}": acceptability_delta_criterion(human, model, delta)
-            for delta in (0.5, 1.0, 5.0)
-        }
-        estimates = {
-            "sentence_correlation": clustered_correlation(judged, scored, _phenomena(joined.index)),
-            "pair_correlation": clustered_correlation(human, model, phenomena),
-            **{
-                name: clustered_proportion(is_satisfied, phenomena)
-                for name, is_satisfied in criteria.items()
-            },
-        }
-        for measure, estimate in estimates.items():
-            n = len(joined) if measure == "sentence_correlation" else len(model)
-            yield _row("all", measure, estimate, n)
+        correlation = clustered_correlation(human, model, phenomena)
+        yield _row("all", "pair_correlation", correlation, len(model))
+        yield _row("all", "blimp", clustered_proportion(model > 0, phenomena), len(model))
+        for delta in (0.5, 1.0, 5.0):
+            is_satisfied = acceptability_delta_criterion(human, model, delta)
+            proportion = clustered_proportion(is_satisfied, phenomena)
+            yield _row("all", f"adc_{delta:g}", proportion, len(model))
 
 
 def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
     """Return the index of each sentence's phenomenon: its id without the last number."""
-    stems = pd.Index(ids).astype(str).str.replace(r"\.\d+$", "", regex=True)
-    return np.asarray(pd.factorize(stems)[0])
+    phenomenon = pd.Index(ids).astype(str).str.replace(r"\.\d+$", "", regex=True)
+    return np.asarray(pd.factorize(phenomenon)[0])
 
 
 def _row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:

@@ -401,6 +401,7 @@ class BlockIssuer:
         back, it is created again from the stored blocks and answers.
         """
         if self._conductor is None:
+            # Replay the stored blocks and answers.
             rows = connection.execute("SELECT * FROM blocks ORDER BY number")
             blocks = [_parse_block(row) for row in rows]
             self._sides = {}

@@ -31,9 +31,11 @@ def parse_detail(detail: str) -> dict[str, Any]:
     try:
         value = decode_json(detail)
         if _SURROGATE.search(detail):
-            value = decode_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+            # Encoding to UTF-8 replaces surrogate code points by question marks.
+            text = json.dumps(value, ensure_ascii=False)
+            value = decode_json(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        value = None
+        return {}
     return value if isinstance(value, dict) else {}
 
 

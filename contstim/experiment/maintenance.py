@@ -165,7 +165,9 @@ def make_replacement_table(
                 continue
             if now is not None and session["outcome"] == "unfinished":
                 started_at = datetime.fromisoformat(session["started_at"]).timestamp()
-                if now - started_at - 60 * session["minutes"] <= sessions.IDLE_SECONDS:
+                last_message_at = started_at + 60 * session["minutes"]
+                is_active = now - last_message_at <= sessions.IDLE_SECONDS
+                if is_active:
                     continue
             reason = f"{session['outcome']}: {n_answered} of {n_trials} trials answered"
         rows.append({**session, "reason": reason})

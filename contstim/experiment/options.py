@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import Annotated, Any
 
@@ -159,10 +160,12 @@ class SessionOptions:
         list of int
             Trial numbers from 1, sorted.
         """
-        # Divide the session into the smallest number of parts with at most `break_every` trials.
-        n_parts = -(-n_trials // self.break_every) if self.break_every else 1
-        regular = (round(part * n_trials / n_parts) for part in range(1, n_parts))
-        return sorted({number for number in (*regular, *self.break_after) if number < n_trials})
+        breaks = set(self.break_after)
+        if self.break_every:
+            # Divide the session into the smallest number of parts of at most `break_every` trials.
+            n_parts = math.ceil(n_trials / self.break_every)
+            breaks.update(round(part * n_trials / n_parts) for part in range(1, n_parts))
+        return sorted(number for number in breaks if number < n_trials)
 
 
 @settings
@@ -281,7 +284,8 @@ class Question:
 
     def __post_init__(self) -> None:
         subject = f"the question {self.name!r}"
-        if (self.kind == "text") != (not self.options):
+        needs_options, has_options = self.kind != "text", bool(self.options)
+        if needs_options != has_options:
             raise InputError(
                 f"{subject} is a {self.kind} with {len(self.options)} options; check it"
             )

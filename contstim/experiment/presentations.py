@@ -148,7 +148,9 @@ sentence = "The postman barked dog the at."
         choices = sorted(self.choices({}) or ())
         if type(choice) is not int or choice not in choices:
             raise InputError(f"choice is {choice!r}; it is one of {', '.join(map(str, choices))}")
-        rating = round(5 * choices.index(choice) / (len(choices) - 1) - 2.5, 6)
+        # Position of the choice between the surest left (0) and the surest right answer (1).
+        position = choices.index(choice) / (len(choices) - 1)
+        rating = round(5 * position - 2.5, 6)
         return rating if side_1 == "left" else -rating
 
     def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str] | None:

@@ -112,7 +112,12 @@ def record_answers(
         presentation.check_answer(trial.shown, answer.choice, answer.detail)
         query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
         stored = connection.execute(query, (session, answer.id)).fetchone()
-        if stored is None:
+        if stored is not None:
+            # The page has sent this answer before.
+            if (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
+                raise InputError("id is already used by another answer")
+            is_conflict = bool(stored["conflict"])
+        else:
             query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
             is_conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
             if is_conflict:
@@ -122,10 +127,6 @@ def record_answers(
             row |= {"trial": trial.id, "kind": trial.kind, "received_at": now}
             row |= {"late": int(is_late), "conflict": int(is_conflict)}
             insert_row(connection, "answers", row)
-        elif (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
-            raise InputError("id is already used by another answer")
-        else:
-            is_conflict = bool(stored["conflict"])
         receipt.acknowledged.append(answer.id)
         if is_conflict:
             receipt.conflicts.append(answer.id)

@@ -97,14 +97,14 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
     try:
         if not is_new:
             _check_data(path, study)
-        with ExitStack() as cleanup:  # runs only if an exception is raised
+        with ExitStack() as cleanup:
             if is_new:
                 cleanup.callback(_remove_empty, path)
             connection = connect(path)
             cleanup.callback(connection.close)
             if study is not None:
                 _migrate(connection, study)
-            cleanup.pop_all()
+            cleanup.pop_all()  # without an exception, nothing is cleaned up
     except sqlite3.DatabaseError as error:
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
         raise kind(_describe_error(path, error)) from None

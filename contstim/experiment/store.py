@@ -339,7 +339,9 @@ class Store:
             )
             if outcome == "screened_out":
                 sessions.release_assignment(connection, session, outcome, now)
-        link = self._make_link(outcome, row["own"] or finished_by == digest(token))
+        # Only a browser that began or ended the session receives the completion code.
+        has_ended_session = finished_by == digest(token)
+        link = self._make_link(outcome, row["own"] or has_ended_session)
         return {"complete": outcome == "complete", "outcome": outcome, **link}
 
     @_transaction

@@ -336,14 +336,21 @@ def adapt(
         ),
     )
     left_out = f", {result.n_left_out} left out" if result.n_left_out else ""
-    print(f"{out}: {result.n_train} sentences{left_out}, best after {result.after.step} steps")
+    before, after = result.before, result.after
+    print(f"{out}: {result.n_train} sentences{left_out}, best after {after.step} steps")
     print("pseudo-perplexity per token (per word)   before            after")
-    for name, n_sentences in (("domain", result.n_domain), ("other", result.n_other)):
-        cells = [f"{name}, {n_sentences} sentences".ljust(40)]
-        for perplexities in (result.before, result.after):
-            per_token, per_word = (getattr(perplexities, name + key) for key in ("", "_word"))
-            cells.append(f"{per_token:7.2f} ({per_word:.2f})".ljust(17))
-        print(" ".join(cells).rstrip())
+    domain_cells = (
+        f"domain, {result.n_domain} sentences",
+        f"{before.domain:7.2f} ({before.domain_word:.2f})",
+        f"{after.domain:7.2f} ({after.domain_word:.2f})",
+    )
+    other_cells = (
+        f"other, {result.n_other} sentences",
+        f"{before.other:7.2f} ({before.other_word:.2f})",
+        f"{after.other:7.2f} ({after.other_word:.2f})",
+    )
+    for name, cell_before, cell_after in (domain_cells, other_cells):
+        print(f"{name:<40} {cell_before:<17} {cell_after}")
 
 
 @Parameter(name="*", group=TRAINING)

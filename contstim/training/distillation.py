@@ -231,16 +231,15 @@ def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -
         is_known = vocabulary.in_vocabulary(words)
         known_words = set(itertools.compress(words, is_known))
         texts = [text for text in texts if text and known_words.issuperset(language.split(text))]
+
     max_tokens = math.inf if encoder.max_tokens is None else encoder.max_tokens
-    usable = [
-        (text, tokens)
-        for text, tokens in zip(texts, tokenizer.encode(texts), strict=True)
-        if len(tokens.ids) <= max_tokens
-    ]
-    n_tokens = np.array([len(tokens.scored_positions) for _, tokens in usable], dtype=np.int64)
-    return _UsableSentences(
-        [text for text, _ in usable], [tokens.ids for _, tokens in usable], n_tokens
-    )
+    usable_texts, ids, n_tokens = [], [], []
+    for text, tokens in zip(texts, tokenizer.encode(texts), strict=True):
+        if len(tokens.ids) <= max_tokens:
+            usable_texts.append(text)
+            ids.append(tokens.ids)
+            n_tokens.append(len(tokens.scored_positions))
+    return _UsableSentences(usable_texts, ids, np.array(n_tokens, dtype=np.int64))
 
 
 def _format_card(record: Mapping[str, Any]) -> str:

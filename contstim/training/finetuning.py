@@ -383,14 +383,14 @@ def _finetuning_digest(
 
 def _format_card(record: Mapping[str, Any]) -> str:
     """Return the model card of a classifier."""
+    n_sentences = record["training"]["sentences"]
     rows = [
-        f"| {name} | {record['training']['sentences'][name]} | {mcc['mean']:.3f} | "
+        f"| {name} | {n_sentences[name]} | {mcc['mean']:.3f} | "
         f"{mcc['sd']:.3f} | {mcc['best']:.3f} | {mcc['majority']:.3f} |\n"
         for name, mcc in record["mcc"].items()
     ]
-    seeds, degenerate_seeds = (
-        ", ".join(str(row["seed"]) for row in record[key]) for key in ("restarts", "degenerate")
-    )
+    seeds = ", ".join(str(row["seed"]) for row in record["restarts"])
+    degenerate_seeds = ", ".join(str(row["seed"]) for row in record["degenerate"])
     return (
         "# Acceptability classifier\n\n"
         f"Labels: {record['task']}. The score is a judgement, not a probability of the sentence."

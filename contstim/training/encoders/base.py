@@ -69,7 +69,9 @@ def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokeniz
     unknown
         Treatment of unknown words: ``error`` or ``unk``.
     """
-    options = SharedOptions("auto", "keep", unknown, None, "en")
+    options = SharedOptions(
+        first="auto", punctuation="keep", unknown=unknown, batch_tokens=None, language="en"
+    )
     return SubwordTokenizer(tokenizer, options, name, special=True)
 
 

@@ -113,7 +113,8 @@ def _resolve_base(base: str) -> ModelSpec:
         If the model string names a model without an encoder, such as an n-gram model.
     """
     family, colon, _ = base.partition(":")
-    if not colon or family not in available_families() or Path(base).is_dir():
+    is_spec = colon and family in available_families() and not Path(base).is_dir()
+    if not is_spec:
         return ModelSpec("hf", base)
     spec = ModelSpec.parse(base)
     if spec.family == "contstim":
@@ -140,11 +141,14 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
     names = [name for name, _ in network.named_modules() if name.endswith("attention.output")]
     if not names:
         return
-    ids = torch.arange(6, device=device).reshape(2, 3)
+    # Compare the outputs for two sentences of three tokens without and with the restriction.
+    n_sentences, n_tokens = 2, 3
+    ids = torch.arange(n_sentences * n_tokens, device=device).reshape(n_sentences, n_tokens)
     mask = torch.ones_like(ids)
     with torch.inference_mode():
         expected = network(input_ids=ids, attention_mask=mask)[0][:, 0]
-        handle = network.get_submodule(names[-1]).register_forward_pre_hook(
+        last_attention_output = network.get_submodule(names[-1])
+        handle = last_attention_output.register_forward_pre_hook(
             lambda module, args: tuple(states[:, :1] for states in args)
         )
         try:
@@ -152,7 +156,7 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
         except (RuntimeError, ValueError, TypeError, IndexError):
             # The network needs the other tokens after the attention.
             states = expected[:0]
-    has_first_only = states.shape[:2] == (2, 1)
+    has_first_only = states.shape[:2] == (n_sentences, 1)
     if not (has_first_only and torch.allclose(states[:, 0], expected, rtol=1e-3, atol=1e-4)):
         handle.remove()
 
