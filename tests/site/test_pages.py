@@ -109,7 +109,7 @@ def test_words_are_explained_where_a_reader_first_meets_them() -> None:
 
 #: Where else readers meet a word first, and what must stand beside it.
 FIRST_MET = [
-    ("README.md", "triplets", "a natural sentence and two synthetic ones"),
+    ("README.md", "triplet", "a natural sentence and two synthetic ones"),
     ("README.md", "strata", "ranges of a model's log-probabilities"),
     ("contstim/cli/select.py", "stratum", "a range of a model's log-probabilities"),
     ("contstim/selection/triplets.py", "A stratum", "range of a model's log-probabilities"),
