@@ -2,9 +2,9 @@
 Models agree on ordinary sentences
 ==================================
 
-Two models score the same 724 natural sentences. Their scores rise and fall together: whoever finds
-one sentence more probable than another mostly has the other model's word for it. That is why
-ordinary sentences cannot tell models apart, and controversial ones are needed.
+The figure shows the log-probabilities of 724 natural sentences under two models. The models mostly
+agree about which of two sentences is more probable. Experiments with ordinary sentences therefore
+cannot distinguish the models, and controversial sentences are needed.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 """
-Word by word
-============
+Scores of words
+===============
 
-The log-probability of a sentence is the sum of its words'. Here one word of a natural sentence was
-changed so that the trigram model finds the sentence far less probable and the bigram model does
-not. The bars show where the trigram model takes offence: at "fear", which it does not expect after
-"nothing for".
+The log-probability of a sentence is the sum of the log-probabilities of its words. In this
+example, one word of a natural sentence was replaced so that the sentence became much less probable
+under the trigram model, but not under the bigram model. The bars show that the trigram model finds
+the new word "fear" improbable after "nothing for".
 """
 
 import matplotlib.pyplot as plt

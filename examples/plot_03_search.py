@@ -2,10 +2,10 @@
 A search, word by word
 ======================
 
-A synthetic sentence begins as a natural one. Each step replaces the word that lowers the rejecting
-model's score most, while the accepting model's score may not fall below that of the natural
-sentence (dashed). Sentences found so are what models disagree on most, and seldom English; for
-people, have sentences *written* (:doc:`/how-to/readable`).
+A search starts from a natural sentence. Each step replaces one word so that the score under the
+rejecting model decreases as much as possible, while the score under the accepting model stays
+above its score of the natural sentence (dashed line). The result is rarely natural English; for
+sentences that participants can read, see :doc:`/how-to/readable`.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,10 @@
 Triplets
 ========
 
-A triplet is a natural sentence and two synthetic ones: sentence 1 is what model 1 accepts and
-model 2 rejects, sentence 2 the reverse. On a plane of the two models' scores the natural sentences
-lie along the diagonal, and the synthetic ones are driven off it, to either side.
+A triplet consists of a natural sentence, a synthetic sentence that model 1 accepts and model 2
+rejects, and a synthetic sentence that model 2 accepts and model 1 rejects. The axes are the scores
+under the two models. Natural sentences are near the diagonal, and synthetic sentences are on
+either side of it.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Controversial minimal pairs
 ===========================
 
-With `Edits(max_changes=1)` exactly one word differs from the natural sentence. Such a pair shows on
-which word two models disagree.
+With `Edits(max_changes=1)`, the synthetic sentence differs from the natural sentence in exactly
+one word. The figure shows on which words two models disagree.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Controversial pairs among natural sentences
-===========================================
+Controversial pairs of natural sentences
+========================================
 
-Not every controversial pair has to be written: in a large set of natural sentences some are ranked
-oppositely by two models. `select_natural_pairs` finds the best of them, to proven optimality. Each
-line joins the two sentences of a pair.
+A large set of natural sentences contains pairs that two models rank oppositely. The function
+`select_natural_pairs` finds the best of these pairs and proves that no selection is better. Each
+line of the figure connects the two sentences of a pair.
 """
 
 import matplotlib.pyplot as plt

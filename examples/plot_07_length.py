@@ -1,10 +1,11 @@
 """
-Sum or mean? What sentence length does
-======================================
+Reductions and sentence length
+==============================
 
-A longer sentence is less probable, whatever it says. *Reductions* take that into account in
-different ways: the sum (the log-probability itself), the mean per token, and PenLP, which lies
-between. Each is an option of the model's name, so that two reductions are two models.
+Longer sentences are less probable. *Reductions* correct for the length of a sentence in different
+ways: the sum is the log-probability itself, the mean is the log-probability per token, and PenLP
+is a compromise. The reduction is an option of the model, so that one model with two reductions is
+treated as two models.
 """
 
 import matplotlib.pyplot as plt

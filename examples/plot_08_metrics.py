@@ -1,11 +1,11 @@
 """
-Two ways to score with one masked model
-=======================================
+Two metrics of one masked model
+===============================
 
-A masked model such as BERT gives the probability of a word given all others. How that becomes a
-score of the sentence is a choice: `pll` hides one token after the other (Salazar et al. 2020);
-`pll-word-l2r` also hides the rest of the same word (Kauf & Ivanova 2023). The two differ where
-words are split into several tokens.
+A masked model such as BERT predicts a word from all other words. The score of a sentence depends
+on the *metric*: `pll` masks one token at a time (Salazar et al. 2020), and `pll-word-l2r` also
+masks the later tokens of the same word (Kauf & Ivanova 2023). The two metrics differ for sentences
+with words of several tokens.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,10 @@
 Stimuli from all strata
 =======================
 
-If only the most controversial triplets were taken, they might all come from very improbable
-sentences. Strata prevent that: each model's range is cut into as many parts as you ask for, and
-equally many triplets are taken from each. Here three strata of both models, one triplet each.
+Without further conditions, all of the most controversial triplets may come from very improbable
+sentences. *Strata* prevent this: the range of a model's scores is divided into parts, and the same
+number of triplets is selected from each part. In this example, one triplet is selected from each
+of three strata of both models.
 """
 
 import matplotlib.pyplot as plt

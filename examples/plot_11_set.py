@@ -2,9 +2,11 @@
 One set of pairs for many models
 ================================
 
-Every answer to a pair that four models order one way and two the other tells eight pairs of models
-apart at once. `select_set` chooses pairs so that the two models that are told apart least are told
-apart as often as possible. Compare with as many random pairs:
+If four models prefer the first sentence of a pair and two models prefer the second, one answer to
+this pair supports one model and contradicts the other in eight pairs of models. The function
+`select_set` selects sentence pairs so that the two models that are separated by the fewest
+sentence pairs are separated as often as possible. The figure compares the result with the same
+number of random pairs.
 """
 
 import itertools

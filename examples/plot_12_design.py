@@ -1,10 +1,10 @@
 """
-Who sees what
-=============
+Trials of each participant
+==========================
 
-A design gives each group of participants stimuli of its own, balances the sides of the screen, and
-mixes the conditions. Each row is a participant of the first group, each cell a trial in the order
-shown; the mark says on which side sentence 1 stands.
+A design assigns different stimuli to each group of participants, balances the sides of the screen,
+and mixes the conditions. In the figure, each row is a participant of the first group, and each
+cell is a trial in the order of presentation. The mark shows the side of sentence 1.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,12 @@
 """
-How people are simulated
-========================
+Simulated participants
+======================
 
-Simulated people tell what a design can show before anyone is paid. If a model is right, people
-choose the sentence that it prefers more often the larger the difference; some lean to a side, some
-toss a coin, and every pair has an effect that no model knows of. The default numbers are fitted to
-a published experiment.
+Simulated participants show what a design can find out before real participants are recruited. A
+simulated participant chooses the sentence that a model prefers, more often if the model's
+preference is stronger. The simulation includes preferences for one side, guesses, and effects of
+sentence pairs that no model predicts. The default parameters were fitted to a published
+experiment.
 """
 
 import matplotlib.pyplot as plt

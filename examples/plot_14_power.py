@@ -1,10 +1,11 @@
 """
-How many participants does it take?
-===================================
+Number of participants
+======================
 
-Studies of a set of sentence pairs are simulated, with participants who follow the trigram model.
-The solid lines show in what share of studies the default test finds that two models differ; the
-dashed line shows in what share the followed model is the best of all.
+The figure shows the power of a study by the number of participants. Studies are simulated with
+participants who follow the trigram model. The solid lines show the share of studies in which the
+test finds a difference between two models, and the dashed line the share of studies in which the
+trigram model has the best result.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 """
-Which model predicts people?
-============================
+Evaluation of models
+====================
 
-Twenty simulated people, who follow the trigram model with some noise, choose between the sentences
-of 40 controversial pairs. The dots say how many choices each model predicts, with 95 % intervals;
-the grey band is the *noise ceiling*, how well the best possible model could do, given how much
-people differ among themselves.
+Twenty simulated participants, who follow the trigram model with some noise, choose between the
+sentences of 40 controversial pairs. The points show the accuracy of each model with a 95 %
+confidence interval. The grey band is the *noise ceiling*, the performance of the best possible
+model.
 """
 
 import matplotlib.pyplot as plt

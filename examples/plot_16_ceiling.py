@@ -1,10 +1,11 @@
 """
-What sets the noise ceiling
-===========================
+The noise ceiling and the reliability of answers
+================================================
 
-People who answer more at random agree less with each other, and then no model can predict them
-well. The ceiling says how well the best one could. Its lower bound predicts each person from the
-others; its upper bound is the best that one answer to each pair could do for all.
+Participants who answer less consistently agree less with each other, and no model can predict
+their answers well. The *noise ceiling* is the performance of the best possible model. Its lower
+bound predicts each participant from the other participants, and its upper bound predicts each
+participant from all participants.
 """
 
 import matplotlib.pyplot as plt
