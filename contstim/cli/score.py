@@ -79,8 +79,12 @@ def score(
 def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Divide sentences into chunks, so that results are written before all are scored.
 
-    For each chunk, the number of its first sentence in the file (from 1) and the sentences are
-    yielded.
+    Yields
+    ------
+    first_number : int
+        Number of the first sentence of the chunk in the file, from 1.
+    chunk : list of str
+        Sentences of the chunk.
     """
     for start in range(0, len(sentences), _CHUNK):
         yield start + 1, list(sentences[start : start + _CHUNK])
@@ -94,8 +98,16 @@ def _score_numbered(
 ) -> _Scores:
     """Score sentences, and add the number of an invalid sentence to the error message.
 
-    `sentences` are the sentences of `chunk` that are not scored yet, and `first_number` is the
-    number of the first sentence of the chunk in the file.
+    Parameters
+    ----------
+    score
+        Function that scores a list of sentences.
+    sentences
+        Sentences of the chunk that are to be scored.
+    first_number
+        Number of the first sentence of the chunk in the file.
+    chunk
+        All sentences of the chunk.
     """
     try:
         return score(sentences)
@@ -115,12 +127,14 @@ def write_sentence_scores(
     """Write the table of sentence scores, with one row per sentence and model."""
     from contstim.tables import SCORES, SPEC, UNIT
 
-    writer = csv.writer(file, lineterminator="\n")
-    # Optional columns: the specs of renamed models, and the words that have no probability.
-    has_specs = any(model.name != model.spec for model in models)
-    has_unscored = any(model.event.skips_first_word for model in models)
-    optional_columns = [*[SPEC] * has_specs, *["not_scored"] * has_unscored]
-    writer.writerow((*SCORES, UNIT, "perplexity", *optional_columns))
+    # Optional columns: the specifications of renamed models, and the words without probability.
+    columns = [*SCORES, UNIT, "perplexity"]
+    if any(model.name != model.spec for model in models):
+        columns.append(SPEC)
+    if any(model.event.skips_first_word for model in models):
+        columns.append("not_scored")
+    writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
     # The last digits of a score depend on the batch, so repeated sentences are scored only once.
     repeated = {sentence for sentence, n in Counter(sentences).items() if n > 1}
     scores_of_repeated: list[dict[str, tuple[float, ...]]] = [{} for _ in models]
@@ -130,20 +144,24 @@ def write_sentence_scores(
             scores = dict(known_scores)
             if new:
                 result = _score_numbered(model.score_with_counts, new, first_number, chunk)
-                columns = (result.score, result.n_tokens, result.n_words, result.stderr)
-                rows = zip(*(column.tolist() for column in columns), strict=True)
+                arrays = (result.score, result.n_tokens, result.n_words, result.stderr)
+                rows = zip(*(array.tolist() for array in arrays), strict=True)
                 scores.update(zip(new, rows, strict=True))
                 known_scores.update((s, scores[s]) for s in repeated.intersection(new))
-            unit = model.kind.unit
-            is_log_prob = model.event.reduction == "sum" and unit == "nats"
-            unscored = "first word" if model.event.skips_first_word else ""
-            optional_cells = [*[model.spec] * has_specs, *[unscored] * has_unscored]
+            is_log_prob = model.event.reduction == "sum" and model.kind.unit == "nats"
+            cells_of_model = {
+                "model": model.name,
+                UNIT: model.kind.unit,
+                SPEC: model.spec,
+                "not_scored": "first word" if model.event.skips_first_word else "",
+            }
             for sentence in chunk:
-                log_prob, n_tokens, *_ = scores[sentence]
-                has_perplexity = is_log_prob and n_tokens
-                perplexity = compute_perplexity(log_prob, n_tokens) if has_perplexity else ""
-                cells = (*scores[sentence], unit, perplexity, *optional_cells)
-                writer.writerow((sentence, model.name, *cells))
+                log_prob, n_tokens, n_words, stderr = scores[sentence]
+                cells = {"sentence": sentence, "log_prob": log_prob, "n_tokens": n_tokens}
+                cells |= {"n_words": n_words, "stderr": stderr}
+                if is_log_prob and n_tokens:
+                    cells["perplexity"] = compute_perplexity(log_prob, n_tokens)
+                writer.writerow({**cells_of_model, **cells})
         file.flush()
 
 

@@ -10,7 +10,9 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
@@ -145,12 +147,13 @@ app = create_application("select", __doc__)
 def write_selection(
     selected: pd.DataFrame, out: str, inputs: list[str | None], tokens: bool = False
 ) -> None:
-    """Write a selection, and report it on standard error.
+    """Write a table of selected stimuli, and report the selection on standard error.
 
     Parameters
     ----------
     selected
-        Selected rows, with the report of the selection in `attrs`.
+        Selected pairs or triplets, one per row. Its `attrs` describe the selection: objective,
+        bound, and numbers of candidates and excluded rows.
     out
         Path of the output table.
     inputs
@@ -167,6 +170,7 @@ def write_selection(
     if "synthetic_1" in selected:
         synthetic = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
         print_message(format_diversity(synthetic, selected["natural"].astype(str)))
+    # Warn about models that were trained on the natural sentences.
     models = [str(model) for name in ("model_1", "model_2") for model in selected.get(name, ())]
     columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
     natural_sentences = map(str, selected[columns].to_numpy().ravel())
@@ -179,37 +183,54 @@ def write_selection(
         reasons = [f"{n} ({reason})" for reason, n in attrs["excluded"].items() if n]
         print_message(f"excluded: {', '.join(reasons) or 'none'}")
     for pair in attrs.get("pairs", ()):
-        excluded = [f"{pair[key]} {key}" for key in ("not finite", "repeated natural") if pair[key]]
-        unfilled = [
-            f"{stratum['model']} {stratum['stratum'] + 1} "
-            f"({stratum['selected']} of {stratum['wanted']})"
-            for stratum in pair["unfilled"]
-        ]
-        if unfilled or excluded:
-            print_message(
-                f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
-                f"{pair['considered']} selected; excluded: {', '.join(excluded) or 'none'}; "
-                f"unfilled strata, from the lowest: {', '.join(unfilled) or 'none'}"
-            )
+        _report_model_pair(pair)
     if "separations" in attrs:
-        weakest = min(attrs["separations"], key=lambda pair: pair["separated"])
-        print_message(
-            f"separated least: {weakest['model_1']} and {weakest['model_2']}, by "
-            f"{weakest['separated'] / len(selected):.1%} of the pairs; a pair separates "
-            f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average"
-        )
-        if "log_bayes_factor" in selected:
-            weakest = min(attrs["separations"], key=lambda pair: pair["log_bayes_factor"])
-            print_message(
-                f"hardest to tell apart: {weakest['model_1']} and {weakest['model_2']}, by "
-                f"{weakest['log_bayes_factor'] / len(selected):.4f} nats per answer; "
-                f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs"
-            )
+        _report_separations(selected, attrs)
     print_message(
         f"{format_count(len(selected), 'row')}, {attrs['status']}: objective "
         f"{attrs['objective']:.10g}, bound {attrs['bound']:.10g}, gap {attrs['gap']:.3g} "
         f"({attrs['solver']})"
     )
+
+
+def _report_model_pair(pair: Mapping[str, Any]) -> None:
+    """Report excluded triplets of a pair of models, and strata with too few triplets.
+
+    `pair` is an element of ``attrs["pairs"]`` of the triplets that `select_triplets` returns.
+    """
+    excluded = [f"{pair[key]} {key}" for key in ("not finite", "repeated natural") if pair[key]]
+    unfilled = [
+        f"{stratum['model']} {stratum['stratum'] + 1} "
+        f"({stratum['selected']} of {stratum['wanted']})"
+        for stratum in pair["unfilled"]
+    ]
+    if unfilled or excluded:
+        print_message(
+            f"{pair['model_1']} and {pair['model_2']}: {pair['selected']} of "
+            f"{pair['considered']} selected; excluded: {', '.join(excluded) or 'none'}; "
+            f"unfilled strata, from the lowest: {', '.join(unfilled) or 'none'}"
+        )
+
+
+def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> None:
+    """Report which two models a selected set of pairs separates least.
+
+    A sentence pair separates two models if they order its sentences oppositely. `attrs` are the
+    attributes of the set that `select_set` returns.
+    """
+    weakest = min(attrs["separations"], key=itemgetter("separated"))
+    print_message(
+        f"separated least: {weakest['model_1']} and {weakest['model_2']}, by "
+        f"{weakest['separated'] / len(selected):.1%} of the pairs; a pair separates "
+        f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average"
+    )
+    if "log_bayes_factor" in selected:
+        weakest = min(attrs["separations"], key=itemgetter("log_bayes_factor"))
+        print_message(
+            f"hardest to tell apart: {weakest['model_1']} and {weakest['model_2']}, by "
+            f"{weakest['log_bayes_factor'] / len(selected):.4f} nats per answer; "
+            f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs"
+        )
 
 
 def natural(
