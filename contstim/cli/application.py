@@ -1,4 +1,4 @@
-"""Construction of commands as cyclopts applications, with plain-text help and one-line errors."""
+"""Commands as cyclopts applications, with plain-text help and error messages of one line."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run_application(app: App, arguments: Sequence[str]) -> int:
     Parameters
     ----------
     app
-        Application of the command.
+        Application of the command, from `create_application`.
     arguments
         Arguments after the name of the command.
 
@@ -106,9 +106,9 @@ def run_application(app: App, arguments: Sequence[str]) -> int:
         name = " ".join([app.name[0], *(error.command_chain or ())])
         raise InputError(f"{describe_parse_error(error)}; see {name} --help") from error
     bound.apply_defaults()
+    # Refuse two options that write to one file. Pipes and devices can be shared.
     options_by_path: dict[str, str] = {}
     for option, value in bound.arguments.items():
-        # Only regular files and standard output cannot be shared.
         if isinstance(value, Output) and (value == "-" or not is_stream(Path(value))):
             path = value if value == "-" else os.path.realpath(value)
             first_option = options_by_path.setdefault(path, option)
@@ -120,9 +120,9 @@ def run_application(app: App, arguments: Sequence[str]) -> int:
 
 
 def describe_parse_error(error: CycloptsError) -> str:
-    """Convert an error of cyclopts into a line for the user.
+    """Return an error message of one line for an error of cyclopts.
 
-    The line names the invalid argument and, if possible, suggests a correction.
+    The message names the invalid argument and, if possible, suggests a correction.
     """
     argument = error.argument
     token = getattr(error, "token", None)

@@ -1,4 +1,4 @@
-"""Functions that several commands share: messages, outputs, executors."""
+"""Functions for several commands: messages, output files and executors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def print_message(message: object) -> None:
 
 
 def report_model(model: SentenceModel) -> None:
-    """Print the name of a model, its spec, and a description of the event that it scores.
+    """Print the name and specification of a model and the definition of its score.
 
-    The event states which probability a score is: the units that are scored, the start and end
-    symbols, and the treatment of punctuation, case and unknown words.
+    The definition states the units that are scored, the start and end symbols, and the treatment of
+    punctuation, case and unknown words.
     """
     spec = "" if model.name == model.spec else f"{model.spec}, "
     print_message(f"{model.name}: {spec}{model.event}")
@@ -52,9 +52,9 @@ def report_failed_tasks(failed: Sequence[tuple[Task, str]]) -> None:
 
 @contextmanager
 def explain_interruption() -> Iterator[None]:
-    """Explain to a user who presses Ctrl-C during the block that no work is lost.
+    """Explain that no work is lost if the user presses Ctrl-C during the ``with`` block.
 
-    The KeyboardInterrupt is raised again with a message: the same command continues the work.
+    KeyboardInterrupt is raised again with a message: the same command continues the work.
     """
     try:
         yield
@@ -65,7 +65,7 @@ def explain_interruption() -> Iterator[None]:
 
 
 def create_executor(name: str | None) -> Executor:
-    """Create the executor of ``--executor``; by default tasks run in this process."""
+    """Create the executor that the option ``--executor`` names; by default, this process."""
     if name is None:
         from contstim.pipeline.engine import SequentialExecutor
 

@@ -26,21 +26,22 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class OrderedPair:
-    """Pair of sentences on which two models disagree: each prefers another sentence.
+    """Pair of sentences that two models order differently by probability.
 
     Attributes
     ----------
     model_1, model_2 : str
-        Specs of the models.
+        Model specifications, for example ``contstim:gpt``.
     sentence_1, sentence_2 : str
-        Sentence that model 1 prefers, and sentence that model 2 prefers.
+        Sentence that is more probable under model 1, and sentence that is more probable under
+        model 2.
     nats_1, nats_2 : float
-        Difference in log-probability between the preferred and the other sentence under each
-        model, in nats.
+        Log-probability of the more probable sentence minus that of the other, under each model, in
+        nats.
     origin : str
         Short description of the origin of the sentences.
     natural : str
-        Natural sentence from which both were derived, if any.
+        Natural sentence from which both were made; empty if there is none.
     """
 
     model_1: str
@@ -54,24 +55,26 @@ class OrderedPair:
 
     @classmethod
     def from_triplet(cls, triplet: Triplet, origin: str, natural: str = "") -> OrderedPair:
-        """Create a pair from the synthetic sentences of a triplet."""
+        """Create a pair from the two synthetic sentences of a triplet."""
         return cls(
-            triplet.model_1,
-            triplet.model_2,
-            triplet.synthetic_1,
-            triplet.synthetic_2,
-            triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
-            triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
-            origin,
-            natural,
+            model_1=triplet.model_1,
+            model_2=triplet.model_2,
+            sentence_1=triplet.synthetic_1,
+            sentence_2=triplet.synthetic_2,
+            nats_1=triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
+            nats_2=triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
+            origin=origin,
+            natural=natural,
         )
 
     @property
     def highlighted(self) -> tuple[Markup, Markup]:
-        """Both sentences as HTML, with the changed words in bold."""
-        first = _highlight(self.natural or self.sentence_1, self.sentence_1)
-        second = _highlight(self.natural or self.sentence_1, self.sentence_2)
-        return first, second
+        """Both sentences as HTML, with the words in bold that differ from the natural sentence.
+
+        Without a natural sentence, sentence 2 is compared with sentence 1.
+        """
+        original = self.natural or self.sentence_1
+        return _highlight(original, self.sentence_1), _highlight(original, self.sentence_2)
 
     @property
     def ratios(self) -> tuple[str, str]:
@@ -98,11 +101,12 @@ def _highlight(original: str, changed: str) -> Markup:
 
 
 def _format_ratio(nats: float) -> str:
-    """Format exp(nats) with one significant digit, or as a power of ten."""
+    """Format the probability ratio exp(nats), for example ``3,000`` or, from 10^4, ``10^9``."""
     exponent = nats / math.log(10)
     if exponent >= 4:
         return f"10^{exponent:.0f}"
-    return f"{float(f'{math.exp(nats):.1g}'):,.0f}"
+    rounded = float(f"{math.exp(nats):.1g}")  # one significant digit
+    return f"{rounded:,.0f}"
 
 
 def render_demonstration(
@@ -122,7 +126,7 @@ def render_demonstration(
     triplets : DataFrame
         Table of triplets, shown with one figure per pair of models.
     reference : mapping
-        Scores of natural sentences by model, from which percentiles are computed.
+        Scores of natural sentences by model. The figures show percentiles among these scores.
     conclusion : sequence of str
         Sentences about the evaluation of the simulated choices.
     figure : Axes, optional

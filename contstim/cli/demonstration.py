@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class TripletRequest(NamedTuple):
     Attributes
     ----------
     pair
-        Specs of the two models.
+        Specifications of the two models, for example ``contstim:gpt``.
     n_sentences
         Number of natural sentences.
     bound
@@ -156,6 +157,7 @@ def demonstrate(folder: Path, seed: int) -> None:
         for record in triplets[is_of_pair].head(_N_SHOWN).to_dict("records"):
             triplet = Triplet(**{str(name): value for name, value in record.items()})
             readable_pairs.append(OrderedPair.from_triplet(triplet, _WRITTEN))
+    # Print the first pair of sentences for each pair of models; the page shows all.
     print_line("\n".join(map(str, readable_pairs[::_N_SHOWN])))
 
     # Sentences that are searched for now.
@@ -172,7 +174,7 @@ def demonstrate(folder: Path, seed: int) -> None:
     # The model that the simulated participants follow.
     choices = datasets.simulated_choices()
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()
-    models = [load_model(spec) for spec in dict.fromkeys(sum(PAIRS, ()))]
+    models = [load_model(spec) for spec in dict.fromkeys(chain.from_iterable(PAIRS))]
     with limit_torch_threads():
         model_scores = {
             model.spec: pd.Series(model.score(sentences), index=sentences) for model in models
@@ -205,15 +207,17 @@ def _has_eight_words(scores: pd.DataFrame) -> list[bool]:
 
 
 def sample_score_range(scores: pd.DataFrame, n_sentences: int, seed: int) -> list[str]:
-    """Sample sentences of eight words, evenly over the range of their scores.
+    """Sample sentences of eight words, evenly over the range of their log-probabilities.
+
+    The sentences are sorted by their mean rank over models and divided into `n_sentences` groups,
+    and one sentence is drawn from each group.
 
     Parameters
     ----------
     scores : (S, M) DataFrame
         Log-probabilities in nats, indexed by sentence.
     n_sentences : int
-        Number of sentences to sample. Sentences are sorted by their mean rank over models and
-        divided into this number of groups, and one sentence is drawn from each group.
+        Number of sentences to sample.
     seed : int
         Random seed.
 
@@ -246,7 +250,8 @@ def search_triplets(
     Yields
     ------
     triplet : Triplet
-        A triplet whose two synthetic sentences are rejected more than the natural one.
+        Natural sentence and two synthetic sentences. Each synthetic sentence is less probable than
+        the natural sentence under one of the models.
     is_bounded : bool
         Whether the search had a lower bound on plausibility.
     """

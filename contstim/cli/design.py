@@ -129,7 +129,8 @@ def lay_out_trials(
         if is_file:
             metadata = {**numbers, "factors": list(factors), "seed": seed, "notes": notes}
             write_metadata(Path(out), metadata)
-        n_trials = int((table["participant"] == table["participant"].iloc[0]).sum())
+        first_participant = table["participant"].iloc[0]
+        n_trials = int((table["participant"] == first_participant).sum())
         print_message(
             f"{format_count(n_trials, 'trial')} per participant, "
             f"{format_count(table.attrs['lists'], 'list')}"

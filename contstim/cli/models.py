@@ -38,7 +38,7 @@ def list_models() -> None:
 
 
 def info(spec: Spec, /) -> None:
-    """Describe a model and its event.
+    """Describe a model and the definition of its score.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
 
 
 app.command(create_application("list", "List bundled models and model families.", list_models))
-app.command(create_application("info", "Describe a model and its event.", info))
+app.command(create_application("info", "Describe a model and the definition of its score.", info))
 app.command(create_application("check", CHECK, check))
 # The training package may be missing.
 if find_spec("contstim.training") is not None:

@@ -26,13 +26,13 @@ STANDARD_OUTPUT = Output("-")
 
 
 def parsed_by(parse: Callable[[str], Any], metavar: str) -> Parameter:
-    """Create a parameter with a function that parses its value.
+    """Create the annotation of a command parameter with a function that parses its value.
 
     Parameters
     ----------
     parse
-        Function that converts the text of the value. A `ContstimError` that it raises becomes the
-        error message of the command.
+        Function that converts the text of the value. The message of a `ContstimError` that it
+        raises becomes the error message of the command.
     metavar
         Placeholder of the value in the help, e.g. ``FILE``.
 
@@ -55,7 +55,7 @@ def parsed_by(parse: Callable[[str], Any], metavar: str) -> Parameter:
 
 
 def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") -> Parameter:
-    """Create a parameter for an integer from `minimum` to `maximum`."""
+    """Create the annotation of a command parameter for an integer from `minimum` to `maximum`."""
 
     def parse(text: str) -> int:
         # int() would also accept 1_000 and the digits of other scripts.
@@ -78,7 +78,10 @@ def float_parameter(
     above: float | None = None,
     below: float | None = None,
 ) -> Parameter:
-    """Create a parameter for a finite number; `above` and `below` are exclusive bounds."""
+    """Create the annotation of a command parameter for a finite number.
+
+    `minimum` and `maximum` are inclusive bounds, `above` and `below` are exclusive bounds.
+    """
     lower = f"above {above:g}" if above is not None else f"from {minimum:g}"
     upper = f"below {below:g}" if below is not None else f"to {maximum:g}"
     bounds = [bound for bound in (lower, upper) if not bound.endswith("inf")]
@@ -99,7 +102,7 @@ def float_parameter(
 
 
 def check_output_file(text: str) -> Output:
-    """Return a path to which a file can be written, or ``-``.
+    """Check that a file can be written to a path, and return the path; ``-`` is accepted.
 
     Raises
     ------
@@ -114,7 +117,7 @@ def check_output_file(text: str) -> Output:
 
 
 def check_new_file(text: str) -> Output:
-    """Return a path to which a regular file can be written, not a device or a pipe.
+    """Check that a regular file, not a device or a pipe, can be written, and return its path.
 
     Raises
     ------
@@ -128,7 +131,7 @@ def check_new_file(text: str) -> Output:
 
 
 def check_figure_file(text: str) -> Output:
-    """Return a path to which a figure can be written.
+    """Check that a figure can be written to a path, and return the path.
 
     Raises
     ------
@@ -143,7 +146,7 @@ def check_figure_file(text: str) -> Output:
 
 
 def check_output_folder(text: str) -> str:
-    """Return the path of a folder for output, which need not exist.
+    """Check that a folder can be used for output, and return its path; it need not exist.
 
     Raises
     ------

@@ -35,7 +35,7 @@ app = create_application("run", __doc__)
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Parse ``I/N``, the number of a shard and the number of shards."""
+    """Parse ``I/N``, the number of a part (shard) of the tasks and the number of parts."""
     number, slash, total = text.partition("/")
     try:
         shard = int(number), int(total)

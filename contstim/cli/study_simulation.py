@@ -1,4 +1,4 @@
-"""Simulated studies of `contstim design`, imported only when a command runs."""
+"""Simulated choices and statistical power for `contstim design`, imported when a command runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_followed(
     Parameters
     ----------
     follow
-        Values of ``--follow``: specs, each with an optional weight, ``SPEC=WEIGHT``.
+        Values of ``--follow``: model specifications with optional weights, ``SPEC=WEIGHT``.
 
     Returns
     -------
@@ -52,21 +52,21 @@ def load_followed(
 
 
 def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, float]:
-    """Parse a value of ``--follow``: the spec of a model, or ``SPEC=WEIGHT``.
+    """Parse a value of ``--follow``: a model specification, or ``SPEC=WEIGHT``.
 
-    A spec without a weight has the weight 1.
+    The default weight is 1.
 
     Parameters
     ----------
     text
         Value of ``--follow``.
     names
-        Names of models that may be given instead of a spec.
+        Names of models that may be given instead of specifications.
 
     Returns
     -------
     spec : str
-        Spec or name of the model.
+        Specification or name of the model.
     weight : float
         Weight of the model in the mixture that participants follow.
 
@@ -75,7 +75,7 @@ def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, fl
     InputError
         If the weight is not a positive number.
     """
-    # The options of a spec contain "=", too, so a weight is a number after the last one.
+    # Options of the specification also contain "=", so a weight is a number after the last "=".
     spec, _, number = text.rpartition("=")
     try:
         weight = float(number)
@@ -129,7 +129,7 @@ def simulate_pilot(
     compare: Sequence[str],
     scores: str | None,
 ) -> StudySimulator:
-    """Return a simulator with the effects of a pilot study, and report these effects.
+    """Return a simulator of studies like a pilot study, and report the effects of the pilot.
 
     Parameters
     ----------
@@ -140,9 +140,9 @@ def simulate_pilot(
     questions
         Path of the sentences of each question, for Qualtrics.
     compare
-        Specs of the models to compare; empty if `scores` is given.
+        Specifications of the models to compare; empty if `scores` is given.
     scores
-        Path of log-probabilities.
+        Path of log-probabilities of the models to compare.
     """
     human = choice_format.read([pilot], questions)
     if compare:
@@ -176,11 +176,12 @@ def simulate_trials(
     trials
         Path of the table.
     compare
-        Specs of the models to compare; empty if `scores` is given.
+        Specifications of the models to compare; empty if `scores` is given.
     scores
         Path of log-probabilities of the models to compare.
     follow
-        Values of ``--follow``; by default participants follow the first model.
+        Values of ``--follow``, the models that simulated participants follow; by default the first
+        model.
     effects
         Options of `Simulation`.
     """
@@ -206,10 +207,7 @@ def simulate_trials(
 
 
 def report_disagreements(simulator: StudySimulator) -> StudySimulator:
-    """Report on standard error on how many sentence pairs each pair of models disagrees.
-
-    The simulator is returned unchanged.
-    """
+    """Print on how many sentence pairs each two models disagree; return the simulator."""
     for line in describe_disagreement(simulator.models, simulator.ratios):
         print_message(line)
     return simulator
@@ -283,13 +281,16 @@ def describe_sample_size(sample_size: dict[str, Any], target: float, curve: pd.D
     comparison = f"{sample_size['model_1']} and {sample_size['model_2']}, {sample_size['measure']}"
     if sample_size["analysis"] != "all":
         comparison += f" ({sample_size['analysis']})"
-    comparison += f", {n_trials} trials each" + f", {n_groups} groups" * (n_groups > 1)
+    comparison += f", {n_trials} trials each"
+    per_group = ""
+    if n_groups > 1:
+        comparison += f", {n_groups} groups"
+        per_group = " per group"
     if not pd.isna(sample_size["n_participants"]):
-        group = " per group" * (n_groups > 1)
         high = "more than tried" if pd.isna(sample_size["high"]) else sample_size["high"]
         return (
             f"{comparison}: {target:.0%} power takes {sample_size['n_participants']} participants"
-            f"{group} ({sample_size['low']} to {high} within the Monte Carlo error)"
+            f"{per_group} ({sample_size['low']} to {high} within the Monte Carlo error)"
         )
     max_power, max_participants = curve["power"].max(), curve["n_participants"].max()
     reached = f"at most {max_power:.0%} with up to {max_participants} participants"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +46,16 @@ def build_plan(
     language: str | None,
     seed: int | None,
 ) -> StudyPlan:
-    """Build the study plan that `contstim synthesize` runs, with the synthesis as its only stage.
+    """Build the study plan for `contstim synthesize`, which has the synthesis as its only stage.
 
-    Options of the command line take precedence over the values of a plan file.
+    Parameters that are None have the values of a plan file or, without a file, default values.
 
     Parameters
     ----------
     options
-        Values of `SynthesisOptions`; None for values that are not given.
+        Values of `SynthesisOptions` by name.
     path
-        Path of a study plan that provides all values that are not given.
+        Path of the plan file.
     sentences
         Natural sentences.
     limit
@@ -71,6 +71,7 @@ def build_plan(
     if options.pop("readable", False):
         options["readable"] = MIN_READING_SCORE
     base = None if path is None else read_study_plan(Path(path))
+    # Options of the synthesis come from the command line, the plan file or the defaults.
     stage = None if base is None else base.find_options(SynthesisOptions)
     defaults: dict[str, Any] = {"starts": "all"}
     if stage is not None:
@@ -79,7 +80,9 @@ def build_plan(
         # The models given on the command line replace all models of the plan.
         defaults |= {"pairs": (), "reject": (), "accept": ()}
     synthesis = SynthesisOptions(**{**defaults, **options})
-    models = (*itertools.chain(*synthesis.pairs), *synthesis.reject, *synthesis.accept)
+    models = tuple(dict.fromkeys([*chain(*synthesis.pairs), *synthesis.reject, *synthesis.accept]))
+    if not models and base is not None:
+        models = base.models
     if sentences is None and base is None:
         sentences = pool()
     material = SentenceOptions() if base is None else base.sentences
@@ -96,7 +99,7 @@ def build_plan(
     plan_seed, threads = (0, 1) if base is None else (base.study.seed, base.study.threads)
     study = StudyOptions("synthesis", plan_seed if seed is None else seed, threads=threads)
     return StudyPlan(
-        tuple(dict.fromkeys(models)) or (() if base is None else base.models),
+        models,
         study,
         material,
         word_options,
@@ -109,8 +112,8 @@ def build_plan(
 def report_material(study: StudyPlan) -> None:
     """Print warnings about the natural sentences of a study on standard error.
 
-    One warning is printed if the vocabulary contains few of their words, probably because it is in
-    another language. Further warnings name models that were trained on the sentences.
+    A warning is printed if the vocabulary contains few of their words, probably because it is in
+    another language, and for each model that was trained on most of the sentences.
     """
     sentences = study.sentences.listed
     if coverage := describe_low_coverage(sentences, study.loaded_vocabulary):

@@ -1,4 +1,4 @@
-"""Vocabularies and languages that commands read from files."""
+"""Vocabularies and languages for commands, read from files or detected in texts."""
 
 from __future__ import annotations
 
@@ -87,23 +87,23 @@ def resolve_language(code: str | None, paths: Sequence[str]) -> Language:
 
 
 def describe_low_coverage(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:
-    """Describe the coverage of a vocabulary for a warning, e.g. ``"1 of the 7"``.
+    """Return how many words of sentences a vocabulary contains, if these are few.
 
-    The warning is needed if a vocabulary contains few words of the sentences, for example because
-    their language is another. If the coverage is sufficient, the description is empty.
+    The result is used in warnings. Few words in common suggest that the sentences are in another
+    language than the vocabulary.
 
     Parameters
     ----------
     sentences
         Sentences in any language.
     vocabulary
-        Vocabulary to compare; by default the bundled English one.
+        Vocabulary; by default the bundled English vocabulary.
 
     Returns
     -------
     str
-        Number of distinct words in the vocabulary and in total; empty if at least a quarter of
-        them are in the vocabulary.
+        Number of distinct words in the vocabulary and in total, e.g. ``"1 of the 7"``; empty if the
+        vocabulary contains at least a quarter of the words.
     """
     sentence_words = {word for sentence in sentences for word in folded_words(sentence)}
     vocabulary = vocabulary or bundled_vocabulary()
