@@ -98,20 +98,20 @@ def describe_analyses(options: EvaluationOptions) -> str:
         for column in dict.fromkeys(column for column, _ in analysis.factor_levels):
             levels = [level for name, level in analysis.factor_levels if name == column]
             trials += f", of {column} {' or '.join(levels)}"
-        parts.append(f"{analysis.name}: {trials}")
+        parts.append(f"{analysis.name} ({trials})")
     if not parts:
         parts = [
-            f"all: {_TARGETS['all']}",
-            f"targeted, if trials target models: {_TARGETS['targeted']}",
-            "each condition by its name, if there are several, in the same two ways",
+            f"all ({_TARGETS['all']})",
+            f"targeted ({_TARGETS['targeted']}, if trials target models)",
+            "each condition separately, in the same two ways, if there are several",
         ]
     text = f"Analyses: {'; '.join(parts)}."
     if options.headline is not None:
-        text += f" The main result is that of {options.headline}."
+        text += f" The main result is the analysis {options.headline}."
     if options.condition:
         text += (
-            f" Models, and differences between models, are also compared between levels of "
-            f"{' and '.join(options.condition)}."
+            " Values of models, and differences between models, are also compared between the levels "
+            f"of {' and '.join(options.condition)}."
         )
     return text
 

@@ -72,9 +72,9 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
             label = MEASURES[row["measure"]].label
             page.figure(
                 render_svg(figure),
-                f"{label[0].upper()}{label[1:]} of each model (analysis {row['analysis']}). Grey: "
-                "noise ceiling, from its lower to its upper bound. On the right, a filled dot "
-                "marks a model that is significantly better than the models marked by open dots.",
+                f"{label[0].upper()}{label[1:]} by model (analysis {row['analysis']}). Grey: noise "
+                "ceiling, from its lower to its upper bound. In each column on the right, a filled "
+                "dot marks a model that is significantly better than those with open dots.",
             )
         _add_results(evaluation, page)
         if len(provenance.excluded):
@@ -109,41 +109,42 @@ def _add_results(evaluation: Evaluation, page: Page) -> None:
     if models.empty:
         _add_table(page, evaluation.details.ceilings, "ceilings.csv")
         return
+    ceilings = zip(models["ceiling_lower"], models["ceiling_upper"], strict=True)
     table = models[["analysis", "measure", "model"]].assign(
         value=_format_estimates(models, "value"),
         noise_ceiling=[
-            "" if np.isnan(low) else f"{low:.3f} to {high:.3f}"
-            for low, high in zip(models["ceiling_lower"], models["ceiling_upper"], strict=True)
+            "" if np.isnan(low) else f"{low:.3f} to {high:.3f}" for low, high in ceilings
         ],
-        from_ceiling=models["value"] - models["ceiling_lower"],
+        value_minus_lower_ceiling=models["value"] - models["ceiling_lower"],
         q_ceiling=models["q_ceiling"],
         n_trials=models["n_trials"],
         note=models["note"],
-    )
-    pairs = comparisons[["analysis", "measure", "model_1", "model_2"]].assign(
-        difference=_format_estimates(comparisons, "difference"),
-        **{name: comparisons[name] for name in ("p", "q", "conclusion", "note")},
     )
     first, *other_analyses = dict.fromkeys(models["analysis"])
     page.heading(f"Models ({first}; 95 % intervals)")
     first_models = table[table["analysis"] == first].drop(columns="analysis")
     _add_table(page, first_models, "models.csv")
-    first_pairs = pairs[pairs["analysis"] == first].drop(columns="analysis")
+    first_pairs = comparisons[comparisons["analysis"] == first]
     if len(first_pairs):
         page.heading(f"Comparisons ({first})")
-        _add_table(page, first_pairs, "comparisons.csv")
+        pairs = _format_differences(first_pairs, ["measure", "model_1", "model_2"])
+        _add_table(page, pairs, "comparisons.csv")
     if other_analyses:
         page.heading("Other analyses and conditions")
         _add_table(page, table[table["analysis"] != first], "models.csv")
-    conditions = evaluation.conditions
-    if len(conditions):
+    if len(evaluation.conditions):
         page.heading("Differences between conditions")
         columns = ["analysis", "measure", "factor", "level_1", "level_2", "model_1", "model_2"]
-        table = conditions[columns].assign(
-            difference=_format_estimates(conditions, "difference"),
-            **{name: conditions[name] for name in ("p", "q", "conclusion", "note")},
-        )
-        _add_table(page, table, "conditions.csv")
+        _add_table(page, _format_differences(evaluation.conditions, columns), "conditions.csv")
+
+
+def _format_differences(table: pd.DataFrame, key_columns: list[str]) -> pd.DataFrame:
+    """Return differences as text with confidence intervals, and their tests.
+
+    `key_columns` are the columns that identify a difference.
+    """
+    columns = table[[*key_columns, "difference", "p", "q", "conclusion", "note"]]
+    return columns.assign(difference=_format_estimates(table, "difference"))
 
 
 def _format_estimates(table: pd.DataFrame, column: str) -> list[str]:

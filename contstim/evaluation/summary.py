@@ -116,11 +116,13 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
     if not nonzero_counts:
         return sentences
     if len(counts) <= _MAX_NAMED:
-        parts = [f"{first} and {second}: {n}" for (first, second), n in nonzero_counts.items()]
-        listed = "; ".join(parts)
+        parts = [
+            f"{first} and {second} disagree on {n}" for (first, second), n in nonzero_counts.items()
+        ]
+        text = "; ".join(parts)
     else:
-        listed = f"all pairs of models: {format_range(nonzero_counts.values())}"
-    return [*sentences, f"Disagreements, of {format_count(n_pairs, 'sentence pair')}: {listed}."]
+        text = f"two models disagree on {format_range(nonzero_counts.values())}"
+    return [*sentences, f"Of {format_count(n_pairs, 'sentence pair')}, {text}."]
 
 
 def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[str]]:

@@ -543,4 +543,4 @@ def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[s
             f"{', '.join(models)} {'is' if len(models) == 1 else 'are'} evaluated on all trials. "
             "If a target is one of these models, give both the same name.",
         )
-    return (f"No scores for the targeted {', '.join(unscored)}; they are not evaluated.",)
+    return (f"These targeted models have no scores and are not evaluated: {', '.join(unscored)}.",)

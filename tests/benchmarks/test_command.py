@@ -44,7 +44,7 @@ def test_results_beside_published_models(capsys):
     assert main([*words, "--out", "out"]) == 0
     shown = capsys.readouterr().out
     assert "made/choices accuracy" in shown
-    assert "made/choices: Disagreements, of 36 sentence pairs: old and contstim:bigram?unk" in shown
+    assert "made/choices: Of 36 sentence pairs, old and contstim:bigram?unk" in shown
     results = pd.read_csv("out/results.csv").query("analysis == 'all' and measure == 'accuracy'")
     sources = dict(zip(results["model"], results["source"], strict=True))
     assert sources == {"old": "Nobody (2026)", "contstim:bigram?unknown=unk": "scored here"}

@@ -62,7 +62,7 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 0
     captured = capsys.readouterr()
     n = len(design)
-    said = f"Disagreements, of {n} sentence pairs: contstim:bigram and contstim:trigram: {n}."
+    said = f"Of {n} sentence pairs, contstim:bigram and contstim:trigram disagree on {n}."
     assert said in captured.err
     table = pd.read_csv(io.StringIO(captured.out))
     by_accuracy = table[table["measure"] == "accuracy"]

@@ -256,7 +256,7 @@ def test_a_report_of_targeted_trials_alone(study, tmp_path):
     choices, scores = study
     result = evaluate(choices, scores, analyses=(Analysis("mine", target="either"),))
     page = result.report(tmp_path).read_text(encoding="utf-8")
-    assert "Analyses: mine: each model on the trials that target it." in page
+    assert "Analyses: mine (each model on the trials that target it)." in page
 
 
 def test_text_is_escaped_and_numbers_are_formatted():

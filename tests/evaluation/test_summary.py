@@ -77,7 +77,7 @@ def test_models_that_prefer_the_same_sentences_are_not_compared(study):
     sample = " ".join(describe_sample(result))
     assert (
         "These trials cannot distinguish a and c: they prefer the same sentence in all 40 pairs. "
-        "Disagreements, of 40 sentence pairs: a and b: 10; c and b: 10."
+        "Of 40 sentence pairs, a and b disagree on 10; c and b disagree on 10."
     ) in sample
     first, second, _ = summarize(result)
     assert first.startswith(
@@ -97,7 +97,7 @@ def test_many_models_have_a_range_of_disagreements(study):
     choices, _, _, wide = study
     wide["c"], wide["d"] = 1 - wide["a"], 1 - wide["b"]
     sample = describe_sample(evaluate(choices, wide.reset_index(), **ONE))
-    assert "Disagreements, of 40 sentence pairs: all pairs of models: 10 to 40." in sample
+    assert "Of 40 sentence pairs, two models disagree on 10 to 40." in sample
 
 
 def test_models_below_chance_are_named_with_what_to_check(study):
