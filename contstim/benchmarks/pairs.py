@@ -16,7 +16,7 @@ from contstim.benchmarks.estimates import mean_over_items, with_shares
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
-from contstim.evaluation.inference.base import CEILING_INTERVALS
+from contstim.evaluation.inference import CEILING_INTERVALS
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.scores import join_scores, score_table
 from contstim.files import decode_json

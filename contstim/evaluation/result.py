@@ -36,7 +36,7 @@ MODEL_COLUMNS = (
 COMPARISON_COLUMNS = (
     *("analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"),
     *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "conclusion"),
-    *("participants_needed", "items_needed", "unit", "n_units", "p_smallest", "test", "note"),
+    *("unit", "n_units", "p_smallest", "test", "note"),
 )
 #: Columns of `Evaluation.conditions`.
 CONDITION_COLUMNS = (

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from contstim.evaluation.trials import TrialData
 
 _MAX_NAMED = 3
-# Required sample sizes of at least this number are not reported.
-_MAX_SAMPLE_SIZE = 100_000
 _BETTER, _WORSE, _EQUIVALENT = "better than", "worse than", "equivalent to"
 _UNTESTED, _UNDECIDED = "not tested against", "not significantly different from"
 
@@ -293,8 +291,7 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
     """Return the sentence that compares the best model with the other models.
 
     The other models are grouped by the relation to the best model, for example ``better than`` or
-    ``equivalent to``. If a comparison is undecided, the sentence also states the sample size that
-    would be needed.
+    ``equivalent to``.
 
     Parameters
     ----------
@@ -316,20 +313,7 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
         if len(rows) > _MAX_NAMED:
             names.append(f"{len(rows) - _MAX_NAMED} more")
         parts.append(f"{relation} {join_names(names)}")
-    text = f"At a false discovery rate of {ALPHA:g}, {model} is {'; '.join(parts)}"
-    undecided = comparisons[comparisons["relation"] == _UNDECIDED]
-    if len(undecided) and "participants_needed" in undecided:
-        row = undecided.iloc[0]
-        sizes = []
-        for noun in ("participants", "items"):
-            if row[f"{noun}_needed"] < _MAX_SAMPLE_SIZE:
-                sizes.append(f"{int(row[f'{noun}_needed']):,} {noun}")
-        if sizes:
-            text += (
-                f"; about {' or '.join(sizes)} would be needed for p < {ALPHA:g} against "
-                f"{row['other']}, before FDR adjustment"
-            )
-    return f"{text}."
+    return f"At a false discovery rate of {ALPHA:g}, {model} is {'; '.join(parts)}."
 
 
 def _describe_distance_to_ceiling(row: pd.Series) -> str:

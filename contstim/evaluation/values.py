@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.ceilings import NoiseCeilings, compute_ceilings
-from contstim.evaluation.measures import MEASURES, Measure
+from contstim.evaluation.measures import MEASURES, Measure, NoiseCeilings, compute_ceilings
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData, select_trials
 

@@ -35,7 +35,7 @@ LEAD = 0.5
 def main() -> int:
     """Simulate the designs and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--studies", type=int, default=1000, help="per design (1000)")
+    parser.add_argument("--studies", type=int, default=2000, help="per design (2000)")
     parser.add_argument("--measure", choices=NAMES, help="only this one")
     parser.add_argument("--out", type=Path, help="CSV file with a row per design")
     parser.add_argument("--ceiling", action="store_true", help="also test a model at the ceiling")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.ceilings import compute_ceilings
+from contstim.evaluation.inference.crossed import limit_df_to_differing_items
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import CellMean, CrossedDesign, estimate_differences
-from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.measures import MEASURES, compute_ceilings
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -180,11 +180,11 @@ def gaps_of(
     ceilings = compute_ceilings(subset, kind)
     if not ceilings.has_test:  # as in `evaluate`
         return
-    both = (
-        kind.trial_influence(subset, data.log_ratio[data.pair, 2]),
-        kind.ceiling_influence(subset)[0],
-    )
-    yield from _differences(design, *(x.reshape(size, -1) for x in both))
+    value = kind.trial_influence(subset, data.log_ratio[data.pair, 2]).reshape(size, -1)
+    lower = ceilings.lower_influence.reshape(size, -1)
+    gaps = _differences(design, value, lower)
+    for gap, differences in zip(gaps, value - lower, strict=True):
+        yield limit_df_to_differing_items(gap, differences, design.item)
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def results_of(data: TrialData, design: CrossedDesign, measure: str, size: int) 
     kind = MEASURES[measure]
     ceilings = compute_ceilings(subset, kind)
     cells = [kind.trial_influence(subset, data.log_ratio[data.pair, m]) for m in (0, 1)]
-    cells += kind.ceiling_influence(subset)
+    cells += [ceilings.lower_influence, ceilings.upper_influence]
     cells += kind.maximum_influence(subset)
     value, other, lower, upper, most, most_upper = (x.reshape(size, -1) for x in cells)
     differences = _differences(design, value, other)

@@ -57,7 +57,7 @@ KEYS = {
     "ceilings": ["analysis", "measure"],
 }
 #: Texts, and sizes of studies, which are unbounded where a difference is nearly 0.
-UNCOMPARED = ("note", "detail", "effect", "participants_needed", "items_needed")
+UNCOMPARED = ("note", "detail", "effect")
 Tables = dict[str, pd.DataFrame]
 RENAMED = {"A": "Zeta", "B": "Beta", "M": "Tau", "N": "Eta", "natural": "wood", "written": "apples"}
 

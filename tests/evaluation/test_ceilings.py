@@ -1,7 +1,7 @@
 """Measures and ceilings of incomplete designs against loops written from the definitions.
 
-Tests `contstim.evaluation.ceilings`, `contstim.evaluation.subset`,
-`contstim.evaluation.measures.accuracy` and `contstim.evaluation.measures.cosine`.
+Tests `contstim.evaluation.measures`, `contstim.evaluation.subset`,
+`contstim.evaluation.measures.cosine`.
 """
 
 import itertools
@@ -14,9 +14,8 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
-from contstim.evaluation.ceilings import compute_ceilings
 from contstim.evaluation.inference.bootstrap import Resamples, resample_values
-from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.measures import MEASURES, compute_ceilings
 from contstim.evaluation.measures.cosine import COSINE
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData

@@ -2,7 +2,7 @@
 
 Tests `contstim.evaluation`, `contstim.evaluation.evaluate`, `contstim.evaluation.tables`,
 `contstim.evaluation.result`, `contstim.evaluation.values`, `contstim.evaluation.exclusion`,
-`contstim.evaluation.inference.base`, `contstim.evaluation.inference` and
+`contstim.evaluation.inference` and
 `contstim.evaluation.inference.signed_rank`.
 """
 
@@ -27,7 +27,7 @@ from contstim.evaluation import (
     wilcoxon_signed_rank,
 )
 from contstim.evaluation.exclusion import exclude_unknown_words
-from contstim.evaluation.inference.base import CEILING_INTERVALS
+from contstim.evaluation.inference import CEILING_INTERVALS
 from contstim.evaluation.result import COMPARISON_COLUMNS, MODEL_COLUMNS
 from contstim.evaluation.summary import summarize
 from contstim.models.registry import load_model
@@ -457,22 +457,6 @@ def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
     assert summarize(result)[-1].endswith("; not tested).")
     three = evaluate(*make_study(n_people=15, n_pairs=12, n_groups=5), analyses=(Analysis("all"),))
     assert three.models[unknown].notna().all(axis=None)
-
-
-def test_the_summary_says_how_many_would_decide(make_study):
-    """The numbers are those of the table; with fixed items only participants can be added."""
-    for effects, named in (("random", "items"), ("fixed", "participants")):
-        study = make_study(n_people=8, n_pairs=16, noise=2.0)
-        result = evaluate(*study, analyses=(Analysis("all"),), items=effects)
-        table = result.comparisons[result.comparisons["measure"] == "accuracy"]
-        best = result.models.loc[result.models["value"][:3].idxmax(), "model"]
-        rows = table[(table["model_1"] == best) | (table["model_2"] == best)]
-        row = rows[rows["conclusion"] == "undecided"].iloc[0]
-        sentence = summarize(result)[1]
-        assert f"{int(row[f'{named}_needed']):,} {named}" in sentence
-        if effects == "fixed":
-            assert np.isinf(table["items_needed"]).all()
-            assert " items" not in sentence
 
 
 def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study, tmp_path):

@@ -78,7 +78,7 @@ def test_values_are_spearmans_correlations_whatever_was_chosen(missing: float) -
 
 
 def test_the_check_of_measures() -> None:
-    assert len(check_measure(SPEED)) == 2
+    assert len(check_measure(SPEED)) == 1
 
 
 def test_a_model_without_say_is_seldom_found_to_predict_speed() -> None:

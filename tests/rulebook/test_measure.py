@@ -1,6 +1,6 @@
 """A measure in one file: by ``--measure``, in an analysis plan, in Python, and by its check.
 
-Tests `contstim.evaluation.measures` and `contstim.evaluation.measures.check`.
+Tests `contstim.evaluation.measures.check`.
 """
 
 from pathlib import Path
@@ -73,10 +73,10 @@ def test_a_measure(study, run):
 
 def test_the_check_of_measures(study):
     for name in MEASURES:
-        assert len(contstim.check_measure(MEASURES[name])) == 2
+        assert len(contstim.check_measure(MEASURES[name])) == 1
     mistaken = type(MEASURES["log_score"])()
     mistaken.trial_influence = lambda subset, prediction: np.zeros(subset.n_rows)
     with pytest.raises(
-        ValidationError, match="^log_score: mean pseudo-values differ from the definition by "
+        ValidationError, match="^log_score: mean pseudo-values differ from participant_value by "
     ):
         contstim.check_measure(mistaken)

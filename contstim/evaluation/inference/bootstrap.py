@@ -83,21 +83,27 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     n_groups, n_items = len(data.groups), data.n_items
     group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
     if "group" in levels:
-        group_counts = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=n_draws)
+        group_counts = _draw_counts(rng, np.full(n_draws, n_groups), n_groups)
     participants, pairs = group_counts[:, data.group_codes], None
     if "participant" in levels:
         for group in range(n_groups):
             members = np.flatnonzero(data.group_codes == group)
             n_drawn = group_counts[:, group] * len(members)
-            participants[:, members] = rng.multinomial(
-                n_drawn, np.full(len(members), 1 / len(members))
-            )
+            participants[:, members] = _draw_counts(rng, n_drawn, len(members))
     if "pair" in levels:
-        counts = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=n_draws)
-        pairs = counts[:, data.item]
+        pairs = _draw_counts(rng, np.full(n_draws, n_items), n_items)[:, data.item]
     n_units = {"group": n_groups, "participant": len(data.participants), "pair": n_items}
     smallest = min((n_units[level] for level in levels), default=len(data.participants))
     return Resamples(participants, pairs, smallest)
+
+
+def _draw_counts(rng: np.random.Generator, n_drawn: IntArray, n_units: int) -> IntArray:
+    """Draw units with replacement, and count how often each one is drawn in each of B resamples.
+
+    `n_drawn` is the number of draws per resample, shape (B,). The result has the shape
+    (B, n_units).
+    """
+    return rng.multinomial(n_drawn, np.full(n_units, 1 / n_units))
 
 
 def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> FloatArray:

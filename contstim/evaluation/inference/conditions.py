@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import (
+    CellCodes,
     CellMean,
     CrossedDesign,
-    combine_codes,
+    QuasiFTerms,
+    Term,
     effective_sizes,
     estimate_from_squares,
-    expected_squares,
     has_too_few_units,
-    mean_squares,
+    quasi_f_terms,
     satterthwaite,
     sums_of_squares,
     variance_components,
@@ -28,6 +28,12 @@ from contstim.evaluation.inference.quasi_f import (
 _MIN_COMPLETENESS = 0.8
 # Largest squared difference in weight between conditions, relative to the squared weights.
 _MAX_IMBALANCE = 0.02
+# Number of lists of a Latin square with two conditions.
+_N_LISTS = 2
+# Passes over the factors, after which fitted effects no longer change.
+_N_PASSES = 50
+# Largest residual, relative to the largest observation, that is only a rounding error.
+_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +68,20 @@ class _Condition:
             deviations[rows] += sign * design.deviations(cells)
         return cls(value, weight, deviations, [mean.design for mean in means])
 
-    def mean_square_terms(
-        self, sizes: tuple[float, float], whole: CrossedDesign, item_effects: str
-    ) -> list[tuple[float, float]]:
-        """Return the terms of the variance of this condition, with their degrees of freedom.
+    def variance_terms(self, whole: CrossedDesign, item_effects: str) -> QuasiFTerms:
+        """Return the terms of the quasi-F variance of this condition, see `quasi_f_terms`.
 
-        The terms are mean squares divided by the effective numbers of participants and items
-        (`sizes`). With random items they are the three terms of the quasi-F variance, see
-        `mean_squares`. With fixed items there is one term, the variance between participants.
+        With fixed items, the variance between participants is the only term that is not 0. `whole`
+        is the design of all cells of the study.
         """
-        n_participants, n_items = sizes
+        n_participants, n_items = effective_sizes(self.designs)
         squares = sums_of_squares(self.deviations[None], whole.codes)[0]
         if item_effects == "fixed":
-            variance = float(squares[0]) * n_participants / (n_participants - 1)
-            return [(variance, n_participants - 1)]
-        components = variance_components(squares, [design.moments for design in self.designs])
-        return mean_squares(components, n_participants - 1, n_items - 1)
+            participant_squares, _, _ = squares.tolist()
+            variance = participant_squares * n_participants / (n_participants - 1)
+            return QuasiFTerms(Term(variance, n_participants - 1), Term(0, 1), Term(0, 1))
+        components = variance_components(squares, self.designs)
+        return quasi_f_terms(components, n_participants - 1, n_items - 1)
 
 
 def estimate_contrast(
@@ -125,47 +129,59 @@ def estimate_contrast(
         Difference, first minus second condition. The standard error is NaN if a condition has too
         few participants or items.
     """
-    a, b = (_Condition.from_means(means, len(whole.item)) for means in (first, second))
+    conditions = [_Condition.from_means(means, len(whole.item)) for means in (first, second)]
+    a, b = conditions
     value = a.value - b.value
-    sizes = [effective_sizes(condition.designs) for condition in (a, b)]
-    if any(has_too_few_units(*size, item_effects) for size in sizes):
+    if any(has_too_few_units(condition.designs, item_effects) for condition in conditions):
         return MeanEstimate(value, np.nan, np.nan)
-    squares = sums_of_squares((a.deviations - b.deviations)[None], whole.codes)[0]
-    if squares[2] == 0.0:
+    codes = whole.codes
+    squares = sums_of_squares((a.deviations - b.deviations)[None], codes)[0]
+    _, _, block_squares = squares.tolist()
+    if block_squares == 0.0:
         return MeanEstimate(value, 0.0, np.inf)
 
-    weights = np.stack([a.weight, b.weight])
-    in_condition = [
-        np.stack([np.bincount(units, weight) > 0 for weight in weights]) for units in whole.codes
-    ]
-    is_shared = [units.all(axis=0) for units in in_condition]
     is_random = item_effects == "random"
-    if is_random and np.array_equal(is_shared[2], in_condition[2].any(axis=0)):
+    blocks_a, blocks_b = (np.unique(codes.block[side.weight > 0]) for side in conditions)
+    if is_random and np.array_equal(blocks_a, blocks_b):
         return estimate_from_squares(value, squares, [*a.designs, *b.designs], item_effects)
-    n_units = [int(units.any(axis=0).sum()) for units in in_condition]
-    if is_random and _is_latin_square(weights, whole, n_units):
-        return _estimate_latin_square(value, weights, a.deviations + b.deviations, whole)
-
-    # Sum the variances of both conditions, minus twice the covariance due to shared units.
-    terms = []
-    condition_terms = [
-        condition.mean_square_terms(size, whole, item_effects)
-        for condition, size in zip((a, b), sizes, strict=True)
-    ]
-    # The factors 0, 1 and 2 are participants, items and blocks. Blocks have no covariance.
-    for factor, (term_a, term_b) in enumerate(zip(*condition_terms, strict=True)):
-        if factor < 2 and is_shared[factor].any():
-            n = min(sizes[0][factor], sizes[1][factor])
-            sums = [np.bincount(whole.codes[factor], c.deviations) for c in (a, b)]
-            covariance = n / (n - 1) * float(sums[0] @ sums[1])
-            terms.append((term_a[0] + term_b[0] - 2 * covariance, n - 1))
-        else:
-            terms += [term_a, term_b]
-    variance, df = satterthwaite(terms, float(squares[2]) if is_random else 0.0)
+    if is_random and _is_latin_square(a.weight, b.weight, codes):
+        return _estimate_latin_square(value, a, b, codes)
+    terms_a, terms_b = (side.variance_terms(whole, item_effects) for side in conditions)
+    terms = _difference_terms(terms_a.participants, terms_b.participants, a, b, codes.participant)
+    if is_random:
+        terms += _difference_terms(terms_a.items, terms_b.items, a, b, codes.item)
+        terms += [terms_a.residual, terms_b.residual]
+    variance, df = satterthwaite(terms, block_squares if is_random else 0.0)
     return MeanEstimate(value, float(np.sqrt(variance)), df)
 
 
-def _is_latin_square(weights: FloatArray, whole: CrossedDesign, n_units: Sequence[int]) -> bool:
+def _difference_terms(
+    term_a: Term, term_b: Term, a: _Condition, b: _Condition, levels: IntArray
+) -> list[Term]:
+    """Return the variance of the difference a - b that is due to one factor.
+
+    If both conditions share levels of the factor (participants or items), the result is one term,
+    var(a) + var(b) - 2 cov(a, b). Otherwise, it is the terms of both conditions.
+
+    Parameters
+    ----------
+    term_a, term_b
+        Variance of each condition that is due to the factor.
+    a, b
+        The conditions.
+    levels
+        Code of the level of the factor, for example of the participant, of each cell, shape (C,).
+    """
+    in_a, in_b = (np.bincount(levels, side.weight) > 0 for side in (a, b))
+    if not (in_a & in_b).any():
+        return [term_a, term_b]
+    sums_a, sums_b = (np.bincount(levels, side.deviations) for side in (a, b))
+    df = min(term_a.df, term_b.df)
+    covariance = (df + 1) / df * float(sums_a @ sums_b)
+    return [Term(term_a.variance + term_b.variance - 2 * covariance, df)]
+
+
+def _is_latin_square(weight_a: FloatArray, weight_b: FloatArray, codes: CellCodes) -> bool:
     """Return whether a study with two conditions is (nearly) a Latin square.
 
     In a Latin square, each participant judges all items, one half in each condition, and each item
@@ -175,79 +191,83 @@ def _is_latin_square(weights: FloatArray, whole: CrossedDesign, n_units: Sequenc
 
     Parameters
     ----------
-    weights
-        Weights of the cells in both conditions, shape (2, C).
-    whole
-        Design of all cells.
-    n_units
-        Numbers of participants, items and blocks.
+    weight_a, weight_b
+        Weight of each cell of the study in each condition, shape (C,).
+    codes
+        Participant, item and block of each cell.
     """
-    n_participants, n_items, n_blocks = n_units
-    for units in whole.codes[:2]:
-        difference = np.bincount(units, weights[0] - weights[1])
-        total = np.bincount(units, weights[0] + weights[1])
+    for levels in (codes.participant, codes.item):
+        difference = np.bincount(levels, weight_a - weight_b)
+        total = np.bincount(levels, weight_a + weight_b)
         if difference @ difference >= _MAX_IMBALANCE * (total @ total):
             return False
+    is_used = weight_a + weight_b > 0
+    n_participants, n_items, n_blocks = (len(np.unique(levels[is_used])) for levels in codes)
     return n_blocks >= _MIN_COMPLETENESS * n_participants * n_items
 
 
 def _estimate_latin_square(
-    value: float, weights: FloatArray, deviations: FloatArray, whole: CrossedDesign
+    value: float, a: _Condition, b: _Condition, codes: CellCodes
 ) -> MeanEstimate:
     """Return the difference between two conditions of a Latin square.
 
     Each participant judges each item in one of the two conditions only.
 
-    1. Remove the effects of participants, items and conditions by weighted least squares.
+    1. Remove the effects of participants, items and conditions, see `_remove_effects`.
     2. The residuals, with sign + in the first and - in the second condition, form a
-       participant x item table. Its quasi-F has N - L and K - L degrees of freedom, where
-       L = 2 N K / (number of residuals) is 2 in a complete square with two lists: participants vary
-       within lists (Pollatsek and Well 1995, doi 10.1037/0278-7393.21.3.785).
+       participant x item table. Let Q_P, Q_I and Q_B be its sums of squares, see `CrossedDesign`.
+       With N participants and K items, the variance is V_P + V_I - V_E, where
+
+           V_P = Q_P N / (N - 2),   V_I = Q_I K / (K - 2),
+           V_E = (Q_B - Q_P / K - Q_I / N) N K / ((N - 2) (K - 2)),
+
+       with N - 2, K - 2 and (N - 2) (K - 2) degrees of freedom: participants and items vary within
+       two lists (Pollatsek and Well 1995, doi 10.1037/0278-7393.21.3.785).
     3. If choices are missing, participants and items have slightly unequal weights in the two
        conditions. The variance of their effects times the sum of squared differences in weight is
        added.
     """
-    rows = np.flatnonzero(weights.any(axis=0))
-    signed_weight, weight = (weights[0] - weights[1])[rows], weights.sum(axis=0)[rows]
+    weight = a.weight + b.weight
+    rows = np.flatnonzero(weight)
+    weight, signed_weight = weight[rows], (a.weight - b.weight)[rows]
     participant, item = (
-        np.unique(units[rows], return_inverse=True)[1] for units in whole.codes[:2]
+        np.unique(levels[rows], return_inverse=True)[1]
+        for levels in (codes.participant, codes.item)
     )
+    cells = (a.deviations + b.deviations)[rows] / weight
     condition = (signed_weight < 0).astype(np.int64)
-    cells = deviations[rows] / weight
     residuals, effects = _remove_effects(cells, weight, (participant, item, condition))
+    design = CrossedDesign(participant, item)
+    squares = sums_of_squares((signed_weight * residuals)[None], design.codes)[0]
+    q_participants, q_items, q_blocks = squares.tolist()
 
-    # Subtract the degrees of freedom that the fitted effects use.
-    units = participant, item, combine_codes(participant, item, condition)
-    n_participants, n_items, n_residuals = (int(codes.max()) + 1 for codes in units)
-    squared_weights, expectations = expected_squares(weight / 2, units)
-    sizes = 1 / squared_weights[:2]
-    df = sizes - 2 * n_participants * n_items / n_residuals
-    df_residual = n_residuals - n_participants - n_items
-    if min(*df, df_residual) < 1 - 1e-9:
+    n_participants, n_items = effective_sizes([design])
+    df_participants, df_items = n_participants - _N_LISTS, n_items - _N_LISTS
+    if min(df_participants, df_items) < 1 - 1e-9:
         return MeanEstimate(value, np.nan, np.nan)
-    # Fitting effects decreases the expected sums of squares by the ratio of degrees of freedom, of
-    # participants (p), items (i) and residuals (r).
-    p, i = df / (sizes - 1)
-    r = df_residual / (n_residuals - 1)
-    expectations = expectations * [[p, 1, p], [1, i, i], [p, i, r]]
-
-    squares = sums_of_squares((signed_weight * residuals)[None], units)[0]
-    if squares[2] <= 1e-20 * (deviations @ deviations):
-        squares = np.zeros(3)  # Only rounding errors remain.
-    components = variance_components(squares, [(squared_weights, expectations)])
-    terms = [satterthwaite(mean_squares(components, *df.tolist()), float(squares[2]))]
+    participants = q_participants * n_participants / df_participants
+    items = q_items * n_items / df_items
+    df_residual = df_participants * df_items
+    residual = q_blocks - q_participants / n_items - q_items / n_participants
+    residual *= n_participants * n_items / df_residual
+    terms = [Term(participants, df_participants), Term(items, df_items)]
+    terms.append(Term(-residual, df_residual))
     # Add the variance that is due to unequal weights of participants and items in the conditions.
-    for effect, codes in zip(effects, (participant, item), strict=False):
-        imbalance = np.bincount(codes, signed_weight)
-        terms.append((float(np.var(effect, ddof=1) * (imbalance @ imbalance)), len(effect) - 1))
-    variance, total_df = satterthwaite(terms)
-    return MeanEstimate(value, float(np.sqrt(variance)), total_df)
+    for effect, levels in zip(effects, (participant, item), strict=False):
+        imbalance = np.bincount(levels, signed_weight)
+        terms.append(Term(float(np.var(effect, ddof=1) * (imbalance @ imbalance)), len(effect) - 1))
+    variance, df = satterthwaite(terms)
+    return MeanEstimate(value, float(np.sqrt(variance)), df)
 
 
 def _remove_effects(
     cells: FloatArray, weight: FloatArray, factors: Sequence[IntArray]
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Fit an additive model of several factors by weighted least squares.
+
+    The model is fitted by backfitting: the weighted means of the levels of each factor are
+    subtracted in turn, until they are 0 (Buja, Hastie and Tibshirani 1989, doi
+    10.1214/aos/1176347115).
 
     Parameters
     ----------
@@ -265,14 +285,13 @@ def _remove_effects(
     effects : list of array
         Fitted effect of each level, one array per factor.
     """
-    # Indicator (dummy) variables: one column per level of each factor.
-    index = np.arange(len(cells))
-    blocks = [sparse.csr_array((np.ones(len(cells)), (index, codes))) for codes in factors]
-    indicators = sparse.hstack(blocks, format="csr")
-    weights = sparse.diags_array(weight)
-    # Solve the normal equations; the minimum-norm solution handles collinear indicators.
-    gram = np.asarray((indicators.T @ weights @ indicators).toarray(), dtype=np.float64)
-    target = np.asarray(indicators.T @ (weight * cells), dtype=np.float64)
-    effects = np.asarray(np.linalg.lstsq(gram, target)[0])
-    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
-    return cells - indicators @ effects, np.split(effects, ends)
+    residuals = cells.copy()
+    level_weights = [np.bincount(levels, weight) for levels in factors]
+    effects = [np.zeros(len(weights)) for weights in level_weights]
+    for _ in range(_N_PASSES):
+        for effect, levels, weights in zip(effects, factors, level_weights, strict=True):
+            means = np.bincount(levels, weight * residuals) / weights
+            effect += means
+            residuals -= means[levels]
+    residuals[np.abs(residuals) < _ROUNDING * np.abs(cells).max()] = 0.0
+    return residuals, effects

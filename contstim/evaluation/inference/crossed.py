@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
 
-from contstim.arrays import FloatArray
-from contstim.evaluation.inference.base import CEILING_INTERVALS, InferenceResult
+from contstim.arrays import FloatArray, IntArray
+from contstim.evaluation.inference import CEILING_INTERVALS, InferenceResult
 from contstim.evaluation.inference.conditions import estimate_contrast
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import CellMean, estimate_differences
@@ -43,7 +44,7 @@ class QuasiFInference:
     equivalence: float
     columns = (
         ("p_chance", "stderr", "df", *CEILING_INTERVALS),
-        ("stderr", "df", "margin", "p_equivalence", "participants_needed", "items_needed"),
+        ("stderr", "df", "margin", "p_equivalence"),
     )
 
     @property
@@ -109,40 +110,50 @@ class QuasiFInference:
         estimate : MeanEstimate
             Value, or difference of the two models, at the first level minus the second.
         """
-        level_cells = []
+        cells_by_level = []
         for level in levels:
             factor_levels = (*analysis.factor_levels, (column, level))
             subsets = group_by_trials(data, replace(analysis, factor_levels=factor_levels))
-            level_cells.append(_model_cells(subsets, measure))
-        tested = sorted(level_cells[0].keys() & level_cells[1].keys())
+            cells_by_level.append(_model_cells(subsets, measure))
+        first_cells, second_cells = cells_by_level
+        tested = sorted(first_cells.keys() & second_cells.keys())
         for models in (*((model,) for model in tested), *combinations(tested, 2)):
-            cells = [[cells_by_model[model] for model in models] for cells_by_model in level_cells]
-            if np.intersect1d(cells[0][0].participants, cells[1][0].participants).size:
-                means = _common_participants([*cells[0], *cells[1]])
-                conditions = [means[: len(models)], means[len(models) :]]
+            first = [first_cells[model] for model in models]
+            second = [second_cells[model] for model in models]
+            if np.intersect1d(first[0].participants, second[0].participants).size:
+                means = _common_participants([*first, *second])
+                conditions = means[: len(models)], means[len(models) :]
             else:
-                conditions = [_common_participants(condition) for condition in cells]
-            if any(len(mean.rows) == 0 for mean in (*conditions[0], *conditions[1])):
+                conditions = _common_participants(first), _common_participants(second)
+            if any(len(mean.rows) == 0 for condition in conditions for mean in condition):
                 continue
-            sizes = [len(np.unique(data.participant[means[0].rows])) for means in conditions]
-            estimate = estimate_contrast(
-                conditions[0], conditions[1], data.design, self.item_effects
+            n_first, n_second = (
+                len(np.unique(data.participant[mean.rows])) for mean, *_ in conditions
             )
-            yield models, (sizes[0], sizes[1]), estimate
+            estimate = estimate_contrast(*conditions, data.design, self.item_effects)
+            yield models, (n_first, n_second), estimate
 
     def _test_model(
         self, values: AnalysisValues, model: int, cells: _Cells | None
     ) -> InferenceResult:
         """Test whether a model differs from chance and from the lower noise ceiling.
 
-        The ceilings and their tests use only the trials that enough other participants judged.
+        The ceilings and their tests use only the trials that enough other participants judged. The
+        null hypothesis of the second test is that the expected value of the model for new
+        participants and new items equals that of the lower ceiling, which predicts a participant
+        from as many other participants as in this study.
         """
         part = values.part_of(model)
         if cells is None or part is None:
             return InferenceResult()
         measure, ceilings, subset = values.measure, part.ceilings, part.ceilings.matched
-        estimate, (low, high), p_chance = cells.describe(measure, self.item_effects)
-        details = {"p_chance": p_chance, "stderr": estimate.stderr, "df": estimate.df}
+        estimate, maximum = cells.estimate(measure, self.item_effects)
+        low, high = estimate.bounded_interval(measure.chance, maximum)
+        details = {
+            "p_chance": estimate.p_chance(measure.chance, maximum),
+            "stderr": estimate.stderr,
+            "df": estimate.df,
+        }
         note = TOO_FEW if np.isnan(estimate.stderr) else ""
         result = InferenceResult(ci_low=low, ci_high=high, note=note, details=details)
         if not subset.n_rows:
@@ -154,14 +165,17 @@ class QuasiFInference:
         result = replace(result, n_units=len(matched.participants), test="crossed")
         if not ceilings.has_test:
             return replace(result, note=note or _TOO_FEW_JUDGES)
-        lower, upper = (
-            _Cells(subset, influence)
-            for influence in (ceilings.lower_influence, ceilings.upper_influence)
-        )
+        lower = _Cells(subset, ceilings.lower_influence)
+        upper = _Cells(subset, ceilings.upper_influence)
+        lower_estimate, lower_maximum = lower.estimate(measure, self.item_effects)
+        upper_estimate, upper_maximum = upper.estimate(measure, self.item_effects, is_upper=True)
         gap = matched.difference(lower, self.item_effects)
-        intervals = (
-            *lower.describe(measure, self.item_effects)[1],
-            *upper.describe(measure, self.item_effects, is_upper_ceiling=True)[1],
+        if self.item_effects == "random":
+            items = subset.data.item[subset.pair]
+            gap = limit_df_to_differing_items(gap, matched.cells - lower.cells, items)
+        ends = (
+            *lower_estimate.bounded_interval(measure.chance, lower_maximum),
+            *upper_estimate.bounded_interval(measure.chance, upper_maximum),
             *gap.interval(),
         )
         return replace(
@@ -169,17 +183,13 @@ class QuasiFInference:
             p=gap.p_value(),
             effect=rank_biserial(values.matched[:, model] - values.lower[:, model]),
             side=float(np.sign(gap.value)),
-            details=details | dict(zip(CEILING_INTERVALS, intervals, strict=True)),
+            details=details | dict(zip(CEILING_INTERVALS, ends, strict=True)),
         )
 
     def _compare(
         self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> InferenceResult:
-        """Compare models i and j by a test of their difference and a test of equivalence.
-
-        The result also contains the sample size at which the difference would be significant, if
-        the true difference equals the estimate.
-        """
+        """Compare models i and j by a test of their difference and a test of equivalence."""
         differences = values.value[:, i] - values.value[:, j]
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
@@ -188,22 +198,14 @@ class QuasiFInference:
         low, high = estimate.interval()
         lower_ceiling = mean_defined(np.minimum(values.lower[:, i], values.lower[:, j]))
         margin = self.equivalence * (lower_ceiling - values.measure.chance)
-        note, p_equivalence = "", np.nan
+        note, p_equivalence = TOO_FEW if np.isnan(estimate.stderr) else "", np.nan
         if estimate.value == estimate.stderr == 0.0:
             p_equivalence = 0.0
         elif margin > 0:
             p_equivalence = estimate.p_equivalence(margin)
         else:
-            note = "no equivalence test: the lower noise ceiling is not above chance"
-        growth_participants, growth_items = estimate.required_growth()
-        details = {
-            "stderr": estimate.stderr,
-            "df": estimate.df,
-            "margin": margin,
-            "p_equivalence": p_equivalence,
-            "participants_needed": np.ceil(growth_participants * n_participants),
-            "items_needed": np.ceil(growth_items * min(first.n_pairs, second.n_pairs)),
-        }
+            note = note or "no equivalence test: the lower noise ceiling is not above chance"
+        details = {"stderr": estimate.stderr, "df": estimate.df}
         return InferenceResult(
             p=estimate.p_value(),
             effect=rank_biserial(differences),
@@ -212,9 +214,34 @@ class QuasiFInference:
             ci_high=high,
             n_units=n_participants,
             test="crossed",
-            note=TOO_FEW if np.isnan(estimate.stderr) else note,
-            details=details,
+            note=note,
+            details=details | {"margin": margin, "p_equivalence": p_equivalence},
         )
+
+
+def limit_df_to_differing_items(
+    gap: MeanEstimate, differences: FloatArray, items: IntArray
+) -> MeanEstimate:
+    """Limit the degrees of freedom of a difference by the number of items that contribute to it.
+
+    The accuracies of a good model and of the lower noise ceiling differ on few items. Items on
+    which both make the same predictions are not evidence for or against a difference, like the
+    concordant pairs of the test of McNemar (1947, doi 10.1007/BF02295996). If only d of the items
+    differ, the degrees of freedom are at most d - 1, and at least 1.
+
+    Parameters
+    ----------
+    gap
+        Mean difference between model and ceiling.
+    differences
+        Difference of each choice, shape (C,).
+    items
+        Item of each choice, shape (C,).
+    """
+    n_different = len(np.unique(items[differences != 0]))
+    if n_different == len(np.unique(items)):
+        return gap
+    return replace(gap, df=min(gap.df, max(n_different - 1, 1)))
 
 
 class _Cells:
@@ -226,16 +253,14 @@ class _Cells:
 
     def __init__(self, subset: Subset, cells: FloatArray) -> None:
         self.subset, self.cells = subset, cells
-        self.n_pairs = subset.n_pairs
         self.is_defined = ~np.isnan(cells)
-        self.participants = subset.participants[
-            np.unique(subset.participant_index[self.is_defined])
-        ]
+        defined = np.unique(subset.participant_index[self.is_defined])
+        self.participants = subset.participants[defined]
 
-    def describe(
-        self, measure: Measure, item_effects: str, is_upper_ceiling: bool = False
-    ) -> tuple[MeanEstimate, tuple[float, float], float]:
-        """Return the mean of the cells with its confidence interval and a test against chance.
+    def estimate(
+        self, measure: Measure, item_effects: str, is_upper: bool = False
+    ) -> tuple[MeanEstimate, float]:
+        """Return the mean of the cells and the largest possible mean, see `estimate_ratio`.
 
         Parameters
         ----------
@@ -243,26 +268,16 @@ class _Cells:
             Measure of the cells, which defines chance and the largest possible value.
         item_effects
             ``random`` or ``fixed``.
-        is_upper_ceiling
+        is_upper
             Whether the cells belong to the upper noise ceiling, which has another maximum.
-
-        Returns
-        -------
-        estimate : MeanEstimate
-            Mean with its standard error.
-        interval : tuple of float
-            95 % confidence interval, computed on Fisher's z scale.
-        p_chance : float
-            Two-sided p-value of the test that the mean equals chance.
         """
         if not self.is_defined.any():
-            return MeanEstimate(np.nan, np.nan, np.nan), (np.nan, np.nan), np.nan
-        largest = measure.maximum_influence(self.subset)[int(is_upper_ceiling)]
-        estimate, maximum = self.subset.design(self.is_defined).estimate_ratio(
-            *(self.cells[self.is_defined], largest[self.is_defined], measure.chance, item_effects)
-        )
-        interval = estimate.bounded_interval(measure.chance, maximum=maximum)
-        return estimate, interval, estimate.p_chance(measure.chance, maximum)
+            return MeanEstimate(np.nan, np.nan, np.nan), np.nan
+        value_maximum, upper_maximum = measure.maximum_influence(self.subset)
+        cells = self.cells[self.is_defined]
+        largest = (upper_maximum if is_upper else value_maximum)[self.is_defined]
+        design = self.subset.design(self.is_defined)
+        return design.estimate_ratio(cells, largest, measure.chance, item_effects)
 
     def difference(self, other: _Cells, item_effects: str) -> MeanEstimate:
         """Return the difference between two means over the same participants.
@@ -296,14 +311,11 @@ def _common_participants(several: Sequence[_Cells]) -> list[CellMean]:
     Comparing means of different participants would confound the difference with differences between
     participants. The result contains one `CellMean` for each element of `several`.
     """
+    common = reduce(np.intersect1d, [cells.participants for cells in several])
     means = []
     for cells in several:
-        rows = cells.is_defined
-        for compared in several:
-            if not np.array_equal(compared.participants, cells.participants):
-                is_shared = np.isin(cells.subset.participants, compared.participants)
-                rows = rows & is_shared[cells.subset.participant_index]
-        means.append(
-            CellMean(cells.subset.rows[rows], cells.subset.design(rows), cells.cells[rows])
-        )
+        is_common = np.isin(cells.subset.participants, common)
+        rows = cells.is_defined & is_common[cells.subset.participant_index]
+        design = cells.subset.design(rows)
+        means.append(CellMean(cells.subset.rows[rows], design, cells.cells[rows]))
     return means

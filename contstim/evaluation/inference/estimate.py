@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
-
-# Largest absolute value of a mean that differs from 0 only by rounding errors.
-_ROUNDING = 1e-12
+from scipy.special import stdtr, stdtrit
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class MeanEstimate:
         return replace(self, value=float(np.arctanh(share)), stderr=stderr)
 
     def bounded_interval(
-        self, chance: float, level: float = 0.95, maximum: float = 1.0
+        self, chance: float, maximum: float = 1.0, level: float = 0.95
     ) -> tuple[float, float]:
         """Return a confidence interval for a measure with a largest possible value.
 
@@ -100,10 +97,10 @@ class MeanEstimate:
         ----------
         chance
             Value of a model that guesses.
-        level
-            Confidence level.
         maximum
             Largest possible value.
+        level
+            Confidence level.
 
         Returns
         -------
@@ -128,42 +125,3 @@ class MeanEstimate:
         """
         transformed = self.fisher_z(chance, maximum)
         return self.p_value(chance) if transformed is None else transformed.p_value()
-
-    def required_growth(self, power: float = 0.8) -> tuple[float, float]:
-        """Return the factors by which the sample must grow for a test of the given power.
-
-        The sample can grow in two ways: more participants, or more items. Assume that the true mean
-        equals the estimate. A test at the level 0.05 then has the given power if the standard error
-        is abs(value) / (z_0.975 + z_power), where z are normal quantiles. Let
-
-        - v be the required variance divided by the present variance;
-        - s be the share of the present variance that is due to items, if participants are added, or
-          to participants, if items are added.
-
-        An increase by the factor f leaves the share s unchanged and divides the remainder 1 - s by
-        f. The required factor is therefore (1 - s) / (v - s), or infinite if v <= s.
-
-        Parameters
-        ----------
-        power
-            Probability of a significant result.
-
-        Returns
-        -------
-        participants, items : float
-            Factor for the number of participants, and factor for the number of items. Infinite
-            if the value is 0 up to rounding.
-        """
-        if abs(self.value) <= _ROUNDING:
-            return np.inf, np.inf
-        if self.stderr == 0.0:
-            return 1.0, 1.0
-        variance_ratio = (self.value / self.stderr / float(ndtri(0.975) + ndtri(power))) ** 2
-        # Items limit the gain from more participants, and participants the gain from more items.
-        participants, items = (
-            (1.0 - constant) / (variance_ratio - constant)
-            if constant < min(variance_ratio, 1.0)
-            else np.inf
-            for constant in reversed(self.variance_shares)
-        )
-        return participants, items

@@ -36,6 +36,40 @@ MIN_UNITS = 3
 MIN_PARTICIPANTS = 4
 
 
+class CellCodes(NamedTuple):
+    """Integer codes of the participant, item and block of each of C cells, shape (C,) each.
+
+    A block consists of the cells of one participant for one item.
+    """
+
+    participant: IntArray
+    item: IntArray
+    block: IntArray
+
+
+class Term(NamedTuple):
+    """A term of a sum of variance estimates: a mean square times its coefficient.
+
+    Attributes
+    ----------
+    variance
+        Value of the term. Negative if the mean square is subtracted.
+    df
+        Degrees of freedom of the mean square.
+    """
+
+    variance: float
+    df: float
+
+
+class QuasiFTerms(NamedTuple):
+    """The terms of the quasi-F variance: V_P, V_I and -V_B, see `CrossedDesign`."""
+
+    participants: Term
+    items: Term
+    residual: Term
+
+
 @dataclass(frozen=True, eq=False)
 class CrossedDesign:
     """A design in which the participants of a study are crossed with its items.
@@ -84,22 +118,45 @@ class CrossedDesign:
         return np.asarray(1.0 / (np.count_nonzero(n_cells) * n_cells[self.participant]))
 
     @cached_property
-    def codes(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Codes of the participant, the item and the block of each cell, shape (C,) each.
-
-        A block consists of the cells of one participant for one item.
-        """
-        return self.participant, self.item, combine_codes(self.participant, self.item)
+    def codes(self) -> CellCodes:
+        """CellCodes of the participant, the item and the block of each cell."""
+        n_items = int(self.item.max(initial=0)) + 1
+        block = np.unique(self.participant * n_items + self.item, return_inverse=True)[1]
+        return CellCodes(self.participant, self.item, np.asarray(block, dtype=np.int64))
 
     @cached_property
-    def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Coefficients of the equations for the variance components (method of moments).
+    def squared_weights(self) -> FloatArray:
+        """Sums of squared weights of participants, items and blocks, W_P, W_I and W_B, (3,)."""
+        sums = [np.bincount(codes, self.weight) for codes in self.codes]
+        return np.array([weights @ weights for weights in sums])
 
-        The first array, of shape (3,), contains the sums of squared weights of participants, items
-        and blocks. The second, of shape (3, 3), contains the expected sums of squares (rows) per
-        unit of variance of participants, items and blocks (columns). See `expected_squares`.
+    @cached_property
+    def expected_squares(self) -> FloatArray:
+        """Expected sums of squares Q_P, Q_I and Q_B (rows) per unit of variance (columns), (3, 3).
+
+        The expected sums of squares are linear in the variances of participants, items and blocks.
+        `variance_components` solves these equations for the variances (method of moments).
+
+        Let j and k be two of the factors participant, item and block. Let w_b be the weight of
+        block b, and a_kb the total weight of the level of factor k to which block b belongs, for
+        example of its participant. With W_k = sum_b w_b a_kb, the sum of squared weights of factor
+        k, the expected sum of squares of factor j per unit of variance of factor k is
+
+            J_jk - C_jk - C_kj + W_j W_k,   C_jk = sum_b w_b a_jb a_kb,
+
+        where J_jk = W_j if j = k, otherwise W_block.
         """
-        return expected_squares(self.weight, self.codes)
+        # One cell of each block is enough to look up the levels of the block.
+        _, first_cells = np.unique(self.codes.block, return_index=True)
+        level_weights = np.stack(
+            [np.bincount(codes, self.weight)[codes[first_cells]] for codes in self.codes]
+        )
+        _, _, block_weights = level_weights
+        c_terms = (block_weights * level_weights) @ level_weights.T
+        _, _, w_block = self.squared_weights
+        j_terms = np.where(np.eye(3, dtype=bool), self.squared_weights, w_block)
+        products = np.outer(self.squared_weights, self.squared_weights)
+        return np.asarray(j_terms - c_terms - c_terms.T + products)
 
     def average(self, cells: FloatArray) -> FloatArray:
         """Return the weighted mean of `cells`, in which all participants have the same weight.
@@ -147,9 +204,10 @@ class CrossedDesign:
 
             x_c - s (l_c - mean of l)
 
-        over cells, divided by its denominator (Cochran 1977, Sampling techniques, ch. 6). With the
-        largest mean as `maximum`, `MeanEstimate.bounded_interval` is the interval of the ratio on
-        Fisher's z scale.
+        over cells, divided by its denominator (Cochran 1977, Sampling techniques, ch. 6). Here x_c
+        is the number of cell c in `cells`, and l_c its number in `largest`. With the largest mean
+        as `maximum`, `MeanEstimate.bounded_interval` is the interval of the ratio on Fisher's z
+        scale.
 
         Parameters
         ----------
@@ -251,20 +309,21 @@ def estimate_from_squares(
     MeanEstimate
         The standard error is NaN if there are too few participants or items.
     """
-    n_participants, n_items = effective_sizes(designs)
-    if has_too_few_units(n_participants, n_items, item_effects):
+    if has_too_few_units(designs, item_effects):
         return MeanEstimate(value, np.nan, np.nan)
+    n_participants, n_items = effective_sizes(designs)
+    participant_squares, _, block_squares = squares.tolist()
     if item_effects == "fixed":
-        variance = float(squares[0]) * n_participants / (n_participants - 1)
+        variance = participant_squares * n_participants / (n_participants - 1)
         return MeanEstimate(value, np.sqrt(variance), n_participants - 1, (1.0, 0.0))
-    if squares[2] == 0.0:
+    if block_squares == 0.0:
         return MeanEstimate(value, 0.0, n_participants + n_items - 2)
-    components = variance_components(squares, [design.moments for design in designs])
-    terms = mean_squares(components, n_participants - 1, n_items - 1)
-    variance, df = satterthwaite(terms, float(squares[2]))
-    shares = np.clip(components[:2] / variance, 0.0, 1.0)
-    shares /= max(float(shares.sum()), 1.0)
-    return MeanEstimate(value, float(np.sqrt(variance)), df, (float(shares[0]), float(shares[1])))
+    components = variance_components(squares, designs)
+    terms = quasi_f_terms(components, n_participants - 1, n_items - 1)
+    variance, df = satterthwaite(terms, block_squares)
+    participants, items = np.clip(components[:2] / variance, 0.0, 1.0).tolist()
+    total = max(participants + items, 1.0)
+    return MeanEstimate(value, np.sqrt(variance), df, (participants / total, items / total))
 
 
 def effective_sizes(designs: Sequence[CrossedDesign]) -> tuple[float, float]:
@@ -273,35 +332,24 @@ def effective_sizes(designs: Sequence[CrossedDesign]) -> tuple[float, float]:
     The effective number is 1 / (sum of squared weights). It equals the number of units if all have
     the same weight. Of several designs, the smallest numbers are returned.
     """
-    squared_weights = np.max([design.moments[0] for design in designs], axis=0).tolist()
-    return 1 / squared_weights[0], 1 / squared_weights[1]
+    w_participants, w_items, _ = np.max([design.squared_weights for design in designs], axis=0)
+    return float(1 / w_participants), float(1 / w_items)
 
 
-def has_too_few_units(n_participants: float, n_items: float, item_effects: str) -> bool:
+def has_too_few_units(designs: Sequence[CrossedDesign], item_effects: str) -> bool:
     """Return whether there are too few participants or items for a standard error.
 
-    Both numbers are effective numbers, see `effective_sizes`. Fixed items are not counted.
+    The effective numbers of participants and of items are compared with `MIN_PARTICIPANTS` and
+    `MIN_UNITS`. If items are fixed, `MIN_UNITS` participants are sufficient.
     """
     rounding = 1e-9  # Effective numbers are computed from sums of squared weights.
+    n_participants, n_items = (n + rounding for n in effective_sizes(designs))
     if item_effects == "fixed":
-        return n_participants < MIN_UNITS - rounding
-    return n_participants < MIN_PARTICIPANTS - rounding or n_items < MIN_UNITS - rounding
+        return n_participants < MIN_UNITS
+    return n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS
 
 
-def combine_codes(*codes: IntArray) -> IntArray:
-    """Return one integer code per combination of several codes, shape (C,).
-
-    For example, the codes of participants and of items are combined into codes of blocks.
-    """
-    combined = codes[0]
-    for factor in codes[1:]:
-        # Append a digit: the number of levels of the factor is the base.
-        n_levels = int(factor.max(initial=0)) + 1
-        combined = combined * n_levels + factor
-    return np.asarray(np.unique(combined, return_inverse=True)[1], dtype=np.int64)
-
-
-def sums_of_squares(deviations: FloatArray, codes: Sequence[IntArray]) -> FloatArray:
+def sums_of_squares(deviations: FloatArray, codes: CellCodes) -> FloatArray:
     """Return the sums of squares of participants, items and blocks in each of S studies.
 
     The sum of squares of a factor (participants, items or blocks) is computed in two steps:
@@ -315,8 +363,7 @@ def sums_of_squares(deviations: FloatArray, codes: Sequence[IntArray]) -> FloatA
     deviations
         Weighted deviations of the C cells from their mean in S studies, shape (S, C).
     codes
-        For each factor, the level of each cell: codes of participants, of items and of blocks,
-        shape (C,) each.
+        CellCodes of the participant, item and block of each cell.
 
     Returns
     -------
@@ -330,70 +377,23 @@ def sums_of_squares(deviations: FloatArray, codes: Sequence[IntArray]) -> FloatA
         # Give each level in each study a separate bin, so that one call sums all studies.
         bins = (levels + n_levels * np.arange(n_studies)[:, None]).ravel()
         sums = np.bincount(bins, deviations.ravel(), n_levels * n_studies)
-        sums = sums.reshape(n_studies, n_levels)
-        squares[:, factor] = np.einsum("sl,sl->s", sums, sums)
+        squares[:, factor] = (sums.reshape(n_studies, n_levels) ** 2).sum(axis=1)
     return squares
 
 
-def expected_squares(
-    weight: FloatArray, codes: Sequence[IntArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the expectations of the three sums of squares, and the sums of squared weights.
-
-    The expected sums of squares are linear in the variances of participants, items and blocks.
-    `variance_components` solves these linear equations for the variances (method of moments).
-
-    Let j and k be two of the factors participant, item and block. Let w_b be the weight of block b,
-    and a_kb the total weight of the level of factor k to which block b belongs, for example of its
-    participant. The sum of squared weights of factor k is S_k = sum_b w_b a_kb. The expected sum of
-    squares of factor j per unit of variance of factor k is
-
-        J_jk - C_jk - C_kj + S_j S_k,   C_jk = sum_b w_b a_jb a_kb,
-
-    with J_jk = S_j if j = k, otherwise S_block.
-
-    Parameters
-    ----------
-    weight
-        Weights of C cells, which sum to 1, shape (C,).
-    codes
-        Codes of participants, items and blocks, shape (C,) each.
-
-    Returns
-    -------
-    squared_weights : array
-        Sums of squared weights of participants, items and blocks, shape (3,).
-    expectations : array
-        Expected sums of squares (rows j) per unit of variance (columns k), shape (3, 3).
-    """
-    # One cell of each block is enough to look up the levels of the block.
-    _, first_cells = np.unique(codes[2], return_index=True)
-    # Weights a_kb of the levels, shape (3, number of blocks). The last row contains w_b.
-    level_weights = np.stack([np.bincount(levels, weight)[levels[first_cells]] for levels in codes])
-    weighted = level_weights[2] * level_weights
-    squared_weights = weighted.sum(axis=1)
-    # The terms C_jk, J_jk and S_j S_k of the formula.
-    c_terms = weighted @ level_weights.T
-    j_terms = np.where(np.eye(3, dtype=bool), squared_weights, squared_weights[2])
-    products = np.outer(squared_weights, squared_weights)
-    return squared_weights, np.asarray(j_terms - c_terms - c_terms.T + products)
-
-
-def variance_components(
-    squares: FloatArray, moments: Sequence[tuple[FloatArray, FloatArray]]
-) -> FloatArray:
+def variance_components(squares: FloatArray, designs: Sequence[CrossedDesign]) -> FloatArray:
     """Return the contributions of participants, items and blocks to the variance of a mean.
 
-    The variances solve the linear equations expectations @ variances = squares (method of moments,
-    Henderson 1953). The contribution of a variance is its product with the sum of squared weights.
-    If there are several designs, the design with the largest total variance is used.
+    The variances solve the linear equations expected_squares @ variances = squares (method of
+    moments, Henderson 1953). The contribution of a variance is its product with the sum of squared
+    weights. If there are several designs, the design with the largest total variance is used.
 
     Parameters
     ----------
     squares
         Sums of squares, see `sums_of_squares`, shape (3,).
-    moments
-        Sums of squared weights and expectations of each design, see `expected_squares`.
+    designs
+        Designs of the mean, or of the two means of a difference.
 
     Returns
     -------
@@ -401,23 +401,19 @@ def variance_components(
         Contributions, shape (3,).
     """
     candidates = []
-    for squared_weights, expectations in moments:
+    for design in designs:
         # Scale rows and columns, so that the diagonal of the system is 1.
-        roots = np.sqrt(np.diagonal(expectations))
+        roots = np.sqrt(np.diagonal(design.expected_squares))
         scale = np.where(roots > 0, roots, 1.0)
         # The system is singular if each item has one block; use its minimum-norm solution.
-        scaled = expectations / np.outer(scale, scale)
+        scaled = design.expected_squares / np.outer(scale, scale)
         variances = np.linalg.lstsq(scaled, squares / scale, rcond=1e-10)[0]
-        candidates.append(squared_weights * variances / scale)
+        candidates.append(design.squared_weights * variances / scale)
     return max(candidates, key=lambda components: float(components.sum()))
 
 
-def mean_squares(
-    components: FloatArray, df_participants: float, df_items: float
-) -> list[tuple[float, float]]:
-    """Return the three terms of the quasi-F variance with their degrees of freedom.
-
-    The terms are V_P, V_I and -V_B (see `CrossedDesign`). Their sum is the variance of the mean.
+def quasi_f_terms(components: FloatArray, df_participants: float, df_items: float) -> QuasiFTerms:
+    """Return the terms of the quasi-F variance, whose sum is the variance of the mean.
 
     Parameters
     ----------
@@ -425,23 +421,16 @@ def mean_squares(
         Contributions of participants, items and blocks, see `variance_components`, shape (3,).
     df_participants, df_items
         Degrees of freedom of participants and of items.
-
-    Returns
-    -------
-    list of tuple
-        Term and degrees of freedom for participants, items and blocks.
     """
     participants, items, blocks = components.tolist()
-    return [
-        (participants + blocks, df_participants),
-        (items + blocks, df_items),
-        (-blocks, df_participants * df_items),
-    ]
+    return QuasiFTerms(
+        participants=Term(participants + blocks, df_participants),
+        items=Term(items + blocks, df_items),
+        residual=Term(-blocks, df_participants * df_items),
+    )
 
 
-def satterthwaite(
-    terms: Sequence[tuple[float, float]], minimum: float = 0.0
-) -> tuple[float, float]:
+def satterthwaite(terms: Sequence[Term], minimum: float = 0.0) -> tuple[float, float]:
     """Return the sum of several variance estimates and its approximate degrees of freedom.
 
     The degrees of freedom of the sum v = v_1 + v_2 + ... are v² / sum of (v_i² / df_i)
@@ -452,8 +441,7 @@ def satterthwaite(
     Parameters
     ----------
     terms
-        Terms v_i, that is, mean squares times their positive or negative coefficients, each with
-        its degrees of freedom df_i.
+        Terms v_i with their degrees of freedom df_i.
     minimum
         Lower bound of the variance if no term is negative.
 
@@ -464,10 +452,11 @@ def satterthwaite(
 
     Examples
     --------
-    >>> satterthwaite([(2.0, 10), (2.0, 10)])
+    >>> satterthwaite([Term(2.0, 10), Term(2.0, 10)])
     (4.0, 20.0)
     """
-    subtracted = -sum(term for term, _ in terms if term < 0)
-    variance = max(sum(term for term, _ in terms), subtracted if subtracted > 0 else minimum)
-    spread = sum(term**2 / df for term, df in terms)
+    subtracted = -sum(term.variance for term in terms if term.variance < 0)
+    total = sum(term.variance for term in terms)
+    variance = max(total, subtracted if subtracted > 0 else minimum)
+    spread = sum(term.variance**2 / term.df for term in terms)
     return variance, variance**2 / spread if spread else np.inf

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.evaluation.inference.base import InferenceResult
+from contstim.evaluation.inference import InferenceResult
 from contstim.evaluation.inference.bootstrap import (
     Resamples,
     draw_resamples,
@@ -16,11 +16,14 @@ from contstim.evaluation.inference.bootstrap import (
     resample_values,
 )
 from contstim.evaluation.inference.quasi_f import MIN_UNITS
-from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.inference.wilcoxon import SignedRankTest, wilcoxon_signed_rank
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
 from contstim.response_model import inference_unit
+
+# Result for too few participants or groups.
+_NO_TEST = SignedRankTest(np.nan, np.nan, np.nan, np.nan, "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,20 +120,24 @@ class SignedRankInference:
             low, high = percentile_intervals(samples, self.resamples.n_units)
             no_interval = "no interval: too few units to resample"
         results = []
-        for means, ci_low, ci_high in zip(
-            unit_means(values, self.unit_codes).T, low.tolist(), high.tolist(), strict=True
-        ):
+        columns = unit_means(values, self.unit_codes).T
+        for means, ci_low, ci_high in zip(columns, low.tolist(), high.tolist(), strict=True):
             defined = means[~np.isnan(means)]
-            note = no_interval if np.isnan(ci_low) else ""
-            p = effect = p_smallest = np.nan
-            test_name = ""
+            test, note = _NO_TEST, no_interval if np.isnan(ci_low) else ""
             if len(defined) >= MIN_UNITS:
                 test = wilcoxon_signed_rank(defined, self.method)
-                p, effect, p_smallest = test.p, test.effect, test.p_smallest
-                test_name = test.method
             elif len(defined):
                 note = f"too few {self.unit}s to test across"
-            side, details = float(np.sign(np.nan_to_num(effect))), {"p_smallest": p_smallest}
-            numbers = p, effect, side, ci_low, ci_high, len(defined)
-            results.append(InferenceResult(*numbers, test_name, note, details))
+            result = InferenceResult(
+                p=test.p,
+                effect=test.effect,
+                side=float(np.sign(np.nan_to_num(test.effect))),
+                ci_low=ci_low,
+                ci_high=ci_high,
+                n_units=len(defined),
+                test=test.method,
+                note=note,
+                details={"p_smallest": test.p_smallest},
+            )
+            results.append(result)
         return results

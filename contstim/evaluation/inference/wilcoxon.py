@@ -11,7 +11,7 @@ from scipy.stats import rankdata, wilcoxon
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, require_known
 from contstim.evaluation.options import TEST_METHODS
-from contstim.evaluation.ranks import DECIMALS
+from contstim.evaluation.ranks import DECIMALS, rank_biserial
 
 # Largest number of differences for the exact distribution.
 _MAX_EXACT = 100
@@ -82,28 +82,25 @@ def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> Signe
     """
     require_known("test method", method, TEST_METHODS)
     d = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
-    if d.ndim != 1 or not len(d):
-        raise InputError("a signed-rank test needs a vector with at least one difference")
-    if not np.isfinite(d).all():
-        raise InputError("a signed-rank test needs finite differences")
-    n, p_smallest = len(d), min(1.0, float(2.0 ** (1 - len(d))))
+    if d.ndim != 1 or not len(d) or not np.isfinite(d).all():
+        raise InputError("a signed-rank test needs a vector of finite differences, at least one")
+    n, p_smallest = len(d), min(1.0, 2.0 ** (1 - len(d)))
     if not d.any():
         return SignedRankTest(0.0, 1.0, 0.0, p_smallest, "exact")
     ranks = np.asarray(rankdata(np.abs(d)), dtype=np.float64)
-    plus, minus, zero = (float(ranks[np.sign(d) == sign].sum()) for sign in (1, -1, 0))
+    sum_positive, sum_zero = float(ranks[d > 0].sum()), float(ranks[d == 0].sum())
     if method == "scipy-1.7":
-        is_exact = n <= 25 and zero == 0
-        used_ranks, statistic = np.arange(1.0, n + 1), float(int(plus))
+        is_exact = n <= 25 and sum_zero == 0
+        used_ranks, statistic = np.arange(1.0, n + 1), float(int(sum_positive))
     else:
         is_exact = n <= _MAX_EXACT
-        used_ranks, statistic = ranks[d != 0], plus
+        used_ranks, statistic = ranks[d != 0], sum_positive
     if is_exact:
         p = _exact_p_value(used_ranks, statistic)
     else:
         p = float(wilcoxon(d, zero_method="zsplit", method="approx").pvalue)
-    effect = (plus - minus) / float(ranks.sum())
     name = "exact" if is_exact else "asymptotic"
-    return SignedRankTest(plus + zero / 2, p, effect, p_smallest, name)
+    return SignedRankTest(sum_positive + sum_zero / 2, p, rank_biserial(d), p_smallest, name)
 
 
 def _exact_p_value(ranks: FloatArray, statistic: float) -> float:

@@ -1,4 +1,4 @@
-"""Measures: how well a model predicts the responses of participants.
+"""Measures of how well a model predicts the responses of participants, and noise ceilings.
 
 Measures of other packages are instances of `TrialMean` or `Measure` in the entry-point group
 ``contstim.measures``.
@@ -7,10 +7,12 @@ Measures of other packages are instances of `TrialMean` or `Measure` in the entr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
 from contstim.arrays import FloatArray
+from contstim.evaluation.inference.quasi_f import MIN_UNITS
 from contstim.evaluation.ranks import DECIMALS
 from contstim.evaluation.subset import Subset
 from contstim.plugins import Registry
@@ -315,14 +317,105 @@ class TrialMean(Measure):
             return np.tensordot(weights, trial_values, axes=(1, 1))
 
 
+class Accuracy(TrialMean):
+    """The proportion of choices that a model predicts, irrespective of confidence.
+
+    The value of a trial is (1 + sign(rating) sign(log-ratio)) / 2: 1 if the model prefers the
+    chosen sentence, 0 if it prefers the other one, and 1/2 if the model or the participant has no
+    preference.
+    """
+
+    name = "accuracy"
+    label = "accuracy of predicting choices"
+    chance = 0.5
+    description = (
+        "Accuracy is the share of a participant's choices that a model predicts: the sentence "
+        "with the higher log-probability against the sentence chosen, whatever the confidence; a "
+        "tie on either side counts one half. Its lower noise ceiling predicts each choice by "
+        "the majority of the other participants who saw the same pair"
+    )
+    upper_ceiling_description = "; its upper one includes the participant in the majority."
+
+    def trial_value(self, rating: FloatArray, prediction: FloatArray) -> FloatArray:
+        """Return 1 if prediction and rating agree in sign, 0 if they differ, 1/2 for a tie."""
+        return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
+
+    def votes(self, subset: Subset) -> FloatArray:
+        """Return the signs of the ratings, so that confidence does not matter, shape (R,)."""
+        return np.sign(subset.rating)
+
+
 #: Measures by name.
 MEASURES: Registry[Measure] = Registry(
     "measure",
     "contstim.measures",
     {
-        "accuracy": "contstim.evaluation.measures.accuracy:ACCURACY",
+        "accuracy": Accuracy(),
         "signed_rank_cosine": "contstim.evaluation.measures.cosine:COSINE",
         "speed": "contstim.evaluation.measures.speed:SPEED",
     },
     Measure,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseCeilings:
+    """The lower and upper noise ceiling of each participant.
+
+    A ceiling estimates the value of the best possible model for the participant.
+
+    Attributes
+    ----------
+    matched
+        The choices on pairs that enough other participants judged. The ceilings use no others.
+    lower, upper
+        Ceilings of the N participants of `matched`, shape (N,). NaN if a participant has no
+        preference in any trial. This participant still contributes to the mean vote (the average
+        preference of participants, see `Measure.votes`) that predicts the choices of the others.
+    lower_influence, upper_influence
+        Jackknife pseudo-value of each choice of `matched` for the mean of each ceiling, shape (R,).
+        See `Measure.ceiling_influence`.
+    """
+
+    matched: Subset
+    lower: FloatArray
+    upper: FloatArray
+    lower_influence: FloatArray
+    upper_influence: FloatArray
+
+    @property
+    def has_test(self) -> bool:
+        """Whether the median choice is on a pair that at least three participants judged.
+
+        With two judges per pair, each is predicted by the other alone, and the variance between
+        participants cannot be estimated.
+        """
+        return self.matched.n_rows > 0 and bool(np.median(self.matched.n_judges) >= MIN_UNITS)
+
+
+def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
+    """Return the noise ceilings of the participants of a subset.
+
+    Parameters
+    ----------
+    subset
+        Choices of an analysis.
+    measure
+        Measure of the ceilings.
+    min_others
+        Minimum number of other participants who judged the pair of a trial. Other trials are
+        excluded.
+
+    Returns
+    -------
+    NoiseCeilings
+        Ceilings of the participants with at least one remaining trial.
+    """
+    has_others = subset.n_judges > min_others
+    matched = subset
+    if not has_others.all():
+        matched = Subset(subset.data, subset.rows[has_others], subset.models)
+    lower, upper = measure.ceiling_influence(matched)
+    values = matched.mean_by_participant(lower), matched.mean_by_participant(upper)
+    # The standard error of the lower ceiling also depends on the votes that predict the others.
+    return NoiseCeilings(matched, *values, lower + measure.influence_on_others(matched), upper)

@@ -12,7 +12,7 @@ from contstim.evaluation.inference.bootstrap import (
     percentile_intervals,
     resample_values,
 )
-from contstim.evaluation.measures.accuracy import ACCURACY
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
@@ -39,7 +39,9 @@ def study(right, groups=None):
 def covers(data, truth, levels, seed, n_draws):
     subset = Subset(data, np.arange(len(data.rating)), np.array([0]))
     draws = draw_resamples(data, levels, n_draws, seed)
-    low, high = percentile_intervals(resample_values(subset, ACCURACY, draws), draws.n_units)
+    low, high = percentile_intervals(
+        resample_values(subset, MEASURES["accuracy"], draws), draws.n_units
+    )
     return low[0] <= truth <= high[0]
 
 

@@ -11,6 +11,7 @@ from contstim.evaluation.inference.quasi_f import (
     ITEM_EFFECTS,
     CellMean,
     CrossedDesign,
+    Term,
     estimate_differences,
     estimate_from_squares,
     satterthwaite,
@@ -89,7 +90,7 @@ def test_standard_error_equals_that_of_statsmodels():
 def test_satterthwaite_equals_welch_for_two_samples():
     rng = np.random.default_rng(6)
     a, b = rng.normal(size=9), 2 * rng.normal(size=14)
-    parts = [(x.var(ddof=1) / len(x), len(x) - 1) for x in (a, b)]
+    parts = [Term(x.var(ddof=1) / len(x), len(x) - 1) for x in (a, b)]
     expected = ttest_ind(a, b, equal_var=False)
     variance, df = satterthwaite(parts)
     assert df == pytest.approx(expected.df)
@@ -146,8 +147,8 @@ def test_variance_is_unbiased_in_incomplete_tables(shape: str) -> None:
             (np.bincount(design.item, deviations) ** 2).sum(),
             deviations @ deviations,
         ]
-        squared_weights, expectations = design.moments
-        variances.append(squared_weights @ np.linalg.lstsq(expectations, np.array(q))[0])
+        components = np.linalg.lstsq(design.expected_squares, np.array(q))[0]
+        variances.append(design.squared_weights @ components)
         means.append(design.weight @ x)
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.08)
 
@@ -193,7 +194,7 @@ def test_pairs_of_an_item_are_summed() -> None:
     # The coefficients that make the sums add up to what each component adds to the variance.
     variances = np.linalg.solve(moments, q)
     assert variances[:2].sum() > 0
-    assert found.stderr**2 == pytest.approx(design.moments[0] @ variances, rel=1e-9)
+    assert found.stderr**2 == pytest.approx(design.squared_weights @ variances, rel=1e-9)
 
 
 def test_items_of_equal_size_are_averaged() -> None:
@@ -357,5 +358,5 @@ def test_variance_components_recover_the_simulated_ones() -> None:
     for _ in range(60):
         deviations = design.deviations(drawn(design, rng, 0.5, 0.7))
         q = sums_of_squares(deviations[None], design.codes)[0]
-        estimated.append(variance_components(q, [design.moments]) / design.moments[0])
+        estimated.append(variance_components(q, [design]) / design.squared_weights)
     np.testing.assert_allclose(np.mean(estimated, axis=0), [0.25, 0.49, 1.0], rtol=0.06)
