@@ -39,10 +39,10 @@ def test_a_module_that_asks_again_is_found(
     line: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(TOOL.parent)
-    from check_canonical_form import found_in
+    from check_canonical_form import check
 
     (tmp_path / "module.py").write_text(f"{line}\n", "utf-8")
-    (found,) = found_in(tmp_path)
-    assert found.startswith(f"contstim/module.py:1: {what} (")
+    (finding,) = check(tmp_path)
+    assert finding.startswith(f"contstim/module.py:1: {what} (")
     (tmp_path / "tables.py").write_text(f"{line}\n", "utf-8")
-    assert found_in(tmp_path) == [found]
+    assert check(tmp_path) == [finding]

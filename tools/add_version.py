@@ -1,7 +1,9 @@
-"""Put a built documentation into a folder of versions: ``python tools/add_version.py HTML SITE``.
+"""Add the built documentation of one version to a site with all versions.
 
-Each version gets a folder of its own. ``SITE/versions.js`` names them all, newest first, and
-``SITE/index.html`` leads to the newest. The folder can be opened from a disk or served as it is.
+Usage: python tools/add_version.py HTML SITE
+
+Each version is copied to a folder, ``SITE/VERSION``. ``SITE/versions.js`` lists all versions, the
+newest first, and ``SITE/index.html`` redirects to the newest. The site needs no server.
 """
 
 from __future__ import annotations
@@ -14,14 +16,22 @@ from pathlib import Path
 
 
 def add_version(html: Path, site: Path) -> str:
-    """Copy `html` to its version's folder in `site`, list all versions, return the version."""
-    version = version_of(html)
+    """Copy the documentation in `html` to the folder of its version in `site`.
+
+    The list of versions and the start page of the site are written again.
+
+    Returns
+    -------
+    str
+        The version.
+    """
+    version = read_version(html)
     shutil.rmtree(site / version, ignore_errors=True)
     shutil.copytree(html, site / version, ignore=shutil.ignore_patterns(".doctrees", ".buildinfo"))
     versions = sorted(
-        (path.parent for path in site.glob("*/objects.inv")), key=order_of, reverse=True
+        (path.parent for path in site.glob("*/objects.inv")), key=sort_key, reverse=True
     )
-    listed = [
+    entries = [
         {
             "version": folder.name,
             "pages": sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.html")),
@@ -29,7 +39,7 @@ def add_version(html: Path, site: Path) -> str:
         for folder in versions
     ]
     site.joinpath("versions.js").write_text(
-        f"window.contstimVersions = {json.dumps(listed, indent=0)};\n", "utf-8"
+        f"window.contstimVersions = {json.dumps(entries, indent=0)};\n", "utf-8"
     )
     newest = versions[0].name
     site.joinpath("index.html").write_text(
@@ -41,17 +51,17 @@ def add_version(html: Path, site: Path) -> str:
     return version
 
 
-def version_of(html: Path) -> str:
-    """Return the version that a built documentation states in its inventory."""
+def read_version(html: Path) -> str:
+    """Read the version from the Sphinx inventory of a built documentation."""
     header = (html / "objects.inv").read_bytes().splitlines()[2].decode("utf-8")
     return header.removeprefix("# Version: ").strip()
 
 
-def order_of(folder: Path) -> list[int]:
-    """Return a key by which 0.10 comes after 0.9, and a version without numbers before both."""
+def sort_key(folder: Path) -> list[int]:
+    """Return the numbers of a version, so that 0.10 is sorted after 0.9."""
     return [int(number) for number in re.findall(r"\d+", folder.name)]
 
 
 if __name__ == "__main__":
-    made = add_version(Path(sys.argv[1]), Path(sys.argv[2]))
-    print(f"{sys.argv[2]}/{made}/index.html")
+    html_folder, site_folder = map(Path, sys.argv[1:])
+    print(f"{site_folder}/{add_version(html_folder, site_folder)}/index.html")

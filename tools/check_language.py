@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-#: Habits of style, by name: what a sentence or a description matches.
+#: Habits of style by name, with the pattern of a sentence or description that shows the habit.
 HABITS = {
     "begins with a preposition or relative": re.compile(
         r"^(?:as|at|between|by|for|from|in|into|of|on|over|per|than|that|those|to which|towards|"
@@ -77,7 +77,7 @@ def read_terms(path: Path) -> dict[str, str]:
 
 
 def docstrings(folder: Path) -> Iterator[tuple[str, ast.AST, str]]:
-    """Yield the place, the definition and the text of each docstring of a package."""
+    """Yield the position, the definition and the text of each docstring in a package."""
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -115,7 +115,7 @@ def read_pages(folder: Path) -> list[str]:
 
 
 def check_names(tree: ast.AST, path: str, terms: dict[str, str]) -> Iterator[str]:
-    """Yield the identifiers, keyword arguments and column names that have a better term."""
+    """Report identifiers, parameters and column names for which ``docs/terms.tsv`` has a term."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.arg(arg=name):
@@ -132,7 +132,7 @@ def check_names(tree: ast.AST, path: str, terms: dict[str, str]) -> Iterator[str
 
 
 def check_local_names(tree: ast.AST, path: str) -> Iterator[str]:
-    """Yield the parameters and variables of functions whose names do not describe a value."""
+    """Report parameters and variables of functions with names that do not describe a value."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue

@@ -1,9 +1,11 @@
-"""Try a release: ``python tools/release.py``. Nothing is uploaded anywhere.
+"""Build and test a release, without uploading it: ``python tools/release.py``.
 
-Everything that states the version must state the same one. A source distribution and a wheel are
-built into ``dist/`` and checked, and each is installed into an environment with nothing else in it,
-which then has to show its version, score a sentence and, from the wheel, run the demonstration.
-``--quick`` stops after the metadata.
+1. All files that state the version must agree.
+2. A source distribution and a wheel are built in ``dist/``, and their metadata are checked.
+3. Each of them is installed into an empty environment, in which it must print its version, score a
+   sentence and, from the wheel, run the demonstration.
+
+``--quick`` stops after step 2.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Where the version stands, and what is around it.
-PLACES = {
+#: Files that state the version, with the pattern of the line.
+VERSION_PATTERNS = {
     "contstim/__init__.py": r'^__version__ = "([^"]+)"$',
     "pyproject.toml": r'^version = "([^"]+)"$',
     "CITATION.cff": r"^version: (\S+)$",
@@ -31,21 +33,21 @@ PLACES = {
 SENTENCE = "The dog slept near the fire."
 
 
-def versions(root: Path) -> dict[str, str]:
-    """Return the version that each file states: the first, and so the newest, of the changelog."""
-    found = {}
-    for name, pattern in PLACES.items():
+def read_versions(root: Path) -> dict[str, str]:
+    """Return the version that each file states; in the changelog, the first and newest one."""
+    versions = {}
+    for name, pattern in VERSION_PATTERNS.items():
         match = re.search(pattern, (root / name).read_text("utf-8"), flags=re.MULTILINE)
-        found[name] = match[1] if match else "none"
-    return found
+        versions[name] = match[1] if match else "none"
+    return versions
 
 
-def faults(root: Path) -> list[str]:
-    """Return what speaks against a release, one line each."""
-    stated = versions(root)
+def check_metadata(root: Path) -> list[str]:
+    """Return the errors in versions and citations that prevent a release, one line each."""
+    versions = read_versions(root)
     lines = []
-    if len(set(stated.values())) > 1:
-        lines.append(f"versions differ: {', '.join(f'{k} {v}' for k, v in stated.items())}")
+    if len(set(versions.values())) > 1:
+        lines.append(f"versions differ: {', '.join(f'{k} {v}' for k, v in versions.items())}")
     json.loads((root / ".zenodo.json").read_text("utf-8"))
     paper = (root / "paper" / "paper.md").read_text("utf-8")
     entries = set(
@@ -58,9 +60,9 @@ def faults(root: Path) -> list[str]:
 
 
 def run(*command: str | Path, at: Path, env: dict[str, str] | None = None) -> str:
-    """Run a command that has to succeed; return what it prints."""
+    """Run a command and return its standard output; exit if the command fails."""
     print("$", *command, flush=True)
-    done = subprocess.run(
+    process = subprocess.run(
         [str(part) for part in command],
         cwd=at,
         env=env,
@@ -68,53 +70,42 @@ def run(*command: str | Path, at: Path, env: dict[str, str] | None = None) -> st
         stdout=subprocess.PIPE,
         check=False,
     )
-    if done.returncode:
-        sys.exit(f"{done.stdout}\nrelease: {command[0]} ended with status {done.returncode}")
-    return done.stdout
+    if process.returncode:
+        sys.exit(f"{process.stdout}\nrelease: {command[0]} ended with status {process.returncode}")
+    return process.stdout
 
 
-def try_out(archive: Path, constraints: Path, *, demo: bool) -> None:
-    """Install an archive into an empty environment and use it there, far from the sources."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        venv.create(place / "env", with_pip=True)
-        tools = place / "env" / ("Scripts" if os.name == "nt" else "bin")
-        clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        run(
-            tools / "python",
-            "-m",
-            "pip",
-            "-qq",
-            "install",
-            "-c",
-            constraints,
-            archive,
-            at=place,
-            env=clean,
-        )
-        command = tools / "contstim"
-        print(run(command, "--version", at=place, env=clean), end="")
-        (place / "one.txt").write_text(f"{SENTENCE}\n", "utf-8")
-        scores = run(
-            command, "score", "--model", "contstim:trigram", "one.txt", at=place, env=clean
-        )
+def check_installation(archive: Path, constraints: Path, *, demo: bool) -> None:
+    """Install an archive into an empty environment, and run commands outside the repository."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        venv.create(folder / "env", with_pip=True)
+        programs = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
+        env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        pip = (programs / "python", "-m", "pip", "-qq", "install", "-c", constraints)
+        run(*pip, archive, at=folder, env=env)
+        command = programs / "contstim"
+        print(run(command, "--version", at=folder, env=env), end="")
+        (folder / "sentence.txt").write_text(f"{SENTENCE}\n", "utf-8")
+        score = (command, "score", "--model", "contstim:trigram", "sentence.txt")
+        scores = run(*score, at=folder, env=env)
         if SENTENCE not in scores:
-            sys.exit(f"release: the score is not there:\n{scores}")
+            sys.exit(f"release: the output lacks the score:\n{scores}")
         print(scores, end="")
         if demo:
-            print(run(command, "demo", "--out", "demo", at=place, env=clean)[-600:], end="")
-            if not (place / "demo" / "index.html").exists():
+            print(run(command, "demo", "--out", "demo", at=folder, env=env)[-600:], end="")
+            if not (folder / "demo" / "index.html").exists():
                 sys.exit("release: the demonstration wrote no page")
 
 
 def main() -> int:
-    """Try it, as the command line says."""
+    """Build and test the release."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="stop after building and metadata")
     args = parser.parse_args()
-    if lines := faults(ROOT):
-        sys.exit("\n".join(f"release: {line}" for line in lines))
-    version = versions(ROOT)["pyproject.toml"]
+    if errors := check_metadata(ROOT):
+        sys.exit("\n".join(f"release: {error}" for error in errors))
+    version = read_versions(ROOT)["pyproject.toml"]
     dist = ROOT / "dist"
     for old in (*dist.glob("contstim-*.whl"), *dist.glob("contstim-*.tar.gz")):
         old.unlink()
@@ -125,8 +116,8 @@ def main() -> int:
         print(f"{archive.name}: {archive.stat().st_size / 1e6:.1f} MB")
     if not args.quick:
         constraints = ROOT / "constraints.txt"
-        try_out(wheel, constraints, demo=True)
-        try_out(source, constraints, demo=False)
+        check_installation(wheel, constraints, demo=True)
+        check_installation(source, constraints, demo=False)
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     if f"## {version} (unreleased)" in changelog:
         print("Before the release, write its date in CHANGELOG.md in place of (unreleased).")
