@@ -458,8 +458,7 @@ def _repeated_share(
     if words is None:
         return np.zeros(len(pairs))
     block_words = frozenset().union(*(words[pair] for pair in chosen))
-    shares = []
-    for pair in pairs.tolist():
-        n_repeated = len(words[pair] & block_words)
-        shares.append(n_repeated / max(len(words[pair]), 1))
-    return np.array(shares)
+    words_of_pairs = [words[pair] for pair in pairs.tolist()]
+    return np.array(
+        [len(pair_words & block_words) / max(len(pair_words), 1) for pair_words in words_of_pairs]
+    )

@@ -110,7 +110,7 @@ def describe_analyses(options: EvaluationOptions) -> str:
         text += f" The main result is the analysis {options.headline}."
     if options.condition:
         text += (
-            " Values of models, and differences between models, are also compared between the levels "
+            " Values of models, and differences between models, are also compared between levels "
             f"of {' and '.join(options.condition)}."
         )
     return text
