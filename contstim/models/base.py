@@ -405,8 +405,15 @@ class SentenceModel(ABC):
         return self.score_with_counts(sentences).score
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) of word scores in nats, which sum to the sentence scores."""
-        return [scores.sum_by_word() for scores in self.score_tokens(sentences)]
+        """Return S arrays (W,) of word scores in nats, which sum to the sentence scores.
+
+        The score of a first word that cannot be predicted, without a start symbol, is NaN.
+        """
+        word_scores = [scores.sum_by_word() for scores in self.score_tokens(sentences)]
+        if self.event.skips_first_word:
+            for scores in word_scores:
+                scores[0] = np.nan
+        return word_scores
 
     def count_tokens(self, sentences: Sequence[str]) -> IntArray | None:
         """Count the tokens of each sentence without scoring it, shape (S,).

@@ -396,11 +396,8 @@ class Vocabulary:
         # Repeatable words that are allowed at no position still need a row.
         unused = sorted(self.repeatable - used)
         rows = []
-        for words, is_first, is_elsewhere in (
-            (self.first, 1, 0),
-            (self.elsewhere, 0, 1),
-            (unused, 0, 0),
-        ):
+        words_and_flags = ((self.first, 1, 0), (self.elsewhere, 0, 1), (unused, 0, 0))
+        for words, is_first, is_elsewhere in words_and_flags:
             for word in words:
                 frequency = self.frequencies.get(word)
                 cells: dict[str, object] = {

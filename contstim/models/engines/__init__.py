@@ -145,14 +145,6 @@ class EngineModel(SentenceModel):
             len(text.split()),
         )
 
-    def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) of word scores in nats; NaN for a first word that is not scored."""
-        scores = super().score_words(sentences)
-        if self.event.start == "none":
-            for values in scores:
-                values[0] = np.nan
-        return scores
-
 
 def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) -> int:
     """Return the value of an integer option in a model specification.

@@ -210,23 +210,6 @@ class CausalModel(TransformerModel, PrefixModel):
             n_words=n_words,
         )
 
-    def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return the log-probability of each word of S sentences.
-
-        The values of a sentence sum to its score. Without a token before the sentence, the first
-        word has no probability: its value is NaN.
-
-        Returns
-        -------
-        list of array
-            One array for each sentence, with one value per word, nats.
-        """
-        word_scores = super().score_words(sentences)
-        if not self.prefix:
-            for scores in word_scores:
-                scores[0] = np.nan
-        return word_scores
-
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probability of each scored token of S sentences.
 

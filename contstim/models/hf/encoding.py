@@ -254,10 +254,8 @@ class SubwordTokenizer:
             If a sentence contains a special token, if a token spans two words, or if tokens
             cannot be aligned with the text.
         """
-        texts = [
-            self._initial_space + self.language.normalise_spacing(sentence)
-            for sentence in sentences
-        ]
+        normalised = map(self.language.normalise_spacing, sentences)
+        texts = [self._initial_space + text for text in normalised]
         if not texts:  # Some tokenizers raise an error for an empty list.
             return []
         batch = self.tokenizer(

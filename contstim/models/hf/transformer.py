@@ -317,10 +317,8 @@ class TransformerModel(SentenceModel):
             Function from indices of k candidates, shape (k,), to scores in nats, shape (k,).
         """
         candidates = self.tokenizer.candidates(sentence, position, words).tokens
-        left: list[int] = []
-        right: list[int] = []
-        if surrounding is not None:
-            left, right = surrounding.left.tolist(), surrounding.right.tolist()
+        left = [] if surrounding is None else surrounding.left.tolist()
+        right = [] if surrounding is None else surrounding.right.tolist()
 
         def score(indices: IntArray) -> FloatArray:
             indices = np.asarray(indices, dtype=np.int64)
