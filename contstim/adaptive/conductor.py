@@ -35,17 +35,24 @@ _MAX_UPDATES = 3
 class AdaptivePlan:
     """Plan of an adaptive study, fixed before its start.
 
+    Each participant answers anchors, which are the same for everybody, and trials that a policy
+    chooses in blocks of several trials.
+
     Attributes
     ----------
-    trial_selection, link, stopping
-        Choice of trials, assumed distribution of answers, and stopping rule.
+    trial_selection
+        Policy that chooses the trials, with its options.
+    link
+        Assumed distribution of answers.
+    stopping
+        Stopping rule.
     trials
         Number of chosen trials per participant.
     anchors
-        Number of additional pairs that all participants see.
+        Number of pairs that all participants see in addition.
     max_pending
-        Number of later blocks after which a block with missing answers is skipped. Until then the
-        posterior is not updated by later blocks.
+        Maximum number of blocks that may be issued after a block whose answers are missing, before
+        that block is skipped. Until then, later blocks do not update the posterior.
     auto_close
         Whether the server admits no more participants once the stopping rule is satisfied.
     seed

@@ -89,7 +89,10 @@ def describe_measures(options: EvaluationOptions) -> str:
 
 
 def describe_analyses(options: EvaluationOptions) -> str:
-    """Describe in a paragraph on which trials each analysis evaluates the models."""
+    """Describe in a paragraph on which trials each analysis evaluates the models.
+
+    Without named analyses, the paragraph describes the default ones, see `default_analyses`.
+    """
     parts = []
     for analysis in options.analyses:
         trials = _TARGETS.get(analysis.target, _TARGETS["all"])

@@ -401,16 +401,17 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
     conditions = tuple(dict.fromkeys(experimental["condition"]))
     if not 1 < len(conditions) <= MAX_CONDITIONS:
         return tuple(analyses)
+    is_mixed = _is_mixed(experimental)
     for condition in conditions:
-        rows = experimental["condition"] == condition
+        in_condition = experimental["condition"] == condition
         name = f"condition {condition}" if condition in ("all", "targeted") else condition
         analyses.append(Analysis(name, (condition,)))
-        if not (rows & has_target).any():
-            continue
-        if _is_mixed(experimental)[rows.to_numpy()].any():
+        n_targeted = (in_condition & has_target).sum()
+        if n_targeted and is_mixed[in_condition].any():
             for role in ("accept", "reject"):
                 analyses.append(Analysis(f"{name}/{role}", (condition,), role))
-        elif (rows & has_target).sum() < has_target.sum():
+        # If all targeted trials are in this condition, the analysis `targeted` is the same.
+        elif 0 < n_targeted < has_target.sum():
             analyses.append(Analysis(f"{name}/targeted", (condition,), "either"))
     return tuple(analyses)
 

@@ -136,32 +136,32 @@ def _infer_targets(
     notes : tuple of str
         Note on the trials without targets, if there are any.
     """
-    first = raw["sentence1_model"].astype("str")
-    second = raw["sentence2_model"].astype("str")
-    model_1, model_2 = first.copy(), second.copy()
+    column_1 = raw["sentence1_model"].astype("str")
+    column_2 = raw["sentence2_model"].astype("str")
     is_natural = pair_type == "NN"
-    model_1[is_natural], model_2[is_natural] = second[is_natural], first[is_natural]
+    model_1, model_2 = column_1.where(~is_natural, column_2), column_2.where(~is_natural, column_1)
     notes: tuple[str, ...] = ()
     is_mixed = pair_type == "NS"
     if is_mixed.any():
-        # A model accepts the synthetic sentence if it is at least as probable as the natural one.
-        first_accepts, second_accepts = (pd.Series(False, index=raw.index) for _ in range(2))
+        # Find out which of the two named models accepts the synthetic sentence.
+        accepts_1, accepts_2 = (pd.Series(False, index=raw.index) for _ in range(2))
         for model in models:
             log_ratio = raw[f"sentence2_{model}_prob"] - raw[f"sentence1_{model}_prob"]
-            accepts_synthetic = (log_ratio >= 0).where(type_1 == "N", log_ratio <= 0)
-            first_accepts |= accepts_synthetic & (first == model)
-            second_accepts |= accepts_synthetic & (second == model)
-        accepting = first.where(first_accepts, second)
-        rejecting = second.where(first_accepts, first)
-        is_synthetic_first = type_1 == "S"
-        model_1[is_mixed] = accepting.where(is_synthetic_first, rejecting)[is_mixed]
-        model_2[is_mixed] = rejecting.where(is_synthetic_first, accepting)[is_mixed]
-        is_unclear = is_mixed & (first_accepts == second_accepts)
+            accepts = (log_ratio >= 0).where(type_1 == "N", log_ratio <= 0)
+            accepts_1 |= accepts & (column_1 == model)
+            accepts_2 |= accepts & (column_2 == model)
+        accepting = column_1.where(accepts_1, column_2)
+        rejecting = column_2.where(accepts_1, column_1)
+        # The accepting model should prefer the synthetic sentence.
+        is_synthetic_1 = type_1 == "S"
+        model_1[is_mixed] = accepting.where(is_synthetic_1, rejecting)[is_mixed]
+        model_2[is_mixed] = rejecting.where(is_synthetic_1, accepting)[is_mixed]
+        is_unclear = is_mixed & (accepts_1 == accepts_2)
         model_1[is_unclear] = model_2[is_unclear] = None
         if is_unclear.any():
             notes = (
                 f"{int(is_unclear.sum())} rows pair a natural with a synthetic sentence that not "
                 "exactly one of the two models accepts; they target no model.",
             )
-    has_no_targets = (first == "all") | ~pair_type.isin(["NN", "NS", "SS"])
+    has_no_targets = (column_1 == "all") | ~pair_type.isin(["NN", "NS", "SS"])
     return model_1.where(~has_no_targets), model_2.where(~has_no_targets), notes
