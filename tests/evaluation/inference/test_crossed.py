@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy.stats import t
 
 from contstim.errors import InputError
 from contstim.evaluation import Analysis, evaluate
+from contstim.evaluation.inference.crossed import limit_df_to_differing_items
+from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import CrossedDesign
 from contstim.evaluation.summary import summarize
 
@@ -236,3 +239,31 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
     models = evaluate(named, scores, condition=("length", "tense")).models
     assert "shortpast" in set(models["analysis"])
     assert "all, length short, tense past" not in set(models["analysis"])
+
+
+def test_items_on_which_model_and_ceiling_agree_give_no_degrees_of_freedom() -> None:
+    """Of ten items, model and ceiling differ on three; a single one leaves one degree."""
+    gap, items = MeanEstimate(-0.1, 0.04, 9.0), np.repeat(np.arange(10), 5)
+    limited = limit_df_to_differing_items(gap, np.where(items < 3, -1.0, 0.0), items)
+    assert (limited.value, limited.stderr, limited.df) == (-0.1, 0.04, 2.0)
+    assert limited.p_value() == pytest.approx(2 * t.sf(2.5, 2))
+    assert limit_df_to_differing_items(gap, np.where(items < 1, -1.0, 0.0), items).df == 1.0
+    assert limit_df_to_differing_items(gap, np.full(50, -1.0), items).df == 9.0
+
+
+def test_an_analysis_limits_the_test_against_the_ceiling(make_study) -> None:
+    """The interval of the distance has the degrees of freedom of the items that differ."""
+    choices, scores = make_study(n_people=12, n_pairs=16, noise=2.0)
+    result = evaluate(choices, scores, measures=("accuracy",), analyses=(Analysis("all"),))
+    data = result.data
+    votes = np.zeros((len(data.participants), data.n_pairs))
+    votes[data.participant, data.pair] = np.sign(data.rating)
+    others = np.sign(votes.sum(axis=0) - votes)
+    for name, row in result.models.set_index("model").iterrows():
+        model = np.sign(data.log_ratio[:, data.models.index(name)])
+        gap = (votes * model - votes * others) / 2
+        n_different = (gap != 0).any(axis=0).sum()
+        assert n_different < data.n_pairs
+        stderr = (row["gap_ci_high"] - row["gap_ci_low"]) / 2
+        p = 2 * t.sf(abs(gap.mean()) / stderr * t.ppf(0.975, n_different - 1), n_different - 1)
+        assert row["p_ceiling"] == pytest.approx(p)

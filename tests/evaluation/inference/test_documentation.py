@@ -35,13 +35,30 @@ def study():
 
 def mean_squares(y):
     n, k = y.shape
-    m, rows, columns = y.mean(), y.mean(axis=1), y.mean(axis=0)
-    left = y - rows[:, None] - columns[None, :] + m
-    return (
-        k * ((rows - m) ** 2).sum() / (n - 1),
-        n * ((columns - m) ** 2).sum() / (k - 1),
-        (left**2).sum() / ((n - 1) * (k - 1)),
-    )
+    p, i, m = y.mean(axis=1, keepdims=True), y.mean(axis=0), y.mean()
+    ms_p = k * ((p - m) ** 2).sum() / (n - 1)
+    ms_i = n * ((i - m) ** 2).sum() / (k - 1)
+    return ms_p, ms_i, ((y - p - i + m) ** 2).sum() / ((n - 1) * (k - 1))
+
+
+def difference(y):
+    n, k = y.shape
+    ms_p, ms_i, ms_e = mean_squares(y)
+    total = max(ms_p + ms_i - ms_e, ms_e)
+    df = total**2 / (ms_p**2 / (n - 1) + ms_i**2 / (k - 1) + ms_e**2 / ((n - 1) * (k - 1)))
+    return y.mean(), np.sqrt(total / (n * k)), df
+
+
+def interaction(y_1, y_2):
+    d = y_1.mean(axis=0) - y_2.mean(axis=0)
+    variance = d.var(ddof=1) / len(d)
+    spread, minimum = variance**2 / (len(d) - 1), 0.0
+    for n, k, (ms_p, _, ms_e) in ((*y.shape, mean_squares(y)) for y in (y_1, y_2)):
+        variance += (ms_p - ms_e) / (n * k)
+        minimum += ms_e / (n * k)
+        spread += (ms_p**2 / (n - 1) + ms_e**2 / ((n - 1) * (k - 1))) / (n * k) ** 2
+    variance = max(variance, minimum)
+    return d.mean(), np.sqrt(variance), variance**2 / spread
 
 
 def test_a_difference_of_accuracies(study):
@@ -53,15 +70,7 @@ def test_a_difference_of_accuracies(study):
         measures=("accuracy",),
     ).comparisons.iloc[0]
     x = (votes[0] == predicted[0]) * 1.0 - (votes[0] == predicted[1])
-    people, items, rest = mean_squares(x)
-    total = max(people + items - rest, rest)
-    stderr = np.sqrt(total / (N * K))
-    df = total**2 / (people**2 / (N - 1) + items**2 / (K - 1) + rest**2 / ((N - 1) * (K - 1)))
-    reach = t.ppf(0.975, df) * stderr
-    expected = [x.mean(), stderr, 2 * t.sf(abs(x.mean()) / stderr, df)]
-    expected += [x.mean() - reach, x.mean() + reach]
-    columns = ["difference", "stderr", "p", "ci_low", "ci_high"]
-    assert found[columns].tolist() == pytest.approx(expected)
+    check(found, *difference(x))
 
 
 def test_an_interaction_of_models_and_groups(study):
@@ -71,17 +80,20 @@ def test_an_interaction_of_models_and_groups(study):
     ).conditions
     found = table[table["model_2"] == "b"].iloc[0]
     order = [["yes", "no"].index(level) for level in (found["level_1"], found["level_2"])]
-    y = [(votes[g] == predicted[0]) * 1.0 - (votes[g] == predicted[1]) for g in order]
-    squares = [mean_squares(one) for one in y]
-    d = y[0].mean(axis=0) - y[1].mean(axis=0)
-    terms = [(d.var(ddof=1) / K, K - 1)]
-    for people, _, rest in squares:
-        terms += [(people / (N * K), N - 1), (-rest / (N * K), (N - 1) * (K - 1))]
-    variance = sum(term for term, _ in terms)
-    assert variance > sum(rest for *_, rest in squares) / (N * K)
-    df = variance**2 / sum(term**2 / df for term, df in terms)
-    value, stderr = d.mean(), np.sqrt(variance)
-    reach = t.ppf(0.975, df) * stderr
-    expected = [value, stderr, df, 2 * t.sf(abs(value) / stderr, df), value - reach, value + reach]
+    x = [(votes[g] == predicted[0]) * 1.0 - (votes[g] == predicted[1]) for g in order]
+    check(found, *interaction(*x))
+
+
+def check(found, value, stderr, df):
+    """Compare a row of a result table with an estimate, its p-value and its interval."""
+    margin = t.ppf(0.975, df) * stderr
+    expected = [
+        value,
+        stderr,
+        df,
+        2 * t.sf(abs(value) / stderr, df),
+        value - margin,
+        value + margin,
+    ]
     columns = ["difference", "stderr", "df", "p", "ci_low", "ci_high"]
     assert found[columns].tolist() == pytest.approx(expected)
