@@ -1,17 +1,18 @@
-"""The next block of an adaptive study, asked of its server while people answer.
+"""Measure how long participants wait for the next trials of an adaptive study under load.
 
 Usage: python benchmarks/adaptive_server.py [--participants 50] [--pairs 100000] [--models 9]
                                             [--thought 3] [--kills 10] [--ratings]
 
-A study with a pool of `--pairs` pairs, served by `contstim experiment serve`. Simulated
-participants arrive within `--arrive` seconds, answer one trial at a time, `--thought` seconds after
-the last (drawn exponentially), and ask for the next block when they begin one, as the page does;
-timed is that request. With `--ratings` six ratings count, otherwise two sides.
+`contstim experiment serve` runs a study with a pool of `--pairs` pairs. Simulated participants
+arrive within `--arrive` seconds. They answer one trial at a time, after an exponentially
+distributed time with a mean of `--thought` seconds. As the page does, they request the next block
+of trials when they begin the current one; these requests are timed. Answers are ratings with six
+levels (`--ratings`) or choices between two sides.
 
-Two runs: one undisturbed, and one in which the server is killed (SIGKILL) and started again
-`--kills` times. Afterwards the data file is read: every acknowledged answer must be in it, no pair
-twice, and each block is chosen again from the blocks and answers before it: pairs and propensities
-must be those that the server stored, to the last bit. Otherwise the script fails.
+There are two runs: one undisturbed, and one in which the server is killed (SIGKILL) and restarted
+`--kills` times. The script then checks the data file, and fails if an acknowledged answer is
+missing, or a pair was issued twice. It also chooses each block again from the blocks and answers
+before it: pairs and propensities must equal the stored ones to the last bit.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from contstim.experiment.study import Study
 
 
 class Asked(Participant):
-    """A participant who gets trials in blocks; `latencies` are those of the next block."""
+    """A participant of an adaptive study; `latencies` are those of requests for a block."""
 
     arrives: float = 0.0
     opened: float = 0.0
 
     def play(self) -> None:
-        """Go through a whole session."""
+        """Take part in a whole session."""
         rng = random.Random(self.number)
         time.sleep(self.arrives)
         began = time.perf_counter()
@@ -80,7 +81,7 @@ class Asked(Participant):
 
 
 def make_study(folder: Path, n: int, m: int, participants: int, ratings: bool) -> Study:
-    """Write a pool of `n` pairs and scores of `m` models, and the study."""
+    """Create an adaptive study with `n` pairs and random scores of `m` models."""
     rng = np.random.default_rng(0)
     words = np.array([f"w{k}" for k in range(3000)])
     names = [" ".join([*row, str(k)]) for k, row in enumerate(rng.choice(words, (2 * n + 200, 8)))]
@@ -98,7 +99,7 @@ def make_study(folder: Path, n: int, m: int, participants: int, ratings: bool) -
 
 
 def load(study: Study, n: int, kills: int, thought: float, arrive: float) -> list[Asked]:
-    """Let `n` participants play, killing the server `kills` times."""
+    """Run sessions of `n` participants at once, and kill the server `kills` times meanwhile."""
     server = Server(study, free_port())
     consent = {
         "version": study.consent.version,
@@ -131,7 +132,7 @@ def load(study: Study, n: int, kills: int, thought: float, arrive: float) -> lis
 
 
 def check(study: Study, people: list[Asked]) -> tuple[int, int]:
-    """Compare the data file with what was acknowledged, choose each block again; return sizes."""
+    """Check the data file and each choice; return the numbers of answers and of blocks."""
     with closing(open_data(study.folder / DATA_FILE, study)) as connection:
         connection.row_factory = sqlite3.Row
         rows = connection.execute("SELECT session, answer FROM answers WHERE conflict = 0")

@@ -1,19 +1,19 @@
-"""Pseudo-log-likelihoods against minicons: sentences a second, and values.
+"""Compare pseudo-log-likelihoods with the library minicons: speed and values.
 
 Usage: python benchmarks/bench_minicons.py [--model SPEC ...] [--minicons FOLDER] [--threads 1]
        [--rounds 5] [--sentences 128]
 
-Both sides run in this interpreter, with the same torch and transformers, so that only the two
-libraries differ. minicons and its word lists are put into FOLDER (a temporary one by default) by
+Both libraries run in this interpreter, with the same versions of torch and transformers. minicons
+and its word lists are installed into FOLDER, by default a temporary one, by
 
     python -m pip install --no-deps --target FOLDER minicons==0.3.39 wonderwords==2.2.0
 
-and the one method that it calls and transformers 5 no longer has is put back while it runs. Its
-callers choose its batches: it is timed with several sizes, and the fastest counts.
+A method of transformers 4 that minicons calls is added to transformers 5 while the script runs.
+minicons is timed with several batch sizes, and the fastest is used.
 
-The network is random, of 4 layers of 256 units with 8,000 pieces; further ones by ``--model``. The
-sentences are bundled ones of eight words. Times are processor time, and each ratio is the median
-over rounds.
+The models are a random network with 4 layers of width 256 and 8,000 tokens, and those of
+``--model``. The sentences are bundled sentences of eight words. Times are processor times, and each
+ratio is the median over rounds.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _put_back() -> None:
-    """Give tokenizers the method that transformers 5 dropped and minicons calls."""
+    """Add the tokenizer method that minicons calls and transformers 5 lacks."""
     base = transformers.PreTrainedTokenizerBase
     if not hasattr(base, "batch_encode_plus"):
         base.batch_encode_plus = lambda self, texts, **options: self(texts, **options)
@@ -97,7 +97,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _compare(name: str, spec: str, metric: str, texts: list[str], rounds: int) -> str:
-    """Print one row, and return what there is to say of the values."""
+    """Compare one metric of one model: print a row, and return a sentence about the values."""
     from minicons.scorer import MaskedLMScorer
 
     model = load_model(f"{spec}{'&' if '?' in spec else '?'}metric={metric}")
@@ -135,7 +135,7 @@ def _values(
     theirs: Callable[[list[str]], list[float]],
     texts: list[str],
 ) -> str:
-    """Say by how much values differ, on sentences as they are and on words of letters alone."""
+    """Describe the differences between the scores, for all sentences and for words of letters."""
     bare = [" ".join(split_word(word)[1] for word in text.split()) for text in texts]
     bare = [text for text in bare if text.replace(" ", "").isalpha()]
     gaps = [np.abs(ours(asked) - np.array(theirs(asked))) for asked in (texts, bare)]

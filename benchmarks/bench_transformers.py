@@ -1,14 +1,14 @@
-"""What sharing saves in scoring with transformers: ratios, both sides measured in one run.
+"""Compare optimised scoring with transformers with straightforward computations.
 
 Usage: python benchmarks/bench_transformers.py [--threads 1] [--rounds 3] [--model SPEC ...]
 
-The networks are random, of 4 layers of 256 units and 8,000 pieces, and the bundled ones where there
-are such; ``--model`` adds others. The sentences are bundled ones of eight words, the candidates
-words of the bundled vocabulary. Times are processor time, so other work on the machine counts
-little; each figure is the median over rounds. Candidates under permutation are scored once, at one
-position.
+Every ratio compares two computations in the same run. The models are random networks with 4 layers
+of width 256 and 8,000 tokens, the bundled networks, and those of ``--model``. The sentences are
+bundled sentences of eight words, and candidates are words of the bundled vocabulary. Times are
+processor times, medians over rounds. Candidates under the metric `permutation` are scored once, at
+one position.
 
-A *context* is one masked input of a masked model and one sentence of a causal model, at the speed
+A *context* is one masked input of a masked model, or one sentence of a causal model, at the speed
 at which sentences are scored in batches.
 """
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _masked(name: str, spec: str, texts: list[str], rounds: int) -> None:
-    """Measure everything for a masked model."""
+    """Run all comparisons for a masked model."""
     with_metric = f"{spec}{'&' if '?' in spec else '?'}metric="
     _memory(name, with_metric + "pll", texts)
     for metric in ("pll", "pll-word-l2r"):
@@ -83,7 +83,7 @@ def _masked(name: str, spec: str, texts: list[str], rounds: int) -> None:
 
 
 def _causal(name: str, spec: str, texts: list[str], rounds: int) -> None:
-    """Measure everything for a causal model."""
+    """Run all comparisons for a causal model."""
     _candidates(name, spec, texts[0], range(N_WORDS), rounds)
     _bounds(name, spec, texts, rounds)
 
@@ -101,7 +101,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _orders(name: str, spec: str, texts: list[str], rounds: int) -> None:
-    """Exact averages over all 40,320 orders, against 100 sampled orders evaluated as they come."""
+    """Compare the exact mean over all 40,320 word orders with 100 sampled orders."""
     model = load_model(spec)
     assert isinstance(model, MaskedModel)
     network, tokenizer = model.network.model, model.checkpoint.tokenizer
@@ -271,10 +271,10 @@ def _memory(name: str, spec: str, texts: list[str]) -> None:
 
 
 def _against_products(name: str, spec: str, texts: list[str], rounds: int) -> None:
-    """Scores, against the matrix products that they consist of and nothing else.
+    """Compare scoring with the matrix products that it cannot do without.
 
-    The products are those of a network like BERT. Of its last layer what follows the attention is
-    needed at the places read alone, one an input, and so is the head.
+    The products are those of a network like BERT. After the attention of the last layer, and in the
+    head, only the scored position of each input is needed.
     """
     model = load_model(spec)
     assert isinstance(model, MaskedModel)

@@ -1,13 +1,18 @@
-"""Scores of causal architectures with random weights against transformers, a sentence at a time.
+"""Compare the scores of causal architectures with transformers, for random weights.
 
 Usage: python benchmarks/causal_architectures.py [NAME ...]
 
-Each network is tiny and has windows or chunks of 16 tokens where its architecture has any. The
-table gives the largest difference, in nats, of scores of sentences alone, in a batch of many
-lengths, of sentences that begin alike (shorter than the window and beyond it) and of candidates
-for early and late positions; then the longest sentences that were computed together in one row,
-and with candidates that go on from what stands before them, to the next power of two in tokens (0:
-each was computed by itself).
+Each network is tiny. If the architecture has attention windows or chunks, they have 16 tokens. The
+table contains the largest difference in nats between contstim and one forward pass of transformers
+per sentence, for
+
+- sentences that are scored alone, and in a batch of many lengths;
+- sentences with a common prefix, shorter and longer than the window;
+- candidates that replace words at early and late positions.
+
+The last two columns are the length of the longest sentences, up to the next power of two, that were
+computed together in one row, and of the longest candidates that were computed as continuations of
+their prefix. 0 means that each sentence was computed separately.
 """
 
 from __future__ import annotations
@@ -151,7 +156,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 
 
 def save(name: str, folder: Path, more: dict[str, Any]) -> None:
-    """Write a network of random weights, large enough to matter, and a tokenizer of words."""
+    """Write a network with large random weights and a tokenizer of whole words."""
     specials = ["<pad>", "<s>", "</s>", "<unk>"]
     vocab = {token: i for i, token in enumerate([*specials, *WORDS])}
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<unk>"))
@@ -176,7 +181,7 @@ def save(name: str, folder: Path, more: dict[str, Any]) -> None:
 
 
 def plain(folder: Path, sentences: list[str]) -> np.ndarray[Any, Any]:
-    """Return scores by transformers alone: one sentence, no mask, no cache."""
+    """Score sentences by transformers alone: one sentence at a time, without mask or cache."""
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     scores = []
@@ -190,7 +195,7 @@ def plain(folder: Path, sentences: list[str]) -> np.ndarray[Any, Any]:
 
 
 def differences(folder: Path, seed: int = 0) -> tuple[list[float], int, int]:
-    """Return the differences, and how long sequences were shared in rows and gone on from."""
+    """Return the largest differences, and the lengths up to which rows and prefixes were shared."""
     rng = np.random.default_rng(seed)
 
     def made(n: int) -> list[str]:

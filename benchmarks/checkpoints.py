@@ -27,7 +27,7 @@ def common_words() -> list[str]:
 
 
 def random_bert(folder: Path) -> str:
-    """Write a BERT of 8,000 WordPieces, the most common words and all letters, and name it."""
+    """Write a random BERT with 8,000 WordPieces (common words and all letters); return its spec."""
     letters = [chr(c) for c in range(97, 123)] + [chr(c) for c in range(65, 91)]
     marks = list(".,;:!?'\"-")
     endings = ["##s", "##ed", "##ing", "##ly", "##er", "##est", "##ness", "##tion"]
@@ -50,7 +50,7 @@ def random_bert(folder: Path) -> str:
 
 
 def random_gpt2(folder: Path) -> str:
-    """Write a GPT-2 whose 8,000 tokens are the most common words, and name it."""
+    """Write a random GPT-2 whose 8,000 tokens are the most common words; return its spec."""
     words = [f"▁{word}" for word in common_words()[: N_PIECES - 3]]
     vocab = {token: i for i, token in enumerate(["<s>", "<unk>", ".", *words])}
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<unk>"))

@@ -1,8 +1,8 @@
-"""Time and memory of `evaluate` on a large simulated study, and of the published data set.
+"""Measure time and memory of `evaluate` on a large simulated study and on published data.
 
-python benchmarks/evaluation.py
-python benchmarks/evaluation.py --default
-python benchmarks/evaluation.py --data behavior_nov2022_raw.csv
+Usage: python benchmarks/evaluation.py
+       python benchmarks/evaluation.py --default
+       python benchmarks/evaluation.py --data behavior_nov2022_raw.csv
 """
 
 import argparse
@@ -18,7 +18,7 @@ from contstim.evaluation import evaluate, read_choices
 
 
 def large_study(n_people, n_trials, n_models, n_groups, seed=0):
-    """Participants in groups with trials of their own, every trial targeting two models."""
+    """Simulate a study whose groups see different trials; each trial targets two models."""
     rng = np.random.default_rng(seed)
     models = [f"model-{m}" for m in range(n_models)]
     n_pairs = n_groups * n_trials
@@ -43,7 +43,7 @@ def large_study(n_people, n_trials, n_models, n_groups, seed=0):
 
 
 def scattered_study(n_people, n_trials, n_models, seed=0):
-    """Every participant sees trials drawn from a pool of ten times as many."""
+    """Simulate a study in which every participant sees a random tenth of the trials."""
     choices, scores = large_study(10 * 10, n_trials, n_models, 10, seed)
     pool = choices.drop_duplicates(["sentence_1", "sentence_2"]).drop(columns=["group", "rating"])
     rng = np.random.default_rng(seed)

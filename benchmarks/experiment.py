@@ -1,18 +1,19 @@
-"""Durable writes of the experiment's server under load, and what is left after it is killed.
+"""Measure the speed of the experiment's server, and check its data after it was killed.
 
 Usage: python benchmarks/experiment.py [--participants 50] [--trials 165] [--kills 10]
                                        [--thought 0] [--dashboards 0]
 
-Simulated participants post one answer at a time over HTTP, `--thought` seconds after the last was
-acknowledged (drawn exponentially; 0: at once), and repeat what was not every 50 ms, while so many
-dashboards are open, each reloaded as browsers do. The page asks again after 250 to 750 ms, and lets
-nobody wait meanwhile: the next trial is shown at once. So the latencies are the server's own.
+Simulated participants post one answer at a time over HTTP. They wait for an exponentially
+distributed time with a mean of `--thought` seconds after the last acknowledgement, and repeat an
+answer that was not acknowledged every 50 ms. Open dashboards are reloaded as browsers do. The real
+page repeats an answer after 250 to 750 ms and shows the next trial at once, so participants do not
+notice the latencies that are reported here.
 
-Two runs: one undisturbed, and one in which the server is killed (SIGKILL) and started again; where
-people think, one more in which they do not, for the highest rate. Afterwards the data file is read:
-every acknowledged answer must be in it once and as it was sent, and the groups must be balanced to
-within one; otherwise the script fails. For comparison: rows committed one by one on the same disk
-by SQLite, without a server.
+There are two runs: one undisturbed, and one in which the server is killed (SIGKILL) and restarted.
+With `--thought`, a third run without waiting measures the highest rate. The script then checks the
+data file, and fails if an acknowledged answer is missing, stored twice or changed, or if the sizes
+of groups differ by more than one. For comparison, SQLite commits rows one by one on the same disk,
+without a server.
 """
 
 from __future__ import annotations
@@ -51,18 +52,18 @@ SERVER = "import sys; from contstim.cli import main; sys.exit(main())"
 
 @dataclass
 class Load:
-    """What a run took.
+    """Result of a run under load.
 
     Attributes
     ----------
     people
-        Who took part.
+        Participants of the run.
     seconds
-        From the first session to the end of the last.
+        Time from the start of the first session to the end of the last, in seconds.
     cpu
-        Seconds of processor time of the servers.
+        Processor time of the servers in seconds.
     away
-        Seconds from each start after a kill to the first answer.
+        Seconds from each restart after a kill to the first response.
     """
 
     people: list[Participant]
@@ -73,7 +74,7 @@ class Load:
 
 @dataclass
 class Participant:
-    """One simulated participant: what was sent, what was acknowledged, and how long it took."""
+    """A simulated participant, with the answers that were sent and acknowledged, and latencies."""
 
     number: int
     port: int
@@ -88,7 +89,7 @@ class Participant:
     thought: float = 0.0
 
     def ask(self, method: str, path: str, body: object, token: str = "") -> dict[str, object]:
-        """Ask until there is an answer; the server may be away for a while."""
+        """Send a request until the server responds, since it may be down for a while."""
         headers = {"Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -110,7 +111,7 @@ class Participant:
             time.sleep(AGAIN_S)
 
     def play(self) -> None:
-        """Go through a whole session."""
+        """Take part in a whole session."""
         rng = random.Random(self.number)
         begun = self.ask("POST", "/api/sessions", self.body)
         token, bundle = str(begun["token"]), begun["bundle"]
@@ -137,7 +138,7 @@ class Participant:
 
 
 class Server:
-    """The study's server as a process of its own."""
+    """The server of a study in a separate process."""
 
     def __init__(self, study: Study, port: int) -> None:
         arguments = ["experiment", "serve", str(study.folder), "--port", str(port)]
@@ -147,7 +148,7 @@ class Server:
         self.start()
 
     def start(self) -> float:
-        """Start it, wait until it answers, and return the seconds that this took."""
+        """Start the server, wait until it responds, and return the seconds that this took."""
         began = time.perf_counter()
         self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
         while True:
@@ -165,7 +166,7 @@ class Server:
                 connection.close()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Stop it."""
+        """Stop the server by a signal."""
         self.process.send_signal(how)
         self.process.wait()
 
@@ -189,7 +190,7 @@ def free_port() -> int:
 
 
 def watch(port: int, over: threading.Event) -> None:
-    """Load the dashboard again and again, as an open page does."""
+    """Reload the dashboard repeatedly, as an open page does, until the event `over` is set."""
     while not over.wait(EVERY_S):
         try:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -206,7 +207,7 @@ def watch(port: int, over: threading.Event) -> None:
 def load(
     study: Study, n: int, kills: int, patience: float, thought: float = 0.0, dashboards: int = 0
 ) -> Load:
-    """Let `n` participants play, killing the server `kills` times."""
+    """Run sessions of `n` participants at once, and kill the server `kills` times meanwhile."""
     before = children_cpu()
     server = Server(study, free_port())
     consent = {
@@ -252,7 +253,7 @@ def children_cpu() -> float:
 
 
 def check(study: Study, people: list[Participant]) -> tuple[int, int]:
-    """Compare the data file with what was acknowledged; return rows and the spread of groups."""
+    """Check the data file; return the number of answers and the difference between group sizes."""
     connection = sqlite3.connect(study.folder / DATA_FILE)
     rows = connection.execute(
         "SELECT session, answer, trial, choice, conflict FROM answers"
@@ -278,7 +279,7 @@ def check(study: Study, people: list[Participant]) -> tuple[int, int]:
 
 
 def one_by_one(folder: Path, seconds: float = 2.0) -> float:
-    """Return rows a second where each has a commit of its own."""
+    """Return the number of rows per second that SQLite stores with one commit per row."""
     connection = connect(folder / "single.sqlite3")
     connection.execute("CREATE TABLE t (a TEXT, b TEXT)")
     began, n = time.perf_counter(), 0

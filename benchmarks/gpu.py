@@ -1,14 +1,13 @@
-"""What a GPU makes of large networks: share of its peak, memory, and a search end to end.
+"""Measure how well large networks use a GPU: share of the peak, memory, and time of a search.
 
 Usage: python benchmarks/gpu.py [--device cuda:0] [--sentences 2000] [--dry-run]
 
-A masked network of the size of BERT-large and a causal one of 7 billion parameters, both with
-random weights in bfloat16, score sentences; speed depends on neither weights nor text. The work is
-what the weights that a token passes, and those of the head where logits are read, take: two
-operations each; attention between tokens is left out, so that the share is a little low. The peak
-is that of a product of two square matrices in the same precision, measured here. Memory is the most
-that was in use beyond the weights. With --dry-run the networks are tiny, so that all of it runs on
-any processor.
+A masked network of the size of BERT-large and a causal network with 7 billion parameters, both with
+random weights in bfloat16, score sentences. The number of operations is two per weight and token,
+and two per weight of the head and scored position; attention between tokens is not counted, so the
+share of the peak is slightly too low. The peak is measured as the speed of a product of two square
+matrices in the same precision. Memory is the maximum beyond the weights. With --dry-run the
+networks are tiny, so that the script runs on any processor.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def causal_network(size: Size) -> Any:
 
 
 def network_on(device: torch.device, made: Any, size: Size) -> Network:
-    """Make a network where it is to be, in bfloat16."""
+    """Create a network on a device, in bfloat16."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
@@ -103,20 +102,20 @@ def causal_model(network: Network) -> CausalModel:
 
 @dataclass
 class Counted:
-    """What a network computed: tokens and logits' places of each forward pass."""
+    """Number of tokens and of scored positions in each forward pass of a network."""
 
     tokens: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
     def operations(self, network: Network) -> float:
-        """Return the operations that its weights took."""
+        """Return the number of operations of all forward passes."""
         inside, head = network.n_weights
         return 2.0 * (inside * sum(self.tokens) + head * sum(self.places))
 
 
 @contextmanager
 def counting(network: Network) -> Iterator[Counted]:
-    """Count what a network computes."""
+    """Count the tokens and positions that a network computes inside a ``with`` block."""
     counted, compute = Counted(), network.logits
 
     def count(ids: torch.Tensor, rows: torch.Tensor, *more: Any, **named: Any) -> torch.Tensor:
@@ -132,7 +131,7 @@ def counting(network: Network) -> Iterator[Counted]:
 
 
 def seconds_of(device: torch.device, work: Any) -> float:
-    """Return how long a call takes, with what it left to the device."""
+    """Return the time of a call in seconds, until the device has finished."""
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     wait()
     began = time.perf_counter()
@@ -142,14 +141,14 @@ def seconds_of(device: torch.device, work: Any) -> float:
 
 
 def peak(device: torch.device, n: int) -> float:
-    """Return the operations a second of a product of two square matrices."""
+    """Return the number of operations per second of a product of two square matrices."""
     one = torch.randn(n, n, dtype=torch.bfloat16, device=device)
     seconds = min(seconds_of(device, lambda: one @ one) for _ in range(10))
     return float(2.0 * n**3 / seconds)
 
 
 def memory_of(device: torch.device, work: Any) -> float:
-    """Return the most memory that a call uses beyond what is there, MiB; NaN on a processor."""
+    """Return the maximum memory that a call adds on a GPU, in MiB; NaN on a CPU."""
     if device.type != "cuda":
         work()
         return float("nan")
@@ -163,7 +162,7 @@ def memory_of(device: torch.device, work: Any) -> float:
 def score_row(
     name: str, model: Any, sentences: Sequence[str], device: torch.device, most: float
 ) -> str:
-    """Score sentences, and four times as many; return a row of the table."""
+    """Measure speed and memory of scoring sentences, and return a row of the table."""
     network: Network = model.network
     model.score(sentences[:8])
     with counting(network) as counted:
@@ -183,7 +182,7 @@ def score_row(
 def search_seconds(
     reject: SentenceModel, accept: SentenceModel, sentence: str
 ) -> tuple[float, int]:
-    """Return how long a guided search takes, and how many exact scores it asked for."""
+    """Return the time of a guided search and the number of exact scores that it needed."""
     began = time.perf_counter()
     result = synthesize(sentence, reject=reject, accept=accept, strategy="edit?candidates=8")
     return time.perf_counter() - began, sum(result.n_scores)

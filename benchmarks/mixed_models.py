@@ -1,15 +1,15 @@
-"""Fixed effects of the exported lme4 script against a fit of our own, on the same choices.
-
-Simulated tables, and the published one with --data, go through ``contstim evaluate
---mixed-models``; the exported ``mixed_glmer.R`` is run as it is, and its fixed effects are compared
-with those of maximum likelihood by Laplace's approximation, computed here in Python from the raw
-table. Ends with 1 if any differs by more than 0.001. With --bambi the exported script for bambi is
-run too, on the simulated tables, and its means are printed.
+"""Compare the exported lme4 script with an independent maximum-likelihood fit.
 
 Usage: python benchmarks/mixed_models.py [--data behavior_nov2022_raw.csv] [--models N]
            [--bambi PYTHON]
 
-R with lme4 must be installed (Debian: r-cran-lme4); PYTHON is one that has bambi.
+``contstim evaluate --mixed-models`` is run on simulated tables of choices and, with --data, on the
+published table. The exported script ``mixed_glmer.R`` is executed, and its fixed effects are
+compared with a fit by Laplace's approximation, computed here in Python from the table of choices.
+The exit status is 1 if they differ by more than 0.001. With --bambi, the exported script for bambi
+is executed on the simulated tables too, and its posterior means are printed.
+
+R with lme4 must be installed (Debian: r-cran-lme4); PYTHON is an interpreter with bambi.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ write.csv(format(effects, digits = 15), "effects.csv", quote = FALSE)
 
 
 def simulated(name: str, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return choices and scores of two models, made by random effects of people and items."""
+    """Simulate choices with random effects of participants and items, and scores of two models."""
     n_people, n_pairs = {"pairs": (20, 40), "families": (24, 48), "unequal": (30, 60)}[name]
     item = np.arange(n_pairs) // (4 if name == "families" else 1)
     common = rng.normal(size=n_pairs)
@@ -80,7 +80,7 @@ def simulated(name: str, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Dat
 
 
 def published(path: Path, n_models: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the choices of Golan et al. (2023) by the raw file, catch trials and all."""
+    """Read the choices of Golan et al. (2023) from the raw file, including catch trials."""
     raw = pd.read_csv(path)
     names = [c[10:-5] for c in raw if c.startswith("sentence1_") and c.endswith("_prob")]
     sides = [
@@ -104,9 +104,10 @@ def published(path: Path, n_models: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def arranged(choices: pd.DataFrame, scores: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return what was chosen, by whom, and the models' scaled log-ratios, a row per choice.
+    """Return one row per choice with the scaled log-ratios of the models, and the models' names.
 
-    A pair stands as in its first row, and sentence 2 counts.
+    Every pair has the order of sentences of its first row. The column `y` is True if sentence 2 was
+    chosen.
     """
     asked = choices[choices["condition"] != "catch"].reset_index(drop=True)
     keys = [tuple(sorted(two)) for two in asked[["sentence_1", "sentence_2"]].to_numpy()]

@@ -1,11 +1,11 @@
-"""How fast n-gram models are trained, and how fast they score.
+"""Measure the speed of n-gram models: training, scoring sentences, and scoring candidates.
 
 Usage: python benchmarks/ngram.py --data TEXT [--model SPEC] [--order 3] [--candidates 20000]
 
-TEXT holds one sentence a line, words separated by spaces, plain or gzipped. Printed: time and peak
-memory of training; sentences scored a second by a Python call on a list, and the share of that time
-that KenLM takes alone, for the same sentences already split; and the time to score all candidates
-at one position in one step, against scoring the sentences one by one.
+TEXT has one sentence per line and words separated by spaces, plain or compressed by gzip. The
+script prints time and peak memory of training; the number of sentences scored per second, and the
+share of that time that KenLM alone needs for the same sentences; and the time to score all
+candidates at one position in one step, compared with scoring the sentences one by one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read(path: Path) -> list[str]:
 
 
 def time_training(text: Path, out: Path, order: int) -> None:
-    """Train on the whole text."""
+    """Train a model on the whole text, and print time and memory."""
     begin = time.perf_counter()
     trained = train_ngram(text, out, order=order, punctuation="split")
     seconds = time.perf_counter() - begin
@@ -49,7 +49,7 @@ def time_training(text: Path, out: Path, order: int) -> None:
 
 
 def time_scoring(model: NgramModel, sentences: list[str]) -> None:
-    """Score a list, after KenLM alone has."""
+    """Score a list of sentences, and print the speed and the share of KenLM."""
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
@@ -69,7 +69,7 @@ def time_scoring(model: NgramModel, sentences: list[str]) -> None:
 
 
 def time_replacements(model: NgramModel, sentences: list[str], n_candidates: int) -> None:
-    """Score all candidates in one step, and one by one."""
+    """Score all candidates at one position in one step and one by one, and print the times."""
     counts = Counter(word for sentence in sentences for word in sentence.split())
     words = [word for word, _ in counts.most_common() if word.isalpha()]
     known = model.in_vocabulary(words)

@@ -1,10 +1,10 @@
 """Run the tutorial on the published experiment with the published file, and check its results.
 
-    python benchmarks/published_choices.py FILE [--write]
+Usage: python benchmarks/published_choices.py FILE [--write]
 
-FILE is ``contstim_Nov2022_30_participants_anon.csv``. What each cell prints is compared with the
-block of text below it in ``docs/tutorials/published.md``; with ``--write`` it is written there, and
-the figure into ``docs/_static/published.svg``.
+FILE is ``contstim_Nov2022_30_participants_anon.csv``. The output of each code cell is compared with
+the block of text below it in ``docs/tutorials/published.md``. With ``--write`` the output replaces
+this block, and the figure is written to ``docs/_static/published.svg``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CELL = re.compile(
 
 
 def run(page: str, file: Path) -> tuple[str, object]:
-    """Return the page with what its cells print on `file`, and the axes that it draws."""
+    """Run the cells of the page; return the page with their output, and the axes of the figure."""
     names: dict[str, object] = {}
 
     def printed(cell: re.Match[str]) -> str:

@@ -1,16 +1,18 @@
-"""The code of the page "My data in R" on a simulated study, and whether its numbers are right.
-
-The study (24 people, 40 pairs, ratings and times made by known effects of people and items) goes
-through the page's command; then its blocks of R and of Python are run in their order. Fixed effects
-of choices are compared with those of the ``mixed_glmer.R`` that ``contstim evaluate
---mixed-models`` writes and with a fit of our own from the raw tables (``mixed_models.py``), those
-of times with the page's statsmodels; those of ratings are printed beside what the study was made
-with. Ends with 1 if any compared differ by more than 0.001.
+"""Run the code of the page "My data in R" on a simulated study, and check its numbers.
 
 Usage: python benchmarks/r_page.py [--brms] [--bambi PYTHON]
 
-R with lme4 and ordinal must be installed (Debian: r-cran-lme4 r-cran-ordinal); --brms runs the
-blocks of brms too (r-cran-brms), --bambi those of bambi, with a PYTHON that has it.
+The study has 24 participants and 40 pairs; ratings and response times are simulated from known
+effects. The command and the R and Python code of the page are run in their order. Then
+
+- fixed effects of choices are compared with the exported script ``mixed_glmer.R`` and with the
+  independent fit of ``mixed_models.py``;
+- fixed effects of response times are compared with statsmodels;
+- fixed effects of ratings are printed beside the true values.
+
+The exit status is 1 if compared effects differ by more than 0.001. R with lme4 and ordinal must be
+installed (Debian: r-cran-lme4 r-cran-ordinal). --brms also runs the code for brms (r-cran-brms),
+and --bambi the code for bambi, by an interpreter PYTHON that has it.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ time_1.fe_params.rename("value").rename_axis("effect").to_csv("times.csv")
 
 
 def simulated(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return choices of a study with catch trials, and scores of two models."""
+    """Simulate the choices of a study with catch trials, and the scores of two models."""
     n_people, n_pairs = 24, 40
     true = rng.normal(size=n_pairs)
     true /= np.sqrt((true**2).mean())
@@ -86,7 +88,7 @@ def simulated(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def blocks(language: str, without: str | None) -> str:
-    """Return the page's code in a language, less the blocks that load a package."""
+    """Return the code of the page in one language, without blocks that load package `without`."""
     code: list[str] = re.findall(
         rf"^```{language}\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S
     )

@@ -1,10 +1,10 @@
-"""Speed of scoring with an LSTM: contstim against PyTorch's own layer, sentence by sentence.
+"""Compare the speed of scoring with an LSTM with PyTorch's own layer, sentence by sentence.
 
 Usage: python benchmarks/recurrent_scoring.py SPEC --data SENTENCES.txt[.gz] [--threads 2]
 
-Both sides score the same sentences of one network in one run; the ratio is what to compare between
-machines. The other side is what a few lines of PyTorch do: one sentence at a time through
-``torch.nn.LSTM``, ``log_softmax`` over the whole vocabulary, then the targets picked out.
+Both sides score the same sentences with the same network in one run, so the ratio can be compared
+between machines. The other side uses ``torch.nn.LSTM`` and ``log_softmax`` over the whole
+vocabulary, one sentence at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contstim.models.recurrent.model import RecurrentModel
 
 
 def plain_lstm(network):
-    """Return the network's weights in PyTorch's own layer."""
+    """Copy the weights of a network to a ``torch.nn.LSTM``."""
     config = network.config
     layer = torch.nn.LSTM(config.embedding, config.hidden)
 

@@ -1,11 +1,10 @@
-"""Run every benchmark and write what they print, with the commands, to RESULTS.md.
+"""Run the benchmarks, and write their output and commands to RESULTS.md.
 
 Usage: python benchmarks/run.py [--data FOLDER] [--only NAME ...]
 
-FOLDER holds the folders ``gutenberg`` (``sentences.txt.gz``) and ``golan2023``, for the figures on
-real text and data; without it the benchmarks use what comes with contstim and what they make.
-Results of benchmarks that are not run stay as they are. Figures are best taken on a quiet machine;
-ratios have both sides measured in one run.
+FOLDER contains the folders ``gutenberg`` (``sentences.txt.gz``) and ``golan2023``, for benchmarks
+on real text and data. Without it, the benchmarks use bundled and simulated data. Results of
+benchmarks that are not run stay in the file. The machine should be idle.
 """
 
 from __future__ import annotations

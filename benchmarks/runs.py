@@ -1,10 +1,10 @@
-"""Throughput of synthesis against the number of local workers, as a Markdown table.
+"""Measure the throughput of synthesis for several numbers of local workers.
 
 Usage: python benchmarks/runs.py [--starts 10] [--workers 0 1 2]
 
-One study plan, trigram against LSTM, both directions of each start sentence, run from nothing
-for each number of workers (0: in this process). Models are loaded again by every worker, and that
-time counts. The tables must come out alike, byte for byte.
+One study plan (trigram against LSTM, both directions for each start sentence) is run from the
+beginning for each number of workers; 0 means in this process. The time includes loading the models
+in every worker. The script checks that the resulting tables are identical.
 """
 
 from __future__ import annotations

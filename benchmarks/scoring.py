@@ -1,9 +1,10 @@
-"""Sentences scored per second by each bundled model, as `contstim score` calls it.
+"""Measure how many sentences per second each bundled model scores.
 
 Usage: python benchmarks/scoring.py [--text FILE] [--sentences 10000] [--threads 2]
 
-FILE holds one sentence a line; without it the bundled pool is repeated. Unknown words count as unk.
-The ratio compares one call for all sentences with one call a sentence, in the same run.
+FILE has one sentence per line; by default the bundled sentences are repeated. Unknown words are
+scored as ``unk``. The ratio compares one call for all sentences with one call per sentence, in the
+same run.
 """
 
 from __future__ import annotations

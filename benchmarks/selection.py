@@ -1,12 +1,12 @@
-"""Time of natural-pair and set selection against sentences and models, as Markdown tables.
+"""Measure the time of selecting natural pairs and sets, by number of sentences and models.
 
-Random scores with a common part, ten pairs for each two models, one process. With ``--data
-FOLDER`` (``natural_log_probs.npz``, ``natural_selected_360_pairs.csv``,
-``synthetic_exp1_100_per_pair.csv`` of Golan et al. 2023) also the published stimuli.
+Usage: python benchmarks/selection.py [--max-sentences 1000000] [--data FOLDER] [--sets]
 
-    python benchmarks/selection.py [--max-sentences 1000000] [--data FOLDER] [--sets]
-
-``--sets``: 360 pairs for all of 20 models at once, by separations, in place of the others.
+Scores are random numbers that correlate between models. Ten pairs are selected for each pair of
+models, in one process. With ``--data FOLDER`` (``natural_log_probs.npz``,
+``natural_selected_360_pairs.csv`` and ``synthetic_exp1_100_per_pair.csv`` of Golan et al. 2023),
+the published stimuli are selected again too. With ``--sets``, 360 pairs for all of 20 models at
+once are selected instead.
 """
 
 import argparse
@@ -45,7 +45,7 @@ TRIPLET_COLUMNS = {
 
 
 def random_scores(sentences: int, models: int, seed: int = 0) -> pd.DataFrame:
-    """Scores that correlate 0.68 between models, as real ones do."""
+    """Return random scores with a correlation of 0.68 between models, as in real data."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(sentences, 1)) * np.sqrt(0.68)
     values = values + rng.normal(size=(sentences, models)) * np.sqrt(0.32)

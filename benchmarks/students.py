@@ -1,14 +1,13 @@
-"""What a student is worth: agreement with its teacher, and speed.
+"""Measure how well a student agrees with its teacher, and how much faster it is.
 
 Usage: python benchmarks/students.py --data FOLDER [--learn 4000]
        python benchmarks/students.py --student FOLDER
        [--teacher SPEC] [--timed 300]
 
-With --data, a student of the teacher (contstim:bert?metric=pll) learns from sentences of 4 to 15
-words of ``FOLDER/sentences.txt.gz``, drawn at random, and is measured on 2,000 of
-``FOLDER/heldout.txt.gz``. With --student, one that `contstim models distill` made is used, with
-the teacher that it names. Teacher and student are timed in one run, on the pool's sentences of 4
-to 15 words.
+With --data, a student of the teacher (contstim:bert?metric=pll) is trained on random sentences of 4
+to 15 words from ``FOLDER/sentences.txt.gz``, and evaluated on 2,000 sentences of
+``FOLDER/heldout.txt.gz``. With --student, a student made by `contstim models distill` is evaluated.
+Teacher and student are timed in one run, on bundled sentences of 4 to 15 words.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def short_sentences(path: Path, n: int, seed: int) -> list[str]:
 
 
 def make(args: argparse.Namespace, out: Path) -> None:
-    """Make a student of the teacher."""
+    """Train a student of the teacher."""
     distill(
         load_model(args.teacher),
         short_sentences(args.data / "sentences.txt.gz", args.learn, 0),
@@ -56,7 +55,7 @@ def make(args: argparse.Namespace, out: Path) -> None:
 
 
 def report(args: argparse.Namespace, folder: Path) -> None:
-    """Print agreement, speed and the table of searches."""
+    """Print the agreement with the teacher and the speed of both."""
     record = json.loads((folder / "contstim.json").read_text("utf-8"))
     student = load_model(f"student:{folder}")
     teacher = load_model(record["teacher"]["spec"])

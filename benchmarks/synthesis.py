@@ -1,11 +1,12 @@
-"""Time of one climb, bigram against trigram, and a brute-force check of the local optimum.
+"""Measure the time of a local search, and check its local optimum by brute force.
 
 Usage: python benchmarks/synthesis.py [--sentences 50] [--checked 5]
 
-Starts from the bundled pool with the bundled 20,000-word vocabulary, one thread. The check scores
-every single-word replacement of a result sentence by sentence, under both models, and counts those
-that keep the constraint and lower the rejecting model's log-probability. The ratio compares the
-time of the search's replacement scores with scoring the same candidates as whole sentences.
+The search rejects by the bigram and accepts by the trigram model. It starts from bundled sentences,
+with the bundled vocabulary of 20,000 words, in one thread. The check scores every replacement of a
+single word of a result under both models, and counts the replacements that satisfy the constraint
+and lower the rejecting model's log-probability. The last line compares the time of the search's
+replacement scores with the time to score the same candidates as whole sentences.
 """
 
 from __future__ import annotations
