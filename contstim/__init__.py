@@ -23,154 +23,32 @@ Each name is imported on first use, so that selection and evaluation do not load
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from contstim import datasets
-    from contstim.design.latin import latin_square
-    from contstim.design.simulate import Simulation, simulate_choices
-    from contstim.design.trials import Layout, check_design, design_trials
-    from contstim.errors import ContstimError
-    from contstim.evaluation.evaluate import evaluate
-    from contstim.evaluation.importers import read_choices
-    from contstim.evaluation.measures.check import check_measure
-    from contstim.evaluation.result import Evaluation
-    from contstim.evaluation.summary import summarize
-    from contstim.models import ModelSpec
-    from contstim.models.base import (
-        Event,
-        ReplacementScores,
-        ScoreKind,
-        ScoringCost,
-        SentenceModel,
-        SentenceScores,
-        TokenScores,
-    )
-    from contstim.models.check import check_model
-    from contstim.models.logits import LogitsModel
-    from contstim.models.registry import load_model, register_family
-    from contstim.models.score_table import score_sentences
-    from contstim.selection.natural import select_natural_pairs
-    from contstim.selection.scores import read_scores
-    from contstim.selection.sets import select_set
-    from contstim.selection.triplets import select_triplets
-    from contstim.synthesis import synthesize
-    from contstim.synthesis.check import check_strategy
-    from contstim.synthesis.edits import Edits
-    from contstim.synthesis.problem import MinScore, Problem, standard_deviations
-    from contstim.synthesis.results import Synthesis, Triplet
-    from contstim.synthesis.strategy import Strategy
-    from contstim.synthesis.triplets import synthesize_triplets
-    from contstim.text import Sentence, WordList, pool, read_sentences
-    from contstim.text.corpora import sample_sentences
-    from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-    from contstim.text.word_options import WordOptions
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
 
-_NAMES_BY_MODULE = {
-    "errors": ("ContstimError",),
-    "evaluation.evaluate": ("evaluate",),
-    "evaluation.importers": ("read_choices",),
-    "evaluation.measures.check": ("check_measure",),
-    "evaluation.result": ("Evaluation",),
-    "evaluation.summary": ("summarize",),
-    "design.simulate": ("Simulation", "simulate_choices"),
-    "models": ("ModelSpec",),
-    "models.base": (
-        "Event",
-        "ScoringCost",
-        "ReplacementScores",
-        "ScoreKind",
-        "SentenceModel",
-        "TokenScores",
-        "SentenceScores",
-    ),
-    "models.check": ("check_model",),
-    "models.logits": ("LogitsModel",),
-    "models.registry": ("load_model", "register_family"),
-    "models.score_table": ("score_sentences",),
-    "synthesis": ("synthesize",),
-    "synthesis.check": ("check_strategy",),
-    "synthesis.strategy": ("Strategy",),
-    "synthesis.edits": ("Edits",),
-    "synthesis.problem": ("MinScore", "Problem", "standard_deviations"),
-    "synthesis.results": ("Synthesis", "Triplet"),
-    "synthesis.triplets": ("synthesize_triplets",),
-    "design.trials": ("Layout", "check_design", "design_trials"),
-    "design.latin": ("latin_square",),
-    "selection.natural": ("select_natural_pairs",),
-    "selection.scores": ("read_scores",),
-    "selection.sets": ("select_set",),
-    "selection.triplets": ("select_triplets",),
-    "text": ("Sentence", "WordList", "pool", "read_sentences"),
-    "text.corpora": ("sample_sentences",),
-    "text.vocabulary": ("Vocabulary", "bundled_vocabulary"),
-    "text.word_options": ("WordOptions",),
+# The type stub contains the module of each public name.
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
+_MODULES = {
+    alias.name: str(statement.module)
+    for statement in _STUB.body
+    if isinstance(statement, ast.ImportFrom)
+    for alias in statement.names
 }
 
-__all__ = [
-    "ContstimError",
-    "Edits",
-    "Evaluation",
-    "Event",
-    "Layout",
-    "LogitsModel",
-    "MinScore",
-    "ModelSpec",
-    "Problem",
-    "ReplacementScores",
-    "ScoreKind",
-    "ScoringCost",
-    "Sentence",
-    "SentenceModel",
-    "SentenceScores",
-    "Simulation",
-    "Strategy",
-    "Synthesis",
-    "TokenScores",
-    "Triplet",
-    "Vocabulary",
-    "WordList",
-    "WordOptions",
-    "__version__",
-    "bundled_vocabulary",
-    "check_design",
-    "check_measure",
-    "check_model",
-    "check_strategy",
-    "datasets",
-    "design_trials",
-    "evaluate",
-    "latin_square",
-    "load_model",
-    "pool",
-    "read_choices",
-    "read_scores",
-    "read_sentences",
-    "register_family",
-    "sample_sentences",
-    "score_sentences",
-    "select_natural_pairs",
-    "select_set",
-    "select_triplets",
-    "simulate_choices",
-    "standard_deviations",
-    "summarize",
-    "synthesize",
-    "synthesize_triplets",
-]
+__all__ = sorted(["__version__", *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("contstim.datasets")
-    for module, names in _NAMES_BY_MODULE.items():
-        if name in names:
-            return getattr(import_module(f"contstim.{module}"), name)
-    raise AttributeError(f"module 'contstim' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'contstim' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

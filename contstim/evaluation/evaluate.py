@@ -67,6 +67,7 @@ from contstim.evaluation.values import compute_values
 from contstim.models.base import SentenceModel
 from contstim.models.cache import package_versions
 from contstim.models.registry import Models
+from contstim.models.score_table import canonical_scores
 from contstim.progress import track
 from contstim.settings import read_toml
 from contstim.trial_kinds import EXPERIMENTAL
@@ -138,6 +139,8 @@ def evaluate(
         human = exclude_unknown_words(human, refusing_models)
         if len(models) == len(source):
             source = model_scores(models, human.choices)
+    if isinstance(source, pd.DataFrame):
+        source = canonical_scores(source)
     included, excluded = exclude(human.choices, options.exclusions)
     item_notes = []
     if options.inference == "crossed" and options.items == "random":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -21,58 +22,10 @@ _FIRST_COLUMNS = (
     *("model_1", "model_2", "rating", "chose_2", "rt_ms"),
 )
 
-
-_GLMER = """\
-# Mixed logistic regressions of choices on the models' log-ratios: install.packages("lme4")
-{names}
-library(lme4)
-d <- read.csv("mixed_models.csv")
-# Use the same rows for all models; otherwise their AICs are not comparable.
-d <- d[complete.cases(d[c({quoted})]), ]
-# The default tolerance can change the third digit of the fixed effects.
-control <- glmerControl(optimizer = "bobyqa", tolPwrss = 1e-12)
-fits <- list(
-{fits}
-)
-print(lapply(fits, summary))
-# The model with the lowest AIC predicts the choices best.
-print(sapply(fits, AIC))
-"""
+# Model of one column of log-ratios in the script for lme4.
 _GLMER_FIT = """\
   {column} = glmer(chose_2 ~ {column} + (1 + {column} | participant) + {items},
     data = d, family = binomial, control = control)"""
-_BRMS = """\
-# The same as a Bayesian model: install.packages("brms"). This script has not been tested.
-{names}
-library(brms)
-d <- read.csv("mixed_models.csv")
-fit <- brm(chose_2 ~ {sum} + (1 + {sum} | participant) + {items},
-  data = d, family = bernoulli())
-print(summary(fit))
-"""
-_BAMBI = """\
-# The same in Python: pip install bambi
-{names}
-import arviz
-import bambi
-import pandas as pd
-
-
-def main():
-    d = pd.read_csv("mixed_models.csv")
-    model = bambi.Model(
-        "chose_2 ~ {sum} + (1 + {sum} | participant) + {items}",
-        d,
-        family="bernoulli",
-        dropna=True,
-    )
-    # Fixed effects only; without var_names the table also contains all random effects.
-    print(arviz.summary(model.fit(), var_names=["Intercept", {quoted}]).to_string())
-
-
-if __name__ == "__main__":  # the chains may run in separate processes
-    main()
-"""
 
 
 def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
@@ -166,12 +119,10 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
         "items": items,
         "fits": ",\n".join(_GLMER_FIT.format(column=column, items=items) for column in columns),
     }
-    texts = {
-        "mixed_models.csv": format_csv(escape_table(table)),
-        "mixed_glmer.R": _GLMER.format(**fields),
-        "mixed_brms.R": _BRMS.format(**fields),
-        "mixed_bambi.py": _BAMBI.format(**fields),
-    }
+    texts = {"mixed_models.csv": format_csv(escape_table(table))}
+    for name in ("mixed_glmer.R", "mixed_brms.R", "mixed_bambi.py"):
+        template = files("contstim") / "templates" / f"{name}.txt"
+        texts[name] = template.read_text("utf-8").format(**fields)
     for name, text in texts.items():
         write_atomically(Path(folder) / name, text)
     return [Path(folder) / name for name in texts]

@@ -161,9 +161,9 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
     Returns
     -------
     ranks : array
-        Signed rank of each value, which all its copies share, shape (B, N, k).
+        Signed rank of each value, which all its copies share, shape (N, B, k).
     counts : array
-        Number of non-zero values, copies included, shape (B, N).
+        Number of non-zero values, copies included, shape (N, B).
     """
     ranks = np.zeros((len(values), *weights.shape))
     counts = np.zeros((len(values), len(weights)))
@@ -182,7 +182,7 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
         average_rank = n_up_to_group - group_size + (group_size + 1) / 2
         ranks[i][:, order] = average_rank[:, group] * np.sign(vector[order])
         counts[i] = n_up_to_group[:, -1]
-    return ranks.swapaxes(0, 1), counts.T
+    return ranks, counts
 
 
 def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:

@@ -14,10 +14,7 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.models.score_table import (
-    canonical_scores,
-    drop_repeated_scores,
-)
+from contstim.models.score_table import ScoreTable, canonical_scores, drop_repeated_scores
 from contstim.models.table_model import ScoreTableModel
 from contstim.tables import SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
@@ -26,7 +23,7 @@ from contstim.trial_kinds import CATCH
 _Source = Mapping[str, float] | pd.Series | Callable[[list[str]], Sequence[float]] | SentenceModel
 #: A table, or a mapping from model name to a model, a mapping from sentence to score, or a function
 #: that scores a list of sentences.
-ScoreSource = pd.DataFrame | Mapping[str, _Source]
+ScoreSource = pd.DataFrame | ScoreTable | Mapping[str, _Source]
 
 
 def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
@@ -59,7 +56,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     The dog slept.   -22.1
     """
     sentences = list(dict.fromkeys(sentences))
-    if isinstance(scores, pd.DataFrame):
+    if not isinstance(scores, Mapping):
         table = canonical_scores(scores).log_probs
     else:
         columns: dict[str, pd.Series] = {}
@@ -97,7 +94,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
 
 
 def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
-    """Load the models in a source of scores; tables and functions are returned unchanged.
+    """Load the models in a source of scores, and convert tables to canonical form.
 
     Parameters
     ----------
@@ -110,8 +107,8 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
     InputError
         If `load_models` cannot load a model.
     """
-    if isinstance(scores, pd.DataFrame):
-        return scores
+    if isinstance(scores, pd.DataFrame | ScoreTable):
+        return canonical_scores(scores)
     if isinstance(scores, SentenceModel | str):
         scores = [scores]
     if not isinstance(scores, Mapping):
@@ -134,7 +131,7 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     if is_catch.all() or not sentences:
         return np.zeros(len(trials), dtype=np.bool_)
     is_scored = np.ones(len(sentences), dtype=np.bool_)
-    sources = {"": scores} if isinstance(scores, pd.DataFrame) else scores
+    sources = scores if isinstance(scores, Mapping) else {"": scores}
     for model, source in sources.items():
         if isinstance(source, SentenceModel):
             if isinstance(source, ScoreTableModel):
@@ -142,8 +139,8 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
             if source.event.unknown == "error":
                 words = [source.language.split(sentence) for sentence in sentences]
                 is_scored &= [bool(source.in_vocabulary(w).all()) for w in words]
-        elif isinstance(source, pd.DataFrame | pd.Series | Mapping):
-            if isinstance(source, pd.DataFrame):
+        elif isinstance(source, pd.DataFrame | ScoreTable | pd.Series | Mapping):
+            if isinstance(source, pd.DataFrame | ScoreTable):
                 table = canonical_scores(source).log_probs
             else:
                 table = _normalise_index(pd.Series(source), model).to_frame(model)
@@ -238,16 +235,16 @@ def model_specs(scores: ScoreSource) -> dict[str, str]:
     A *model specification*, or spec, is a string that identifies a model, such as ``hf:gpt2``.
     Models without a separate name are called by their spec, and are omitted.
     """
-    if isinstance(scores, pd.DataFrame):
-        specs = canonical_scores(scores).specs
-    else:
+    if isinstance(scores, Mapping):
         specs = {name: m.spec for name, m in scores.items() if isinstance(m, SentenceModel)}
+    else:
+        specs = canonical_scores(scores).specs
     return {name: spec for name, spec in specs.items() if name != spec}
 
 
 def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
     """Return the unit of each model's scores, by name of the model."""
-    if isinstance(scores, pd.DataFrame):
+    if not isinstance(scores, Mapping):
         return canonical_scores(scores).units
     units = {model: score_kind(model).unit for model in models}
     return units | {n: m.kind.unit for n, m in scores.items() if isinstance(m, SentenceModel)}
@@ -255,7 +252,7 @@ def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
 
 def score_table_notes(scores: ScoreSource) -> list[str]:
     """Return sentences about decisions made while reading a score table."""
-    return list(canonical_scores(scores).notes) if isinstance(scores, pd.DataFrame) else []
+    return [] if isinstance(scores, Mapping) else list(canonical_scores(scores).notes)
 
 
 def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:

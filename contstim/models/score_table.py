@@ -157,7 +157,9 @@ class ScoreTable:
         return cls(wide, units, specs, tuple(notes))
 
 
-def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> ScoreTable:
+def canonical_scores(
+    table: pd.DataFrame | ScoreTable, source: str = "the scores table"
+) -> ScoreTable:
     """Convert a long or wide table of scores to canonical form.
 
     Parameters
@@ -165,7 +167,7 @@ def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> S
     table
         Long table with the columns `sentence`, `model`, `log_prob` and optionally `unit`, `better`
         and `spec`; or wide table with a column `sentence`, or the sentences as index, and one
-        column of scores per model.
+        column of scores per model. A `ScoreTable` is returned unchanged.
     source
         Name of the table, for error messages.
 
@@ -183,6 +185,8 @@ def canonical_scores(table: pd.DataFrame, source: str = "the scores table") -> S
     sentence
     He ran.   -7.5
     """
+    if isinstance(table, ScoreTable):
+        return table
     columns = {str(column) for column in table.columns}
     if {"sentence", "model", "log_prob"} <= columns:
         return _convert_long_table(table, source)

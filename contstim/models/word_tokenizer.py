@@ -210,7 +210,7 @@ class WordTokenizer:
         for i, word in enumerate(words):
             cased = self.language.lower(word) if self.case == "lower" else word
             tokens = tokenize_word(cased, self.punctuation)
-            is_known[i] = bool(tokens) and all(token in self.ids for token in tokens)
+            is_known[i] = bool(tokens) and all(map(self.ids.__contains__, tokens))
         return is_known
 
     def encode_words(self, words: Iterable[str]) -> IntArray:

@@ -18,7 +18,7 @@ from contstim.evaluation.trials import TrialData
 from contstim.response_model import MIN_GROUPS, inference_unit
 
 # Number of elements of an array that fits into the cache.
-_CHUNK_SIZE = 600_000
+_CHUNK_SIZE = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,22 +126,22 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
     array
         Means, shape (B, M), NaN in a resample without a defined value.
     """
-    shape = len(resamples.participants), len(subset.models)
-    total, n_values = np.zeros(shape), np.zeros(shape)
-    log_ratio = subset.data.log_ratio[:, subset.models]
-    for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
-        # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
-        n_chunks = min(shape[0], 1 + shape[0] * rating.size // _CHUNK_SIZE)
-        for draws in np.array_split(np.arange(shape[0]), n_chunks):
-            if resamples.pairs is None:
-                copies = np.ones((1, len(pairs)))
-            else:
-                copies = resamples.pairs[draws][:, pairs].astype(np.float64)
-            values = measure.resampled_values(rating, log_ratio[pairs], copies)
-            weights = resamples.participants[draws][:, subset.participants[members]]
-            weights = weights[:, :, None] * ~np.isnan(values)
-            total[draws] += (weights * np.nan_to_num(values)).sum(axis=1)
-            n_values[draws] += weights.sum(axis=1)
+    participants = resamples.participants[:, subset.participants].astype(np.float64)
+    total, n_values = np.zeros((2, len(participants), len(subset.models)))
+    if resamples.pairs is None:
+        values = measure.values(subset)
+        total, n_values = participants @ np.nan_to_num(values), participants @ ~np.isnan(values)
+    else:
+        log_ratio = subset.data.log_ratio[:, subset.models]
+        for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
+            # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
+            n_chunks = min(len(total), 1 + len(total) * rating.size // _CHUNK_SIZE)
+            for draws in np.array_split(np.arange(len(total)), n_chunks):
+                copies = resamples.pairs[np.ix_(draws, pairs)].astype(np.float64)
+                values = measure.resampled_values(rating, log_ratio[pairs], copies)
+                weights = participants[np.ix_(draws, members)]
+                for sums, array in ((total, np.nan_to_num(values)), (n_values, ~np.isnan(values))):
+                    sums[draws] += np.einsum("bn,bnm->bm", weights, array.astype(np.float64))
     with np.errstate(invalid="ignore"):
         return total / n_values
 

@@ -114,8 +114,10 @@ def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
     probability = np.ones(1)
     for rank in np.round(2 * ranks).astype(np.int64):
         # A negative rank leaves the sum unchanged, a positive rank shifts it.
-        negative, positive = np.pad(probability, (0, rank)), np.pad(probability, (rank, 0))
-        probability = (negative + positive) / 2
+        sums = np.zeros(len(probability) + rank)
+        sums[: len(probability)] += probability / 2
+        sums[rank:] += probability / 2
+        probability = sums
     observed = round(2 * statistic)
     lower, upper = probability[: observed + 1].sum(), probability[observed:].sum()
     return min(1.0, 2 * float(min(lower, upper)))

@@ -15,6 +15,9 @@ from contstim.evaluation.ranks import (
 )
 from contstim.evaluation.subset import Subset
 
+# Maximum number of different sizes of ratings for which one matrix product per size is fast.
+_MAX_SIZES = 5
+
 
 class SignedRankCosine(Measure):
     """The cosine of the signed ranks of a model's log-ratios and of a participant's ratings.
@@ -67,12 +70,26 @@ class SignedRankCosine(Measure):
 
         The copies of a pair have equal ratings and equal log-ratios, so their ranks are tied.
         """
-        human, n_human = weighted_signed_ranks(rating, copies)
+        # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
-        dot = human @ (model * copies[:, None]).swapaxes(1, 2)
-        norm = np.sqrt(sum_of_squares(n_human)[:, :, None] * sum_of_squares(n_model)[:, None, :])
+        weighted = model * copies
+        sizes = np.unique(np.abs(rating[rating != 0]))
+        if len(sizes) > _MAX_SIZES:
+            human, counts = weighted_signed_ranks(rating, copies)
+            n_human = counts.T
+            dot = np.matmul(weighted.transpose(1, 0, 2), human.transpose(1, 2, 0)).swapaxes(0, 1)
+        else:
+            # Ratings of one size are tied, so they have the same rank in a resample.
+            n_human = np.zeros((len(copies), len(rating)))
+            dot = np.zeros((len(weighted), *n_human.shape))
+            for size in sizes:
+                signs = np.where(np.abs(rating) == size, np.sign(rating), 0.0).T
+                n_ties = copies @ np.abs(signs)
+                dot += (n_human + (n_ties + 1) / 2) * (weighted @ signs)
+                n_human = n_human + n_ties
+        norm = np.sqrt(sum_of_squares(n_model)[:, :, None] * sum_of_squares(n_human))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(dot / norm)
+            return np.asarray(dot / norm).transpose(1, 2, 0)
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return one pseudo-value per choice for the lower and for the upper ceiling, (R,) each.
