@@ -275,7 +275,7 @@ class ScoredPrefixes(Prefixes):
     def add_commas(self, is_marked: BoolArray) -> ScoredPrefixes:
         """Return the prefixes with a comma appended to some of them."""
         pairs = zip(self._texts, is_marked.tolist(), strict=True)
-        return self._with_texts([text + COMMA * marked for text, marked in pairs])
+        return self._with_texts([text + COMMA if marked else text for text, marked in pairs])
 
     def extend(self, rows: IntArray, indices: IntArray) -> ScoredPrefixes:
         """Return k prefixes that are one word longer."""

@@ -84,12 +84,11 @@ def bundled_models() -> dict[str, BundledModel]:
     """Return the bundled models by name."""
     with (bundled_folder() / "bundled.toml").open("rb") as file:
         table = tomllib.load(file)
-    return {
-        name: BundledModel(
-            **{**entry, "name": name, "options": tuple(sorted(entry.get("options", {}).items()))}
-        )
-        for name, entry in table.items()
-    }
+    models = {}
+    for name, entry in table.items():
+        options = tuple(sorted(entry.pop("options", {}).items()))
+        models[name] = BundledModel(name=name, options=options, **entry)
+    return models
 
 
 def model_card(model: SentenceModel) -> str | None:
@@ -219,6 +218,7 @@ def available_families() -> dict[str, Family]:
         if entry.name in FAMILIES:
             continue
         package = distribution_name(entry)
+        # Describe the family by the summary of its package.
         metadata = None if entry.dist is None else entry.dist.metadata
         summary = metadata["Summary"] if metadata and "Summary" in metadata else "no summary"
         families[entry.name] = Family(

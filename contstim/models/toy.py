@@ -176,7 +176,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
             return on_demand
         if self.exact == "all":
             scores = on_demand.score(np.arange(len(words), dtype=np.int64))
-            return ReplacementScores(scores, scores, True, on_demand.score)
+            return ReplacementScores(scores, scores, is_exact=True, score=on_demand.score)
         # Like a network: bound a score by the tokens up to the candidate, and estimate the
         # remaining tokens from the original sentence.
         texts = [str(sentence.replace(position, word)) for word in words]
@@ -184,4 +184,5 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         upper_bounds = np.array([values[: position + 1].sum() for values in log_probs])
         (original,) = self.score_tokens([str(sentence)])
         remainder = original.log_probs[position + 1 :].sum()
-        return ReplacementScores(upper_bounds, upper_bounds + remainder, False, on_demand.score)
+        estimates = upper_bounds + remainder
+        return ReplacementScores(upper_bounds, estimates, is_exact=False, score=on_demand.score)

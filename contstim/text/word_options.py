@@ -337,7 +337,11 @@ def tag_words(vocabulary: Vocabulary) -> Vocabulary:
             "vocabulary a column 'tags'"
         ) from None
     words = dict.fromkeys(word.lower() for word in (*vocabulary.first, *vocabulary.elsewhere))
-    return replace(vocabulary, tags={word: (tagger.tag([word])[0][1],) for word in words})
+    tags = {}
+    for word in words:
+        [(_, tag)] = tagger.tag([word])
+        tags[word] = (tag,)
+    return replace(vocabulary, tags=tags)
 
 
 def same_class_words(

@@ -93,7 +93,7 @@ class NgramPrefixes(Prefixes):
         """Return the prefixes with a comma appended to some of them."""
         comma = tuple(self._tokenizer.encode_mark(COMMA))
         pairs = zip(self._rows, is_marked.tolist(), strict=True)
-        return self._with_rows([row + comma * has_comma for row, has_comma in pairs])
+        return self._with_rows([(*row, *comma) if marked else row for row, marked in pairs])
 
     def extend(self, rows: IntArray, indices: IntArray) -> NgramPrefixes:
         """Return k prefixes that are one word longer."""
