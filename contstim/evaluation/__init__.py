@@ -16,7 +16,7 @@ from contstim.evaluation.importers import (
     read_choices,
 )
 from contstim.evaluation.inference import benjamini_hochberg
-from contstim.evaluation.inference.wilcoxon import wilcoxon_signed_rank
+from contstim.evaluation.inference.signed_rank import wilcoxon_signed_rank
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options
 from contstim.evaluation.ranks import signed_rank_cosine, signed_ranks
 from contstim.evaluation.ratings import rescale

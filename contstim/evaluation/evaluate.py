@@ -24,9 +24,8 @@ from contstim.evaluation.exclusion import (
     exclude,
     exclude_unknown_words,
 )
-from contstim.evaluation.inference.bootstrap import default_levels
 from contstim.evaluation.inference.crossed import QuasiFInference
-from contstim.evaluation.inference.signed_rank import SignedRankInference
+from contstim.evaluation.inference.signed_rank import SignedRankInference, default_levels
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
     EvaluationOptions,

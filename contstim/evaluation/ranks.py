@@ -238,8 +238,16 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         v + n (v'_c - mean of v'),
 
     where v'_c is the derivative of v with respect to the weight of choice c. A choice of weight w
-    is equivalent to w tied choices. If its weight increases by dw, the ranks of all values with
-    larger absolute value increase by dw, and the ranks of tied values by dw / 2.
+    is equivalent to w tied choices. Let r and m be the signed ranks of ratings and predictions,
+    d = sum of r_c m_c their dot product, and s the product of their squared norms, S(n_r) S(n_m)
+    with S(n) = 1² + ... + n². Then v = d / sqrt(s), and
+
+        v'_c = d'_c / sqrt(s) - v (log s)'_c / 2,
+        d'_c = r_c m_c + (sum of sign(r_j) m_j) + (sum of sign(m_k) r_k).
+
+    The first sum is over choices j with a larger absolute rating than c, and the second over
+    choices k with a larger absolute prediction: if the weight of c increases by dw, their ranks
+    increase by dw. Tied choices, including c, count one half.
 
     Parameters
     ----------
@@ -247,7 +255,8 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         Signed ranks of the C ratings within participants.
     model
         Signed ranks of the predictions for the same C choices; or, as an array of shape (C,),
-        predictions that are used without ranking.
+        predictions m that are used without ranking. They have the squared norm sum of m_c², and
+        the second sum is then omitted.
 
     Returns
     -------
@@ -255,33 +264,32 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         Pseudo-values, shape (C,). Their mean over the choices of a participant is v. NaN if v is
         not defined.
     """
-    participant, n_participants = human.segment, len(human.counts)
-    n_choices = np.bincount(participant, minlength=n_participants)
+    participant_index, n_participants = human.segment, len(human.counts)
+    n_choices = np.bincount(participant_index, minlength=n_participants)
     prediction = model.ranks if isinstance(model, SegmentRanks) else model
 
-    # The cosine is v = d / sqrt(s), where d is the dot product and s the product of the squared
-    # norms of both vectors. Its derivative is v' = d' / sqrt(s) - v (log s)' / 2.
+    def sum_by_participant(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(participant_index, values, n_participants), dtype=np.float64)
+
     product = human.ranks * prediction
     dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
-    if isinstance(model, SegmentRanks):
-        dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # The squared norm of n untied ranks is 1² + ... + n². Zeros do not contribute to it.
-        human_slope = log_sum_of_squares_slope(human.counts)[participant] * (human.ranks != 0)
+        # Squared norm of the predictions, and the derivative of log s.
+        human_slope = log_sum_of_squares_slope(human.counts)[participant_index]
+        log_norm_slope = human_slope * (human.ranks != 0)
         if isinstance(model, SegmentRanks):
-            model_norm2 = sum_of_squares(model.counts)
-            model_slope = log_sum_of_squares_slope(model.counts)[participant] * (prediction != 0)
+            dot_slope += model.sum_above(np.sign(prediction) * human.ranks)
+            model_norm = sum_of_squares(model.counts)
+            model_slope = log_sum_of_squares_slope(model.counts)[participant_index]
+            log_norm_slope += model_slope * (prediction != 0)
         else:
-            sums = np.bincount(participant, prediction**2, n_participants)
-            model_norm2 = sums.astype(np.float64)
-            model_slope = prediction**2 / model_norm2[participant]
-        norm = np.sqrt(sum_of_squares(human.counts) * model_norm2)
-        cosine = np.bincount(participant, product, n_participants) / norm
-        norm_slope = human_slope + model_slope
-        slope = dot_slope / norm[participant] - cosine[participant] * norm_slope / 2
-    mean_slope = np.bincount(participant, slope, n_participants) / n_choices
-    slope -= mean_slope[participant]
-    return np.asarray(cosine[participant] + n_choices[participant] * slope)
+            model_norm = sum_by_participant(prediction**2)
+            log_norm_slope += prediction**2 / model_norm[participant_index]
+        norm = np.sqrt(sum_of_squares(human.counts) * model_norm)
+        cosine = (sum_by_participant(product) / norm)[participant_index]
+        slope = dot_slope / norm[participant_index] - cosine * log_norm_slope / 2
+    mean_slope = (sum_by_participant(slope) / n_choices)[participant_index]
+    return np.asarray(cosine + n_choices[participant_index] * (slope - mean_slope))
 
 
 def rank_biserial(differences: ArrayLike) -> float:

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table, signed_rank_cosine
-from contstim.evaluation.inference.bootstrap import Resamples, resample_values
+from contstim.evaluation.inference.signed_rank import Resamples, resample_values
 from contstim.evaluation.measures import MEASURES, compute_ceilings
 from contstim.evaluation.measures.cosine import COSINE
 from contstim.evaluation.subset import Subset

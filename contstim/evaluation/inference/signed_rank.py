@@ -6,24 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm, rankdata, wilcoxon
+from scipy.stats import t as student
 
 from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError, require_known
 from contstim.evaluation.inference import InferenceResult
-from contstim.evaluation.inference.bootstrap import (
-    Resamples,
-    draw_resamples,
-    percentile_intervals,
-    resample_values,
-)
 from contstim.evaluation.inference.quasi_f import MIN_UNITS
-from contstim.evaluation.inference.wilcoxon import SignedRankTest, wilcoxon_signed_rank
-from contstim.evaluation.options import EvaluationOptions
+from contstim.evaluation.measures import Measure
+from contstim.evaluation.options import LEVELS, TEST_METHODS, EvaluationOptions
+from contstim.evaluation.ranks import DECIMALS, rank_biserial
+from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
-from contstim.response_model import inference_unit
+from contstim.response_model import MIN_GROUPS, inference_unit
 
-# Result for too few participants or groups.
-_NO_TEST = SignedRankTest(np.nan, np.nan, np.nan, np.nan, "")
+# Largest number of differences for the exact distribution.
+_MAX_EXACT = 100
+# Number of elements of an array that fits into the cache.
+_CHUNK_SIZE = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +125,7 @@ class SignedRankInference:
         columns = unit_means(values, self.unit_codes).T
         for means, ci_low, ci_high in zip(columns, low.tolist(), high.tolist(), strict=True):
             defined = means[~np.isnan(means)]
-            test, note = _NO_TEST, no_interval if np.isnan(ci_low) else ""
+            test, note = SignedRankTest(), no_interval if np.isnan(ci_low) else ""
             if len(defined) >= MIN_UNITS:
                 test = wilcoxon_signed_rank(defined, self.method)
             elif len(defined):
@@ -141,3 +143,268 @@ class SignedRankInference:
             )
             results.append(result)
         return results
+
+
+@dataclass(frozen=True)
+class SignedRankTest:
+    """Result of a two-sided signed-rank test.
+
+    Attributes
+    ----------
+    statistic
+        Sum of the ranks of positive differences.
+    p
+        Two-sided p-value.
+    effect
+        Matched-pairs rank-biserial correlation: sum of the ranks of positive minus negative
+        differences, divided by the sum of all ranks, -1 to 1.
+    p_smallest
+        Smallest p-value of the exact test with n differences, 2 / 2^n.
+    method
+        Distribution that was used, ``exact`` or ``asymptotic``; empty if there is no test.
+    """
+
+    statistic: float = np.nan
+    p: float = np.nan
+    effect: float = np.nan
+    p_smallest: float = np.nan
+    method: str = ""
+
+
+def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> SignedRankTest:
+    """Test whether paired differences are symmetric about zero.
+
+    Differences are rounded to 12 decimals, so that equal differences are ties in spite of rounding
+    errors. Ties have average ranks. Zeros are ranked, and half of their ranks counts for each sign
+    (``zsplit`` of SciPy).
+
+    Parameters
+    ----------
+    differences
+        One number per participant or group, without missing values, shape (n,).
+    method
+        ``exact``: distribution over all 2^n changes of sign, up to 100 differences, otherwise the
+        normal approximation. ``scipy-1.7``: rule of SciPy 1.7, as in the analysis of Golan et al.
+        (2023): exact distribution of untied ranks up to 25 differences without zeros, otherwise the
+        normal approximation.
+
+    Returns
+    -------
+    SignedRankTest
+        p = 1 and effect = 0 if all differences are 0.
+
+    Raises
+    ------
+    InputError
+        If there is no difference, a difference is not finite, or the method is unknown.
+
+    References
+    ----------
+    Wilcoxon (1945), doi 10.2307/3001968; Kerby (2014), doi 10.2466/11.IT.3.1, for the effect size.
+
+    Examples
+    --------
+    >>> test = wilcoxon_signed_rank([0.11, 0.04, -0.02, 0.09, 0.07, 0.03])
+    >>> round(test.p, 3)
+    0.062
+    """
+    require_known("test method", method, TEST_METHODS)
+    d = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
+    if d.ndim != 1 or not len(d) or not np.isfinite(d).all():
+        raise InputError("a signed-rank test needs a vector of finite differences, at least one")
+    n, p_smallest = len(d), min(1.0, 2.0 ** (1 - len(d)))
+    if not d.any():
+        return SignedRankTest(0.0, 1.0, 0.0, p_smallest, "exact")
+    ranks = np.asarray(rankdata(np.abs(d)), dtype=np.float64)
+    sum_positive, sum_zero = float(ranks[d > 0].sum()), float(ranks[d == 0].sum())
+    if method == "scipy-1.7":
+        is_exact = n <= 25 and sum_zero == 0
+        used_ranks, statistic = np.arange(1.0, n + 1), float(int(sum_positive))
+    else:
+        is_exact = n <= _MAX_EXACT
+        used_ranks, statistic = ranks[d != 0], sum_positive
+    if is_exact:
+        p = _exact_p_value(used_ranks, statistic)
+    else:
+        p = float(wilcoxon(d, zero_method="zsplit", method="approx").pvalue)
+    name = "exact" if is_exact else "asymptotic"
+    return SignedRankTest(sum_positive + sum_zero / 2, p, rank_biserial(d), p_smallest, name)
+
+
+def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
+    """Return the exact two-sided p-value of the Wilcoxon signed-rank test.
+
+    Under the null hypothesis each rank is positive with probability 1/2. The distribution of the
+    sum of positive ranks is built up rank by rank. The p-value is twice the smaller tail
+    probability, at most 1.
+    """
+    # Element s is the probability of the sum s / 2, since average ranks can be multiples of 1/2.
+    probability = np.ones(1)
+    for rank in np.round(2 * ranks).astype(np.int64):
+        # A negative rank leaves the sum unchanged, a positive rank shifts it.
+        sums = np.zeros(len(probability) + rank)
+        sums[: len(probability)] += probability / 2
+        sums[rank:] += probability / 2
+        probability = sums
+    observed = round(2 * statistic)
+    lower, upper = probability[: observed + 1].sum(), probability[observed:].sum()
+    return min(1.0, 2 * float(min(lower, upper)))
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """Bootstrap resamples, stored as the number of times that each unit was drawn.
+
+    Attributes
+    ----------
+    participants
+        Number of times that each of N participants was drawn in each of B resamples, shape (B, N).
+    pairs
+        Number of times that each of P sentence pairs was drawn, shape (B, P). None if pairs are not
+        resampled.
+    n_units
+        Number of groups, participants or items in the sample. If several of them are resampled, the
+        smallest number. See `percentile_intervals` for its use.
+    """
+
+    participants: IntArray
+    pairs: IntArray | None
+    n_units: int
+
+
+def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, ...]:
+    """Return the levels to resample: groups if possible, otherwise participants and pairs.
+
+    Groups are resampled if there are at least `min_groups` and if no pair was judged by two groups,
+    so that the participants and the pairs of a group are resampled together.
+    """
+    if inference_unit(len(data.groups), min_groups) == "group" and data.has_disjoint_groups:
+        return ("group",)
+    return ("participant", "pair")
+
+
+def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: int) -> Resamples:
+    """Draw resamples of groups, participants and sentence pairs with replacement.
+
+    Participants and pairs are drawn independently of each other. In a resample, a choice therefore
+    occurs c_p times c_i times, where c_p is the number of copies of its participant and c_i the
+    number of copies of its pair (Owen 2007, doi 10.1214/07-AOAS122).
+
+    Parameters
+    ----------
+    data
+        Choices of all analyses.
+    levels
+        ``group``: whole groups. ``participant``: participants within each drawn group. ``pair``:
+        items, with all their sentence pairs.
+    n_draws
+        Number of resamples B.
+    seed
+        Seed of the random numbers.
+
+    Raises
+    ------
+    UnknownNameError
+        If a level is unknown.
+    """
+    for level in levels:
+        require_known("resampling level", level, LEVELS)
+    rng = np.random.default_rng(seed)
+    n_groups, n_items = len(data.groups), data.n_items
+    group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
+    if "group" in levels:
+        group_counts = _draw_counts(rng, np.full(n_draws, n_groups), n_groups)
+    participants, pairs = group_counts[:, data.group_codes], None
+    if "participant" in levels:
+        for group in range(n_groups):
+            members = np.flatnonzero(data.group_codes == group)
+            n_drawn = group_counts[:, group] * len(members)
+            participants[:, members] = _draw_counts(rng, n_drawn, len(members))
+    if "pair" in levels:
+        pairs = _draw_counts(rng, np.full(n_draws, n_items), n_items)[:, data.item]
+    n_units = {"group": n_groups, "participant": len(data.participants), "pair": n_items}
+    smallest = min((n_units[level] for level in levels), default=len(data.participants))
+    return Resamples(participants, pairs, smallest)
+
+
+def _draw_counts(rng: np.random.Generator, n_drawn: IntArray, n_units: int) -> IntArray:
+    """Draw units with replacement, and count how often each one is drawn in each of B resamples.
+
+    `n_drawn` is the number of draws per resample, shape (B,). The result has the shape
+    (B, n_units).
+    """
+    return rng.multinomial(n_drawn, np.full(n_units, 1 / n_units))
+
+
+def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> FloatArray:
+    """Return the mean value of each model in each resample.
+
+    The value of each participant is computed from the resampled pairs. The values are then averaged
+    over participants, weighted by the number of copies of each participant.
+
+    Parameters
+    ----------
+    subset
+        Choices and models of an analysis.
+    measure
+        Measure of the values.
+    resamples
+        B resamples.
+
+    Returns
+    -------
+    array
+        Means, shape (B, M), NaN in a resample without a defined value.
+    """
+    participants = resamples.participants[:, subset.participants].astype(np.float64)
+    total, n_values = np.zeros((2, len(participants), len(subset.models)))
+    if resamples.pairs is None:
+        values = measure.values(subset)
+        total, n_values = participants @ np.nan_to_num(values), participants @ ~np.isnan(values)
+    else:
+        log_ratio = subset.data.log_ratio[:, subset.models]
+        for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
+            # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
+            n_chunks = min(len(total), 1 + len(total) * rating.size // _CHUNK_SIZE)
+            for draws in np.array_split(np.arange(len(total)), n_chunks):
+                copies = resamples.pairs[np.ix_(draws, pairs)].astype(np.float64)
+                values = measure.resampled_values(rating, log_ratio[pairs], copies)
+                weights = participants[np.ix_(draws, members)]
+                for sums, array in ((total, np.nan_to_num(values)), (n_values, ~np.isnan(values))):
+                    sums[draws] += np.einsum("bn,bnm->bm", weights, array.astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        return total / n_values
+
+
+def percentile_intervals(
+    samples: FloatArray, n_units: int, level: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    """Return the expanded percentile interval of each column of bootstrap samples.
+
+    Percentile intervals are too short in small samples. The expanded interval uses the percentiles
+    Φ(± sqrt(n / (n - 1)) t), where Φ is the normal distribution function and t the quantile of
+    Student's distribution with n - 1 degrees of freedom. The interval of a mean of n values then
+    has the width of the t interval (Hesterberg 2015, doi 10.1080/00031305.2015.1089789).
+
+    Parameters
+    ----------
+    samples
+        B resampled values in each of K columns, shape (B, K). NaN values are ignored.
+    n_units
+        Number n of resampled units.
+    level
+        Confidence level.
+
+    Returns
+    -------
+    low, high : array
+        Ends of the intervals, shape (K,) each, NaN without a sample or with fewer than two units.
+    """
+    low, high = np.full((2, samples.shape[1]), np.nan)
+    has_samples = ~np.isnan(samples).all(axis=0)
+    if n_units >= 2 and has_samples.any():
+        z = np.sqrt(n_units / (n_units - 1)) * student.ppf((1 + level) / 2, n_units - 1)
+        tail = float(norm.sf(z))
+        ends = np.nanquantile(samples[:, has_samples], [tail, 1 - tail], axis=0)
+        low[has_samples], high[has_samples] = ends
+    return low, high

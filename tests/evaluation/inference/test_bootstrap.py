@@ -6,7 +6,7 @@ import pytest
 
 from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table
-from contstim.evaluation.inference.bootstrap import (
+from contstim.evaluation.inference.signed_rank import (
     default_levels,
     draw_resamples,
     percentile_intervals,
