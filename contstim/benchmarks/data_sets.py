@@ -291,14 +291,14 @@ def _find_files(data_set: DataSet, source: Path) -> FetchedData:
             p for p in paths if p.stat().st_size == file.size and file_digest(p) == file.sha256
         )
         same_name = (p for p in paths if p.name.casefold() == file.name.casefold())
-        path = next(same_content, None)
-        if path is None and (path := next(same_name, None)) is not None:
+        if path := next(same_content, None):
+            files[file.name] = path
+        elif path := next(same_name, None):
+            files[file.name] = path
             notes.append(
                 f"{path} differs from the published file (SHA-256 {file_digest(path)[:12]}... "
                 f"instead of {file.sha256[:12]}...)"
             )
-        if path is not None:
-            files[file.name] = path
     return FetchedData(data_set, files, tuple(notes))
 
 

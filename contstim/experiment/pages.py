@@ -291,6 +291,7 @@ def make_jatos_archive(study: Study) -> bytes:
 
         properties = json.dumps(_make_properties(study, folder), indent=2)
         add_file(f"{study.study.name}.jas", properties)
+        # The archive has an entry for each folder, before the entries of its files.
         parents = {f"{parent}/" for path in files for parent in Path(folder, path).parents}
         for parent in sorted(parents - {"./"}):
             archive.writestr(zipfile.ZipInfo(parent, _ARCHIVE_TIME), b"")

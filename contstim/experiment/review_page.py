@@ -158,10 +158,12 @@ def render_blind_page(
     for entries in sources.values():
         source_sample: list[str] = []
         for index in rng.permutation(len(entries)).tolist():
-            n_sentences = len({*source_sample, *entries[index]})
+            entry = entries[index]
+            n_sentences = len({*source_sample, *entry})
             if max_per_source is None or n_sentences <= max_per_source:
-                source_sample += entries[index]
+                source_sample += entry
         sample += source_sample
+    # Show the sentences of all sources in random order, each once.
     distinct = list(dict.fromkeys(sample))
     sentences = [distinct[index] for index in rng.permutation(len(distinct)).tolist()]
     return _render_page(reviewer, instructions, sentences, None)

@@ -111,7 +111,8 @@ def update_imported_session(
     merged_parameters = json.dumps({**parameters, **json.loads(participant["parameters"])})
     query = "UPDATE participants SET parameters = ? WHERE participant = ?"
     connection.execute(query, (merged_parameters, row["participant"]))
-    if recruiter_id is not None and participant["recruiter_id"] is participant["claimed"] is None:
+    has_stored_id = participant["recruiter_id"] is not None or participant["claimed"] is not None
+    if recruiter_id is not None and not has_stored_id:
         column = _select_id_column(connection, recruiter_id)
         query = f"UPDATE participants SET {column} = ? WHERE participant = ?"  # noqa: S608 - constant column
         connection.execute(query, (recruiter_id, row["participant"]))

@@ -370,10 +370,11 @@ def _finetuning_digest(
 ) -> str:
     """Return the digest of all arguments that determine a restart, except its seed."""
     network = encoder.network
+    sentences = {name: [part.sentences, part.labels.tolist()] for name, part in parts.items()}
     return json_digest(
         {
             "encoder": digest_weights(network.state_dict(), encoder.tokenizer, network.config),
-            "sentences": {n: [p.sentences, p.labels.tolist()] for n, p in parts.items()},
+            "sentences": sentences,
             "options": asdict(options),
             "device": device,
             "versions": package_versions(*PACKAGES),

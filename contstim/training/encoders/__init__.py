@@ -72,7 +72,7 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
         "score",
         math.inf if highest is None else float(highest),
         splits_over_words=False,
-        # Records of earlier versions lack this key.
+        # Without a record, assume that the teacher's score is a log-probability.
         differs_in_nats=bool(teacher.get("differs_in_nats", True)),
     )
 
