@@ -205,12 +205,17 @@ def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
 def alphabetical_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
     """Sort the two sentences of each row, so that the same pair is recognised in both orders.
 
+    Parameters
+    ----------
+    choices
+        Table with the columns `sentence_1` and `sentence_2`.
+
     Returns
     -------
     pairs : DataFrame
         The columns `sentence_1` and `sentence_2` in alphabetical order.
     is_swapped : array of bool
-        Rows in which the sentences were swapped.
+        Whether the sentences of each row were exchanged.
     """
     pairs = choices[["sentence_1", "sentence_2"]].astype(str)
     is_swapped = np.asarray(pairs["sentence_1"] > pairs["sentence_2"])

@@ -54,19 +54,24 @@ class EvaluationOptions:
         Names of measures: ``accuracy``, ``signed_rank_cosine``, ``speed``, or a measure of an
         installed package, see `MEASURES`.
     inference
-        ``crossed``: t-tests and confidence intervals of means over participants and items (see
-        `CrossedDesign`). ``signed-rank``: Wilcoxon tests across groups or participants with
-        bootstrap intervals, as published.
+        Tests and confidence intervals:
+
+        - ``crossed``: quasi-F tests of means over participants and items, see `CrossedDesign`.
+        - ``signed-rank``: Wilcoxon tests across groups or participants with bootstrap intervals, as
+          published by Golan et al. (2023).
     items
-        For ``crossed`` inference. ``random``: results generalise to new participants and new items.
-        ``fixed``: to new participants only.
+        Population of ``crossed`` inference: ``random`` if results should generalise to new
+        participants and new items (groups of related sentence pairs), ``fixed`` if only to new
+        participants.
     equivalence
-        Margin of equivalence, as a share of the range from chance to the lower noise ceiling.
+        Largest difference between equivalent models, as a share of the range from chance to the
+        lower noise ceiling.
     min_others
         Minimum number of other participants who judged a trial that supports a noise ceiling.
     unit
-        Units of signed-rank tests: ``group``, ``participant``, or ``auto`` (groups if there are at
-        least six, with which the smallest two-sided p-value is 0.031; otherwise participants).
+        Units of signed-rank tests: ``group``, ``participant``, or ``auto``. The last uses groups if
+        there are at least six, with which the smallest two-sided p-value is 0.031, and participants
+        otherwise.
     test_method
         Method for p-values of the Wilcoxon test, see `wilcoxon_signed_rank`.
     contrasts
@@ -74,21 +79,25 @@ class EvaluationOptions:
         same trial; all pairs if no trial has targets).
     fdr
         Families of tests within which the false discovery rate is controlled (Benjamini &
-        Hochberg). ``all``: comparisons of all analyses and measures, and separately all tests
-        against the ceiling; analyses of catch trials and fillers are separate families.
-        ``by_test``: within each analysis and measure, separately for comparisons and for tests
-        against the ceiling (as described by Golan et al. 2023). ``by_analysis``: within each
-        analysis and measure (as published by them).
+        Hochberg):
+
+        - ``all``: comparisons of all analyses and measures form one family, and tests against the
+          ceiling another. Analyses of catch trials and fillers are separate families.
+        - ``by_test``: comparisons of one analysis and measure form a family, and its tests against
+          the ceiling another (as described by Golan et al. 2023).
+        - ``by_analysis``: all tests of one analysis and measure form a family (as published by
+          Golan et al. 2023).
     planned
         Pairs of models with planned comparisons, which are a separate family.
     n_bootstrap
         Number of bootstrap samples for signed-rank inference; 0 for no intervals.
     levels
-        Resampled units, see `draw_resamples`; empty for the result of `default_levels`.
+        Units that the bootstrap draws with replacement, see `draw_resamples`; empty for the result
+        of `default_levels`.
     condition
-        Columns of the choices that are factors of participants or items. Analyses of all trials,
-        or those named in `analyses`, are repeated for each level and combination of levels, and
-        models and their differences are compared between levels.
+        Columns of the choices that are experimental factors of participants or items. Models and
+        their differences are compared between the levels. Analyses of all trials, or those named in
+        `analyses`, are repeated for each level and combination of levels.
     headline
         Name of the analysis that is reported first; None for the first one.
     exclusions

@@ -21,7 +21,7 @@ from contstim.text_files import format_csv
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Columns of `Evaluation.models`. Those after the first twelve depend on the inference, see
+#: Columns of `Evaluation.models`. The columns after `q_ceiling` depend on the inference, see
 #: `InferenceResult`.
 MODEL_COLUMNS = (
     *("analysis", "measure", "model", "value", "ci_low", "ci_high"),
@@ -32,7 +32,7 @@ MODEL_COLUMNS = (
     *("n_choices", "n_choices_ceiling", "n_tied_predictions", "n_tied_ratings"),
     *("unit", "n_units", "p_smallest", "test", "note"),
 )
-#: Columns of `Evaluation.comparisons`. Those after the first eight depend on the inference.
+#: Columns of `Evaluation.comparisons`. The columns after `effect` depend on the inference.
 COMPARISON_COLUMNS = (
     *("analysis", "measure", "model_1", "model_2", "difference", "p", "q", "effect"),
     *("ci_low", "ci_high", "stderr", "df", "margin", "p_equivalence", "conclusion"),
@@ -83,7 +83,7 @@ class Summary:
 @displayable
 @dataclass(frozen=True, eq=False)
 class DetailTables:
-    """Detailed tables of an evaluation, see `contstim.evaluation.agreement` for the last four.
+    """Detailed tables of an evaluation.
 
     Attributes
     ----------
@@ -92,9 +92,10 @@ class DetailTables:
     ceilings
         Noise ceilings of the analyses of all trials, which require no model.
     trials
-        One row per pair: numbers of choices, mean rating, log-ratio of each model.
+        One row per sentence pair, see `contstim.evaluation.agreement.trial_table`.
     agreement, reliability
-        Agreement among participants.
+        Agreement among participants and reliability of their mean ratings, see `agreement_table`
+        and `reliability_table` in the same module.
     model_agreement
         Proportion of pairs on which two models prefer the same sentence.
     """

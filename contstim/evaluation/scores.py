@@ -243,7 +243,15 @@ def model_specs(scores: ScoreSource) -> dict[str, str]:
 
 
 def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
-    """Return the unit of each model's scores, by name of the model."""
+    """Return the unit of each model's scores, for example ``nats``, by name of the model.
+
+    Parameters
+    ----------
+    scores
+        Score table, or mapping from model name to a source of scores.
+    models
+        Names of models without a stated unit. Their unit is inferred from the name.
+    """
     if not isinstance(scores, Mapping):
         return canonical_scores(scores).units
     units = {model: score_kind(model).unit for model in models}

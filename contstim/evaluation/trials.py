@@ -532,7 +532,17 @@ def resolve_targets(
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
     """Return a note that names the targeted models without scores.
 
-    The result is empty if all targeted models have scores, or if no model is evaluated.
+    Parameters
+    ----------
+    pairs
+        Table of the sentence pairs with the targeted models in the columns `model_1` and `model_2`.
+    models
+        Names of the evaluated models.
+
+    Returns
+    -------
+    tuple of str
+        The note; empty if all targeted models have scores, or if no model is evaluated.
     """
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
     unscored = sorted(targeted - set(models))
