@@ -338,7 +338,7 @@ class BlockIssuer:
                     f"{self._study.folder}: {file} changed since blocks were issued (another "
                     f"{column}); restore it, or make another study"
                 )
-        self.conductor(connection)  # replays the stored blocks, which detects other changes
+        self.conductor(connection)  # restores the state before the first request
 
     def forget(self) -> None:
         """Discard the state in memory after a transaction was rolled back.
