@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def word_r2l(
-    layout: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
+    word_lengths: tuple[int, ...], word_indices: IntArray, options: MaskedOptions
 ) -> metrics.MaskingPlan:
     """Hide each token and the earlier ones of its word."""
     tokens = np.arange(len(word_indices))

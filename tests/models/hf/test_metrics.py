@@ -34,12 +34,12 @@ def _values(plan: MaskingPlan) -> np.ndarray:
     return np.array([_value(plan.masks[r], s) for r, s in zip(plan.rows, plan.tokens, strict=True)])
 
 
-def _over_all_orders(layout: tuple[int, ...]) -> np.ndarray:
+def _over_all_orders(word_lengths: tuple[int, ...]) -> np.ndarray:
     """Average each token's value over all word orders and all token orders of each word."""
-    starts = np.cumsum([0, *layout])
+    starts = np.cumsum([0, *word_lengths])
     words = [range(a, b) for a, b in itertools.pairwise(starts)]
     total = np.zeros(starts[-1])
-    orders = list(itertools.permutations(range(len(layout))))
+    orders = list(itertools.permutations(range(len(word_lengths))))
     for order in orders:
         hidden = np.ones(starts[-1], dtype=bool)
         for word in order:
@@ -54,12 +54,12 @@ def _over_all_orders(layout: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "layout", [(1,), (1, 1, 1, 1, 1), (2, 1, 3), (4, 1, 2, 1), (1, 2, 1, 1, 2)]
+    "word_lengths", [(1,), (1, 1, 1, 1, 1), (2, 1, 3), (4, 1, 2, 1), (1, 2, 1, 1, 2)]
 )
-def test_exact_plan_equals_the_mean_over_all_orders(layout: tuple[int, ...]) -> None:
-    plan = masking_plan(layout, _options())
+def test_exact_plan_equals_the_mean_over_all_orders(word_lengths: tuple[int, ...]) -> None:
+    plan = masking_plan(word_lengths, _options())
     np.testing.assert_allclose(
-        plan.sum_by_token(_values(plan)), _over_all_orders(layout), atol=1e-9
+        plan.sum_by_token(_values(plan)), _over_all_orders(word_lengths), atol=1e-9
     )
     assert plan.stderr(_values(plan)) == 0
 
@@ -78,12 +78,12 @@ def test_shapley_weights_are_probabilities() -> None:
 
 
 def test_estimates_are_unbiased_with_correct_standard_error() -> None:
-    layout = (1, 2, 1, 1, 3, 1)
-    exact = masking_plan(layout, _options())
+    word_lengths = (1, 2, 1, 1, 3, 1)
+    exact = masking_plan(word_lengths, _options())
     truth = exact.sum_by_token(_values(exact)).sum()
     off, errors = [], []
     for seed in range(1000):
-        plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=40))
+        plan = masking_plan.__wrapped__(word_lengths, _options(exact=1, seed=seed, orders=40))
         values = _values_cached(plan)
         off.append(plan.sum_by_token(values).sum() - truth)
         errors.append(plan.stderr(values))
@@ -109,12 +109,14 @@ def _values_cached(plan: MaskingPlan) -> np.ndarray:
 
 
 def test_standard_error_decreases_with_the_root_of_orders() -> None:
-    layout = (1,) * 8
+    word_lengths = (1,) * 8
     means = []
     for orders in (20, 80, 320):
         errors = []
         for seed in range(40):
-            plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=orders))
+            plan = masking_plan.__wrapped__(
+                word_lengths, _options(exact=1, seed=seed, orders=orders)
+            )
             errors.append(plan.stderr(_values_cached(plan)))
         means.append(np.mean(errors))
     assert means[0] / means[1] == pytest.approx(2, rel=0.12)
@@ -130,11 +132,11 @@ def test_an_estimate_computes_no_row_twice() -> None:
 
 def test_sampled_token_orders_of_long_words_are_unbiased() -> None:
     # A word of seven tokens: one order of them for each word order.
-    layout = (1, 7)
-    truth = _over_all_orders(layout).sum()
+    word_lengths = (1, 7)
+    truth = _over_all_orders(word_lengths).sum()
     off = []
     for seed in range(200):
-        plan = masking_plan.__wrapped__(layout, _options(exact=1, seed=seed, orders=20))
+        plan = masking_plan.__wrapped__(word_lengths, _options(exact=1, seed=seed, orders=20))
         off.append(plan.sum_by_token(_values_cached(plan)).sum() - truth)
     assert abs(np.mean(off)) <= 4 * np.std(off) / np.sqrt(200)
 
