@@ -1,7 +1,8 @@
-"""Executor that distributes tasks with Dask, to processes, SLURM jobs or other machines.
+"""Executor that distributes tasks with Dask to processes, SLURM jobs or other machines.
 
-The workers commit their results to the store of the run themselves. They must therefore have
-access to the folders of the run, of the study plan and of the models, under the same paths.
+Workers write the results of tasks to the folder of the run themselves. They must therefore be able
+to access the folders of the run, of the study plan and of the models under the same paths as the
+process that distributes the tasks.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from contstim.pipeline.worker import MAX_TRIES, RunContext, TaskOutcome, Worker
 #: Environment variables of local workers: one thread each.
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-#: Dask settings of schedulers that this process starts. Workers receive one task at a time, and
-#: the death of a worker is reported at once for every task that it held.
+#: Dask settings of schedulers that this process starts. Workers receive one task at a time. The
+#: death of a worker is reported immediately for every task that was assigned to the worker.
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
 }
 
-#: Dask settings of local workers. By default, Dask removes a worker that needs long to restart,
-#: as on a busy machine, and a run without workers never ends.
+#: Dask settings of local workers. By default, Dask removes a worker that needs long to restart, for
+#: example on a busy machine. A run without workers would never end.
 LOCAL_SETTINGS = {"distributed.deploy.lost-worker-timeout": "1 day"}
 
 _CONNECTION_TIMEOUT = 15  # seconds
@@ -55,8 +56,8 @@ _process_lock = threading.Lock()
 def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> TaskOutcome:
     """Execute a task in this worker process.
 
-    The size of `starts_file` counts how often the task was started: each start adds one byte. The
-    count remains available if the task kills its worker.
+    Each start of the task adds one byte to `starts_file`. The size of the file is therefore the
+    number of starts, and remains available if the task kills its worker.
     """
     with _process_lock:
         os.chdir(context.plan_folder)
@@ -82,7 +83,7 @@ class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask provides no types
         self.gpus = list(gpus)
 
     def setup(self, worker: distributed.Worker) -> None:
-        """Ignore Ctrl-C, redirect standard output and select a GPU."""
+        """Ignore Ctrl-C, redirect standard output to standard error, and select a GPU."""
         # The main process reports failed tasks and reacts to Ctrl-C.
         logging.getLogger("distributed").setLevel(logging.ERROR)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -93,7 +94,11 @@ class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask provides no types
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs that this process may use: ``CUDA_VISIBLE_DEVICES``, by default all."""
+    """Return the identifiers of the GPUs that this process may use.
+
+    They are the GPUs in the environment variable ``CUDA_VISIBLE_DEVICES``, or all GPUs of this
+    machine if it is not set.
+    """
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
     if variable is not None:
         return [gpu for gpu in variable.split(",") if gpu]
@@ -101,16 +106,19 @@ def visible_gpus() -> list[str]:
 
 
 def create_executor(spec: str) -> Executor:
-    """Create the executor that ``--executor`` names.
+    """Create an executor from the value of the command-line option ``--executor``.
 
     Parameters
     ----------
     spec
-        ``local:N``: N worker processes on this machine, each with one thread and one GPU; the
-        visible GPUs are assigned in turn. ``slurm:N``: N SLURM jobs with one worker each, with the
-        settings of the configuration file of dask-jobqueue; jobs that end are replaced.
-        ``dask:ADDRESS``: workers of the Dask scheduler at an address, for example
-        ``dask:tcp://HOST:8786``.
+        One of
+
+        - ``local:N``: N worker processes on this machine, each with one thread. The visible GPUs
+          are assigned to the workers in turn.
+        - ``slurm:N``: N SLURM jobs with one worker each, configured by the configuration file of
+          dask-jobqueue. Jobs that end are replaced.
+        - ``dask:ADDRESS``: workers of the Dask scheduler at an address, for example
+          ``dask:tcp://HOST:8786``.
 
     Raises
     ------
@@ -131,15 +139,15 @@ def create_executor(spec: str) -> Executor:
 class DaskExecutor(Executor):
     """Executor that distributes tasks to the workers of a Dask cluster.
 
-    If a worker dies, its unfinished tasks are executed again. Scripts that use local workers need
-    the guard ``if __name__ == "__main__"``, as for all process pools of Python.
+    If a worker dies, its unfinished tasks are executed again. As with all process pools in Python,
+    scripts that use local workers need the guard ``if __name__ == "__main__"``.
 
     Parameters
     ----------
     kind
-        ``local``, ``slurm`` or ``dask``, see `create_executor`.
+        ``local``, ``slurm`` or ``dask`` (see `create_executor`).
     target
-        Number of workers, or address of a Dask scheduler.
+        Number of workers for ``local`` and ``slurm``, or address of the scheduler for ``dask``.
     """
 
     def __init__(self, kind: str, target: int | str) -> None:
@@ -183,10 +191,11 @@ class DaskExecutor(Executor):
         self._resources.close()
 
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
-        """Execute tasks, the first ones with the highest priority, and yield their outcomes.
+        """Execute tasks and yield their outcomes in the order in which the tasks end.
 
-        Dask reports the death of a worker for all tasks that the worker held. A task is given up
-        only if it was started `MAX_TRIES` times, or if very many deaths were reported for it.
+        Earlier tasks have a higher priority. If a worker dies, Dask reports this for all tasks that
+        were assigned to the worker, and the tasks are submitted again. A task is given up if it was
+        started `MAX_TRIES` times, or if very many deaths of workers were reported for it.
         """
         run_id = uuid.uuid4().hex
         n_deaths = Counter[str]()
@@ -212,13 +221,12 @@ class DaskExecutor(Executor):
             return future
 
         try:
-            futures = as_completed(
-                [submit(number) for number in range(len(tasks))], loop=self.client.loop
-            )
+            submissions = [submit(number) for number in range(len(tasks))]
+            futures = as_completed(submissions, loop=self.client.loop)
             for future in futures:
                 number, _ = submitted.pop(future.key)
                 task = tasks[number]
-                # Fetching the outcome may start the task again, so count the starts afterwards.
+                # Fetching the outcome may start the task again. Therefore count the starts later.
                 outcome, error = self._fetch_outcome(future)
                 file = starts_file(task)
                 n_starts = file.stat().st_size if file.exists() else 0
@@ -238,8 +246,12 @@ class DaskExecutor(Executor):
     def _fetch_outcome(future: Any) -> tuple[TaskOutcome | None, BaseException | None]:
         """Fetch the outcome of a finished task from Dask.
 
-        Returns the outcome and the error of the task. One of them is None. Both are None if Dask
-        cancelled the task.
+        Returns
+        -------
+        outcome : TaskOutcome or None
+            Outcome of the task. None if Dask reports an error or cancelled the task.
+        error : exception or None
+            Error that Dask reports.
         """
         error: BaseException | None = future.exception()
         if error is not None or future.cancelled():
@@ -254,9 +266,9 @@ class DaskExecutor(Executor):
     def _give_up(
         task: Task, context: RunContext, error: BaseException | None, n_starts: int
     ) -> TaskOutcome:
-        """Return the outcome of a task that Dask could not finish, and write its error.
+        """Return the outcome of a task that Dask could not finish, and store its error.
 
-        If the worker committed the result before it died, the task is done.
+        The task is done, and has no error, if the worker wrote the result before it died.
         """
         if isinstance(error, OutputError):
             raise error

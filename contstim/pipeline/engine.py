@@ -1,4 +1,8 @@
-"""The engine that executes tasks, and the executor that needs no further processes."""
+"""Execution of the tasks of a run, with the executor that uses only the current process.
+
+A *task* is a small part of a study that can be executed separately, for example the search for one
+synthetic sentence. Results of tasks are written to a store, a folder with one file per task.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from contstim.pipeline.tasks import Task
 from contstim.pipeline.worker import RunContext, TaskOutcome, Worker
 from contstim.progress import track
 
-#: Outcomes of tasks in the order in which the tasks end. Closing the generator cancels the rest.
+#: Outcomes of tasks in the order in which the tasks end. Closing the generator cancels all others.
 TaskOutcomes = Generator[TaskOutcome, None, None]
 
 #: File in the folder of a run that records its models and versions.
@@ -37,12 +41,12 @@ class Executor(AbstractContextManager["Executor"]):
     """
 
     def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
-        """Load models one after the other and return their records by spec."""
+        """Load models one after the other, and return a record of each by specification string."""
         return {spec: ModelRecord.from_spec(spec) for spec in specs}
 
     @abstractmethod
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
-        """Execute tasks in any order; yield each outcome when its result is durable.
+        """Execute tasks in any order, and yield each outcome once the result is in the store.
 
         Parameters
         ----------
@@ -64,7 +68,7 @@ class SequentialExecutor(Executor):
         self._models, self._worker = ModelCache(), None
 
     def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
-        """Load models and return their records; the last models stay loaded for the tasks."""
+        """Load models and return a record of each; the last models stay loaded for the tasks."""
         self._models, self._worker = ModelCache(), None
         return {spec: ModelRecord.from_spec(spec, self._models) for spec in specs}
 
@@ -78,7 +82,7 @@ class SequentialExecutor(Executor):
 
 @dataclass(eq=False)
 class Engine:
-    """Executes the tasks of a run until all results are in the store.
+    """Control of a run: executes tasks until all their results are in the store.
 
     Attributes
     ----------
@@ -103,15 +107,15 @@ class Engine:
     def run(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], min_tasks: int = 0
     ) -> Iterator[TaskOutcome]:
-        """Execute the missing tasks of a stage, with a progress bar.
+        """Execute the tasks of a stage that have no results yet, with a progress bar.
 
-        Results can lead to further tasks, so the tasks are listed again whenever all known tasks
-        are done.
+        The result of a task can lead to further tasks. The tasks are therefore listed again
+        whenever all known tasks are done.
 
         Parameters
         ----------
         label
-            Name of the stage.
+            Name of the stage, for the progress bar and error messages.
         list_tasks
             Function that returns all tasks that are known so far.
         min_tasks
@@ -137,7 +141,7 @@ class Engine:
     def _run_rounds(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]
     ) -> Iterator[TaskOutcome]:
-        """Execute the missing tasks, then list the tasks again, until none is missing.
+        """Execute tasks without results, then list the tasks again, until all have results.
 
         `tasks` contains the tasks that are known at the start, by key.
         """
@@ -153,14 +157,14 @@ class Engine:
             tasks = {task.key: task for task in list_tasks()}
 
     def _find_missing(self, tasks: Iterable[Task]) -> list[Task]:
-        """Return the tasks without results that this engine has not given up."""
+        """Return the tasks that have no results and were not given up because of an error."""
         failed_keys = {task.key for task, _ in self.failures}
         return [task for task in self.store.find_missing(tasks) if task.key not in failed_keys]
 
     def _wait_for_results(self, label: str, tasks: Sequence[Task]) -> None:
-        """Wait until the store contains the results of tasks that were reported as done.
+        """Wait until the results of tasks that workers reported as done appear in the store.
 
-        Files that another machine wrote to a network folder can take time to appear.
+        A file that another machine writes to a network folder can take time to appear.
         """
         for pause in _VISIBILITY_PAUSES:
             if not self._find_missing(tasks):
@@ -182,7 +186,10 @@ def start_run(
     lock_name: str = "run",
     description: str | None = None,
 ) -> Iterator[tuple[Run, Engine]]:
-    """Start or continue a run: lock its folder, describe the models and check the stages.
+    """Start or continue a run of a study plan, as a context manager.
+
+    The folder of the run is locked, the models are loaded and described, and the stages are
+    checked.
 
     Parameters
     ----------
@@ -195,21 +202,23 @@ def start_run(
     store
         Store of the results.
     lock_name
-        ``run``, or the name of a shard.
+        ``run``, or the name of a shard (a part of the tasks that a separate command executes).
     description
-        Description of the locked object for messages; by default the folder and the shard.
+        Description of the run in error messages about the lock; by default the folder and the
+        shard.
 
     Yields
     ------
     run : Run
-        The run.
+        Plan, models and results of the run.
     engine : Engine
-        Engine that executes its tasks.
+        Engine that executes the tasks.
 
     Raises
     ------
     ContstimError
-        For the reasons of `contstim.pipeline.study.run_study`, before any task is executed.
+        If the run is locked, a model cannot be loaded, or a stage cannot succeed (see
+        `contstim.pipeline.study.run_study`). No task is executed then.
     """
     with lock_run(store.folder, lock_name, description) as check_lock:
         run = Run.from_plan(plan, store, executor.describe_models)
@@ -237,18 +246,19 @@ def start_run(
 def lock_run(
     folder: Path, name: str, description: str | None = None
 ) -> Iterator[Callable[[], None]]:
-    """Lock a whole run or one shard of it for the duration of a block.
+    """Lock a run, or one shard of a run, as a context manager.
 
-    Different shards of a run can be locked at the same time, but not a shard and the whole run.
+    A shard is a part of the tasks that a separate command executes. Different shards of a run can
+    be locked at the same time, but not a shard and the whole run.
 
     Parameters
     ----------
     folder
         Folder of the run.
     name
-        ``run``, or the name of a shard.
+        ``run`` for the whole run, or the name of a shard.
     description
-        Description of the locked object for messages; by default the folder and the shard.
+        Description of the run in error messages; by default the folder and the shard.
 
     Yields
     ------

@@ -17,14 +17,15 @@ _CACHE_SIZE = 2
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """Identity of a model: its spec in the study plan, and a description.
+    """Identity of a model: its specification string in the study plan, and a description.
 
     Attributes
     ----------
     plan_spec
-        Spec as written in the study plan.
+        Model specification string as written in the study plan, for example ``hf:gpt2``.
     description
-        Canonical spec, event, weights and packages (`contstim.models.cache.describe_model`).
+        Everything that determines the scores: canonical specification string, definition of the
+        scores, weights and packages (`contstim.models.cache.describe_model`).
     """
 
     plan_spec: str
@@ -34,19 +35,21 @@ class ModelRecord:
     def from_spec(cls, spec: str, cache: ModelCache | None = None) -> ModelRecord:
         """Load a model on the CPU and describe it.
 
-        The process that distributes tasks may have no GPU, so the device of the spec is only
-        recorded in the description.
+        The process that distributes tasks may have no GPU. A device that the specification string
+        requests is therefore only recorded in the description.
 
         Parameters
         ----------
         spec
-            Spec as written in the study plan.
+            Model specification string as written in the study plan.
         cache
-            Cache that the model is added to if its spec requests no other device than the CPU.
+            Cache to which the model is added, unless the specification string requests a device
+            other than the CPU.
         """
         device = ModelSpec.parse(spec).get("device", "cpu")
         if cache is not None and device == "cpu":
-            return cache.get(spec)[1]
+            _, record = cache.get(spec)
+            return record
         description = describe_model(load_model_on_cpu(spec))
         if device != "cpu":
             canonical = ModelSpec.parse(description["spec"])
@@ -56,29 +59,29 @@ class ModelRecord:
 
     @property
     def name(self) -> str:
-        """Name of the model in tables: the name in the plan, by default the canonical spec."""
+        """Name of the model in tables: its name in the plan or its canonical specification."""
         return ModelSpec.parse(self.plan_spec).name or self.spec
 
     @property
     def spec(self) -> str:
-        """Canonical spec with the requested device."""
+        """Canonical specification string, with the requested device."""
         return str(self.description["spec"])
 
     def identity(self, versions: Mapping[str, str]) -> dict[str, Any]:
-        """Return everything that determines the model's scores: its key in the score cache.
+        """Return everything that determines the scores of the model, as the key of the score cache.
 
         Parameters
         ----------
         versions
-            Versions of the packages that scores depend on, by package.
+            Versions of the packages that scores depend on, by name of the package.
         """
         return {"model": dict(self.description), "versions": dict(versions)}
 
 
 def load_model_on_cpu(spec: str) -> SentenceModel:
-    """Load a model on the CPU; the device in its spec is ignored."""
+    """Load a model on the CPU, whatever device its specification string requests."""
     parsed = ModelSpec.parse(spec)
-    options = tuple(option for option in parsed.options if option[0] != "device")
+    options = tuple((name, value) for name, value in parsed.options if name != "device")
     return load_model(replace(parsed, options=options))
 
 
@@ -86,7 +89,7 @@ class ModelCache:
     """Cache of the models that this process used most recently.
 
     Loading a model is slow, so models stay in memory for the next task. The keys of the cache are
-    the specs of the models in the study plan.
+    the specification strings of the models in the study plan.
     """
 
     def __init__(self) -> None:
@@ -94,22 +97,22 @@ class ModelCache:
 
     def contains(self, record: ModelRecord) -> bool:
         """Return whether the cache contains a model with exactly this record."""
-        entry = self._entries.get(record.plan_spec)
-        return entry is not None and entry[1] == record
+        _, cached_record = self._entries.get(record.plan_spec, (None, None))
+        return cached_record == record
 
     def get(self, spec: str, keep: Collection[str] = ()) -> tuple[SentenceModel, ModelRecord]:
-        """Return a model and its record; load the model if the cache does not contain it.
+        """Return a model and its record. Load the model if the cache does not contain it.
 
         Parameters
         ----------
         spec
-            Spec as written in the study plan.
+            Model specification string as written in the study plan.
         keep
-            Specs of models that must stay in the cache.
+            Specification strings of models that must not be removed from the cache.
         """
         entry = self._entries.pop(spec, None)
         if entry is None:
-            # Remove the models that were not used for the longest time.
+            # Remove the least recently used models.
             removable = [cached for cached in self._entries if cached not in keep]
             for cached in removable[: max(0, len(self._entries) - _CACHE_SIZE + 1)]:
                 del self._entries[cached]

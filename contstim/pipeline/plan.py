@@ -28,7 +28,7 @@ class StudyOptions:
     out
         Folder of the run, relative to the plan; by default ``runs/NAME``.
     threads
-        Number of PyTorch threads. The last digits of network scores can depend on it.
+        Number of PyTorch threads. The last digits of scores of neural networks can depend on it.
     """
 
     name: Annotated[str, validate_pattern(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
@@ -51,7 +51,7 @@ class SentenceOptions:
     words
         Number of words of the sentences to use: ``8``, or a range, ``6-12``.
     limit
-        Maximum number of sentences; the first ones are used.
+        Maximum number of sentences. If there are more, the first sentences are used.
     """
 
     file: str | None = None
@@ -95,19 +95,21 @@ _Options = TypeVar("_Options")
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Plan of a study.
+    """Plan of a study: the compared models, the sentences and the options of each stage.
 
     Attributes
     ----------
     models
-        Specs of M >= 2 models to compare. Every two of them form a pair, and the first one is
-        model 1 of the pair. ``NAME=SPEC`` gives a model a name for tables and other options.
+        Specification strings of two or more models to compare, such as ``hf:gpt2``. Every two
+        models form a pair, in which the model that is listed first is model 1. ``NAME=SPEC`` gives
+        a model a name for tables and for other options.
     study, sentences, vocabulary
         Options of the whole study.
     stages
-        Options of the stages, at most one object per stage. Stages without options are skipped.
+        Options of the stages, at most one object per stage. A stage that has options is skipped if
+        the plan does not contain them.
     folder
-        Folder of the plan; relative paths in the plan start from it.
+        Folder of the plan, from which relative paths in the plan start.
     loaded_vocabulary
         Words of synthetic sentences, as an alternative to `vocabulary`.
     """
@@ -137,19 +139,22 @@ class StudyPlan:
                 raise InputError(f"two models have the name {name!r}; rename one of them")
 
     def find_options(self, kind: type[_Options]) -> _Options | None:
-        """Return the stage options of a given class; None if the plan does not contain them."""
+        """Return the stage options of the class `kind`, or None if the plan has no such stage."""
         return next((options for options in self.stages if isinstance(options, kind)), None)
 
     def get_options(self, kind: type[_Options]) -> _Options:
-        """Return the stage options of a given class. The plan must contain them."""
+        """Return the stage options of the class `kind`, which the plan must contain."""
         options = self.find_options(kind)
         assert options is not None
         return options
 
     def replace_options(self, kind: type[Any], **values: Any) -> StudyPlan:
-        """Return a copy of the plan with new values of some options of a given class."""
-        stages = (replace(o, **values) if isinstance(o, kind) else o for o in self.stages)
-        return replace(self, stages=tuple(stages))
+        """Return a copy of the plan with new values for some stage options of the class `kind`."""
+        stages = tuple(
+            replace(options, **values) if isinstance(options, kind) else options
+            for options in self.stages
+        )
+        return replace(self, stages=stages)
 
     @property
     def out(self) -> Path:
@@ -158,11 +163,14 @@ class StudyPlan:
 
     @property
     def extra_models(self) -> tuple[str, ...]:
-        """Specs of the models that stages use but the study does not compare."""
+        """Specification strings of the models that stages use but the study does not compare."""
         compared = {*self.models, *(split_name(spec)[0] for spec in self.models)}
-        used = itertools.chain(*(getattr(o, "extra_models", ()) for o in self.stages))
-        return tuple(dict.fromkeys(spec for spec in used if spec not in compared))
+        extra_models = dict[str, None]()
+        for options in self.stages:
+            used = getattr(options, "extra_models", ())
+            extra_models |= dict.fromkeys(spec for spec in used if spec not in compared)
+        return tuple(extra_models)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the pairs of specs in the order of `models`."""
+        """Return all pairs of compared models by specification string, in the order of `models`."""
         return list(itertools.combinations(self.models, 2))

@@ -1,4 +1,4 @@
-"""Synthesis by strategies that sample one pool of sentences for all natural sentences."""
+"""Synthesis of sentences from one pool of sampled sentences for all natural sentences."""
 
 from __future__ import annotations
 
@@ -21,20 +21,17 @@ from contstim.synthesis.sample import GuidedSampling
 
 @dataclass(eq=False)
 class PooledSynthesisJob(SynthesisJob):
-    """The part of a run that synthesizes sentences by sampling a pool.
+    """Synthesis of sentences in a run, by sampling one pool for all natural sentences.
 
-    Other strategies run a separate search for each natural sentence. A strategy of this kind
-    samples sentences for all natural sentences together, in these steps:
-
-    1. Tasks sample batches of sentences for each contrast, that is, for each choice of rejecting
-       and accepting models.
-    2. Tasks score the sampled sentences under the model of each lower bound. Sentences that violate
+    1. Tasks sample batches of sentences for each contrast (a choice of rejecting and accepting
+       models).
+    2. Tasks score the sampled sentences under each model with a lower bound. Sentences that violate
        the bound for all natural sentences are dropped. The remaining sentences are the candidates.
     3. Tasks score the candidates under the compared models.
     4. The candidates are assigned to the natural sentences, without further tasks.
     """
 
-    # Sampled sentences that satisfy the bounds; None before the first call of `tasks`.
+    # Sampled sentences that satisfy the lower bounds; None until they are known.
     _candidates: list[str] | None = field(default=None, init=False)
     # Rows of the table by goal and natural sentence; None before the assignment.
     _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
@@ -53,7 +50,7 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def _contrasts(self) -> list[ModelContrast]:
-        """All different contrasts for which sentences are sampled."""
+        """Distinct contrasts (rejecting and accepting models) for which sentences are sampled."""
         contrasts = dict[ModelContrast, None]()
         for goal in self.starts_by_goal:
             contrasts |= dict.fromkeys(self.options.build_contrasts(goal))
@@ -61,13 +58,13 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def min_tasks(self) -> int:
-        """Number of batches of sampled sentences."""
+        """Number of tasks that sample sentences, one for each batch."""
         return self.strategy.n_batches * len(self._contrasts)
 
     def sample_tasks(self) -> list[SampleTask]:
-        """Return the tasks that sample sentences, in the order of their execution.
+        """Return the tasks that sample sentences.
 
-        The first batches of all contrasts come first, then the second batches, and so on.
+        The first batch for each contrast comes first, then the second batch for each, and so on.
         """
         sentences = self.run.sentences
         form = self.strategy.sentence_form(sentences)
@@ -79,17 +76,17 @@ class PooledSynthesisJob(SynthesisJob):
         ]
 
     def _read_sampled(self) -> list[dict[str, Any]]:
-        """Read the results of the finished sampling tasks from the store, as JSON values."""
+        """Read the results of the finished tasks that sample sentences, as JSON values."""
         store = self.run.store
         return [store.read_result(t.key) for t in self.sample_tasks() if t.is_done(store)]
 
     def read_drafts(self) -> dict[str, Mapping[str, Any]]:
-        """Return all sentences sampled so far.
+        """Return all sentences sampled so far, with their log-probabilities.
 
         Returns
         -------
         dict
-            Fields of each `Draft` as JSON values, by the text of the sentence.
+            Attributes of each sampled sentence (`Draft`) as JSON values, by its text.
         """
         drafts = dict[str, Mapping[str, Any]]()
         for result in self._read_sampled():
@@ -98,9 +95,9 @@ class PooledSynthesisJob(SynthesisJob):
         return drafts
 
     def tasks(self) -> list[Task]:
-        """Return all tasks that are known so far: sampling tasks, then scoring tasks.
+        """Return all tasks that are known so far: they sample sentences, then score them.
 
-        The scoring tasks of a step are only known after all tasks of the previous step have ended.
+        Tasks that score sentences are known only after all tasks of the previous step have ended.
         """
         run, tasks = self.run, list[Task](self.sample_tasks())
         if run.store.find_pending(tasks):
@@ -118,24 +115,24 @@ class PooledSynthesisJob(SynthesisJob):
             # Keep the sentences that satisfy the bound for at least one natural sentence.
             scores = {s: row.score for s, row in run.read_scores(bound.model).items()}
             natural_scores = {scores[natural] for _, natural in self.starts if natural in scores}
-            minimum = min(map(bound.minimum, natural_scores), default=math.inf)
-            candidates = [s for s in candidates if s in scores and scores[s] >= minimum]
+            lowest_bound = min(map(bound.minimum, natural_scores), default=math.inf)
+            candidates = [s for s in candidates if s in scores and scores[s] >= lowest_bound]
         self._candidates = candidates
         models = [run.all_models[spec] for spec in specs]
         return [*tasks, *create_score_tasks(models, candidates, run.versions)]
 
     def find_candidates(self) -> list[str]:
-        """Return the candidates: sampled sentences that satisfy the lower bounds.
+        """Return the candidates, that is, the sampled sentences that satisfy the lower bounds.
 
-        The list is empty until the tasks that sample sentences, and those that score them under the
-        models of the bounds, have ended.
+        The list is empty until all tasks that sample sentences, and all tasks that score them under
+        models with a lower bound, have ended.
         """
         if self._candidates is None:
             self.tasks()
         return self._candidates or []
 
     def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
-        """Return the table rows of one natural sentence; None while any task is pending."""
+        """Return the table rows of one natural sentence, or None if any task is pending."""
         if self._rows_by_start is None and self.run.store.find_pending(self.tasks()):
             return None
         return self._assign_rows()[goal, sentence]
@@ -148,10 +145,9 @@ class PooledSynthesisJob(SynthesisJob):
     def _assign_rows(self) -> dict[tuple[Goal, str], Sequence[Row]]:
         """Assign the candidates to the natural sentences, and return the rows of the table.
 
-        Each *goal* is a list of contrasts: two for a triplet, one for a single sentence. Each
-        *slot* is one needed sentence, for one contrast of the goal. A natural sentence has
-        `per_sentence` attempts with one slot per contrast. The assignment is made at the first
-        call, and stored for later calls.
+        A goal lists the contrasts for which a natural sentence needs synthetic sentences: two for a
+        triplet, one otherwise. Up to `per_sentence` triplets are made from each natural sentence.
+        The assignment is made at the first call, and stored for later calls.
 
         Returns
         -------
@@ -160,44 +156,44 @@ class PooledSynthesisJob(SynthesisJob):
         """
         if self._rows_by_start is None:
             options = self.options
-            syntheses = iter(
-                assign_syntheses(
-                    self.build_pool(),
-                    self.slots,
-                    self.run.plan.study.seed,
-                    format_strategy(self.strategy),
-                    max_word_share=options.max_word_share,
-                )
+            syntheses = assign_syntheses(
+                self.build_pool(),
+                self.slots,
+                self.run.plan.study.seed,
+                format_strategy(self.strategy),
+                max_word_share=options.max_word_share,
             )
-            # Read the syntheses in the order of `slots`.
+            # The syntheses have the order of `slots`: for each natural sentence, `per_sentence`
+            # attempts with one synthesis per contrast.
             self._rows_by_start = {}
+            next_syntheses = iter(syntheses)
             for goal, sentence in self.starts:
-                attempts = [[next(syntheses) for _ in goal] for _ in range(options.per_sentence)]
+                attempts = [
+                    [next(next_syntheses) for _ in goal] for _ in range(options.per_sentence)
+                ]
                 self._rows_by_start[goal, sentence] = self.make_rows(goal, attempts)
         return self._rows_by_start
 
     def build_pool(self) -> SentencePool:
-        """Return the pool for the assignment: all candidates with scores under every model."""
-        specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
-        scores = {
-            self.run.all_models[spec].name: {
-                sentence: row.score for sentence, row in self.run.read_scores(spec).items()
-            }
-            for spec in specs
-        }
+        """Return the pool of sentences for the assignment: the candidates with all scores."""
+        scores = dict[str, dict[str, float]]()
+        for spec in dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names):
+            cached_scores = self.run.read_scores(spec)
+            model_scores = {sentence: row.score for sentence, row in cached_scores.items()}
+            scores[self.run.all_models[spec].name] = model_scores
         batch_tolerance = dict[str, float]()
         for result in self._read_sampled():
             batch_tolerance |= result["batch_tolerance"]
         candidates = [
             sentence
             for sentence in self.find_candidates()
-            if all(sentence in scores_of_model for scores_of_model in scores.values())
+            if all(sentence in model_scores for model_scores in scores.values())
         ]
         return SentencePool(tuple(candidates), scores, batch_tolerance)
 
     @property
     def slots(self) -> list[Slot]:
-        """All slots to which candidates are assigned, in the order of the rows of the table."""
+        """Needed synthetic sentences (slots of `assign_sentences`), in the order of the table."""
         return [
             Slot(sentence, self.resolve_contrast(contrast))
             for goal, sentence in self.starts
@@ -206,11 +202,11 @@ class PooledSynthesisJob(SynthesisJob):
         ]
 
     def estimate_later_seconds(self) -> float:
-        """Return the expected duration, with one worker, of scoring sentences not yet sampled.
+        """Estimate how long one worker will take to score the sentences that are not sampled yet.
 
-        The estimate assumes that the remaining batches have as many sentences as the finished ones,
-        and that scoring a sentence takes as long as scoring a natural sentence. It is 0 if all
-        batches are sampled, or none.
+        The estimate assumes that the remaining batches have as many sentences as the finished
+        batches, and that sampled sentences are scored as fast as natural sentences. It is 0 if all
+        batches are finished, or none.
         """
         store, tasks = self.run.store, self.sample_tasks()
         n_done = len(tasks) - len(store.find_missing(tasks))
@@ -236,8 +232,9 @@ class PooledSynthesisJob(SynthesisJob):
         -------
         dict
             ``written``: number of sampled sentences. ``pool``: number of candidates.
-            ``satisfying``: median number of candidates that satisfy each constraint.
-            ``filter_only``: names of the compared models that did not guide the sampling, if any.
+            ``satisfying``: number of candidates that satisfy each constraint, median over natural
+            sentences. ``filter_only``: names of the compared models that did not guide the
+            sampling, if there are any.
         """
         pool = self.build_pool()
         notes: dict[str, Any] = {

@@ -1,12 +1,15 @@
-"""The durable store of a run, and the tables that stages write.
+"""Durable storage of the results of a run, and of the tables that stages write.
 
-The store is a folder with one small JSON file per finished task: ``tasks/ab/abcd….json`` contains
-the result of a task, ``failed/ab/abcd….json`` the error of a task that was given up. The folder
-``scores/`` is the score cache.
+The store of a run is a folder with one small JSON file per finished task. A task is identified by
+its key, a digest of everything that its result depends on.
 
-Files are named by the key of the task and contain the whole task. They are written atomically, so
-any number of processes and machines can write at the same time. Files that are damaged, or that
-contain a task with another key than the file name, are ignored: their tasks are executed again.
+- ``tasks/ab/abcd….json``: result of the task with the key ``abcd…``
+- ``failed/ab/abcd….json``: error of a task that was given up
+- ``scores/``: score cache
+
+Files are written atomically (temporary file, then rename), so that any number of processes and
+machines can write at the same time. Each file contains the whole task. A file that is damaged, or
+that contains a task with a different key, is ignored, and its task is executed again.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from contstim.models.cache import ScoreCache
 if TYPE_CHECKING:
     from contstim.pipeline.tasks import Task
 
-# Keys that a file of each folder must have besides the task.
+# Required fields of the files in each folder, besides the task.
 _REQUIRED_KEYS = {"tasks": {"result", "seconds"}, "failed": {"error"}}
 
 
@@ -51,30 +54,30 @@ class RunStore:
         return self.folder / kind / key[:2] / f"{key}.json"
 
     def has_result(self, key: str) -> bool:
-        """Return whether the store has a valid result of the task with this key."""
+        """Return whether the store contains a valid result of the task with this key."""
         if key not in self._valid_keys and self._read("tasks", key) is not None:
             self._valid_keys.add(key)
         return key in self._valid_keys
 
     def find_missing(self, tasks: Iterable[Task]) -> list[Task]:
-        """Return the tasks that are not done."""
-        # Forget results that were removed from the folder.
+        """Return the tasks that have no result yet."""
+        # Files of known results may have been removed from the folder.
         self._valid_keys &= {path.stem for path in (self.folder / "tasks").glob("??/*.json")}
         return [task for task in tasks if not task.is_done(self)]
 
     def find_pending(self, tasks: Iterable[Task]) -> list[Task]:
-        """Return the tasks that are neither done nor given up."""
+        """Return the tasks that have no result and were not given up because of an error."""
         return [task for task in self.find_missing(tasks) if self.read_error(task) is None]
 
     def commit(self, task: Task, result: dict[str, Any] | None, seconds: float) -> None:
-        """Write the result of a task; it is durable when this function returns.
+        """Write the result of a task durably, and remove the error of an earlier try.
 
         Parameters
         ----------
         task
             Task that was executed.
         result
-            Result as JSON values; None if the score cache contains it.
+            Result as JSON values. None if the task has written its result to the score cache.
         seconds
             Duration of the task.
 
@@ -111,7 +114,7 @@ class RunStore:
         return dict(record["result"])
 
     def read_durations(self, tasks: Iterable[Task]) -> list[float]:
-        """Return the durations in seconds of the tasks that have results."""
+        """Return the durations, in seconds, of the tasks that have results in the store."""
         records = (self._read("tasks", task.key) for task in tasks)
         return [float(record["seconds"]) for record in records if record is not None]
 
@@ -121,9 +124,9 @@ class RunStore:
         return None if record is None else str(record["error"])
 
     def _read(self, kind: str, key: str) -> dict[str, Any] | None:
-        """Read the file of a task in the folder `kind`, ``tasks`` or ``failed``.
+        """Read the file of a task in the folder `kind`, which is ``tasks`` or ``failed``.
 
-        Returns None if the file is missing or damaged, or contains a task with another key.
+        Returns None if the file is missing or damaged, or if it contains a task with another key.
         """
         path = self._path(kind, key)
         try:
@@ -140,10 +143,10 @@ class RunStore:
 
 @dataclass(frozen=True)
 class StageTable:
-    """A table that a stage writes as CSV, with provenance in ``FILE.meta.json``.
+    """Table that a stage writes as a CSV file, with its provenance in a second file.
 
-    The file ``FILE.meta.json`` contains a digest of everything that the table was made from, the
-    SHA-256 of the table, and notes.
+    The second file, ``FILE.meta.json``, contains a digest of everything from which the table was
+    made, the SHA-256 of the table, and notes.
 
     Attributes
     ----------
@@ -160,11 +163,11 @@ class StageTable:
 
     @property
     def work_folder(self) -> Path:
-        """Folder of unfinished work, for commands that write this table only."""
+        """Folder for unfinished work of commands that write only this table."""
         return self.path.with_name(f".{self.path.name}.run")
 
     def _read_meta(self) -> dict[str, Any]:
-        """Return the content of ``FILE.meta.json``; empty if it is missing or damaged."""
+        """Return the content of ``FILE.meta.json``, or an empty dictionary if it is unreadable."""
         try:
             meta = decode_json(self.meta_path.read_text("utf-8"))
         except (OSError, ValueError):
@@ -172,7 +175,7 @@ class StageTable:
         return meta if isinstance(meta, dict) else {}
 
     def is_current(self, inputs: Any) -> bool:
-        """Return whether the table is intact and was made from these inputs, JSON values."""
+        """Return whether the table is unchanged and was made from `inputs` (JSON values)."""
         meta, sha256 = self._read_meta(), self.sha256
         if sha256 is None or meta.get("sha256") != sha256:
             return False
@@ -193,10 +196,18 @@ class StageTable:
         return notes if isinstance(notes, dict) else None
 
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
-        """Write the table and its provenance.
+        """Write a table and its provenance.
 
-        The table is written last, so an interruption cannot leave a table without provenance.
+        Parameters
+        ----------
+        text
+            Table as CSV text.
+        inputs
+            Everything from which the table was made, as JSON values.
+        notes
+            Notes on the table.
         """
+        # Write the table last, so that an interruption cannot leave a table without provenance.
         meta = {"inputs": json_digest(inputs), "sha256": digest(text), "notes": notes}
         # NumPy scalars in notes become Python numbers.
         meta_text = json.dumps(meta, indent=1, ensure_ascii=False, default=np.generic.item)

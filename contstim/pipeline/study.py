@@ -1,4 +1,8 @@
-"""Runs of study plans: read a plan, run its stages in order, and report their status."""
+"""Runs of study plans: read a plan, run its stages in order, and report the progress.
+
+A study plan is a TOML file. Each stage of a study, such as the selection of natural pairs, executes
+tasks and writes one table.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +66,13 @@ def read_study_plan(path: str | Path) -> StudyPlan:
 
 
 def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
-    """Convert the content of a TOML file to a study plan. `folder` contains the file."""
-    stage_kinds = {s.key: s.options for _, s in STAGES.items() if s.key and s.options}
-    keys = ("models", *_TABLES, *stage_kinds)
+    """Convert the content of a TOML file in `folder` to a study plan."""
+    stage_options_by_key = {
+        stage.key: stage.options
+        for _, stage in STAGES.items()
+        if stage.key is not None and stage.options is not None
+    }
+    keys = ("models", *_TABLES, *stage_options_by_key)
     for key in table:
         if key not in keys:
             raise InputError(f"unknown key {key}; {suggest_names(key, keys)}")
@@ -77,20 +85,23 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
         key: parse_settings(kind, table[key], key) for key, kind in _TABLES.items() if key in table
     }
     stage_options = tuple(
-        parse_settings(kind, table[key], key) for key, kind in stage_kinds.items() if key in table
+        parse_settings(options_class, table[key], key)
+        for key, options_class in stage_options_by_key.items()
+        if key in table
     )
     return StudyPlan(models=tuple(models), stages=stage_options, folder=folder, **options)
 
 
 def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
-    """Return the stages of a study in the order of execution.
+    """Return the stages of a study in the order of their execution.
 
     Parameters
     ----------
     plan
         Plan of the study.
     last
-        Name of a stage: return only this stage and the stages that it requires.
+        Name of a stage. If it is given, only this stage and the stages that it requires are
+        returned.
 
     Raises
     ------
@@ -103,6 +114,7 @@ def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
         return stages
     names = [stage.name for stage in stages]
     require_known("stage of this study", last, names)
+    # Add required stages from the last to the first stage, because required stages come earlier.
     required = {stages[names.index(last)]}
     for stage in reversed(all_stages):
         if stage in required:
@@ -112,7 +124,7 @@ def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
 
 @dataclass
 class RunReport:
-    """Report on a run.
+    """Report on the tables and the failed tasks of a run.
 
     Attributes
     ----------
@@ -125,7 +137,7 @@ class RunReport:
     failures
         Tasks that were given up, with their errors.
     blocked
-        Reason if a stage could not write its table because of failed tasks, otherwise None.
+        Reason why a stage could not write its table, if failed tasks are the cause.
     """
 
     out: Path
@@ -151,7 +163,7 @@ def run_study(
 ) -> RunReport:
     """Run a study, or continue an interrupted run without repeating finished tasks.
 
-    The working folder of this process is the folder of the plan while tasks run.
+    While tasks are executed, the working folder of this process is the folder of the plan.
 
     Parameters
     ----------
@@ -165,10 +177,10 @@ def run_study(
         Folder of the score cache, which several runs can share; by default in the folder of the
         run.
     stage
-        Name of a stage: run only this stage and the stages that it requires. By default all.
+        Name of a stage. If it is given, only this stage and the stages that it requires are run.
     shard
-        Pair (i, n), 1 <= i <= n: execute only the i-th of n parts of the tasks, and write no
-        tables. A run without `shard` writes the tables when all shards are done.
+        Tuple (i, n) with 1 <= i <= n. If it is given, only the i-th of n parts of the tasks is
+        executed, and no table is written. A later call without `shard` writes the tables.
 
     Raises
     ------
@@ -196,7 +208,7 @@ def run_study(
 
 
 def _open_store(plan: StudyPlan, out: Path | str | None, cache: Path | str | None) -> RunStore:
-    """Return the store of a run; links in its path are resolved."""
+    """Return the store of a run, after resolving symbolic links in its path."""
     # Path.resolve() raises an error for a loop of links, os.path.realpath() does not.
     folder = Path(os.path.realpath(plan.out if out is None else out))
     return RunStore(folder, None if cache is None else Path(os.path.realpath(cache)))
@@ -205,17 +217,17 @@ def _open_store(plan: StudyPlan, out: Path | str | None, cache: Path | str | Non
 def _run_stage(
     stage: Stage, run: Run, engine: Engine, report: RunReport, shard: tuple[int, int] | None
 ) -> None:
-    """Execute the tasks of a stage, then write its table.
+    """Execute the tasks of a stage, write its table, and add the outcome to `report`.
 
-    With `shard`, only the tasks of this shard are executed, and no table is written. The results
-    are added to `report`.
+    With `shard` (i, n), only the i-th of n parts of the tasks is executed, and no table is written.
     """
 
     def list_tasks() -> list[Task]:
         tasks = stage.tasks(run)
         if shard is None:
             return tasks
-        return [task for task in tasks if int(task.shard_key, 16) % shard[1] == shard[0] - 1]
+        number, n_shards = shard
+        return [task for task in tasks if int(task.shard_key, 16) % n_shards == number - 1]
 
     for _ in engine.run(stage.name, list_tasks):
         pass
@@ -256,7 +268,7 @@ def run_status(
     statuses : list of StageStatus
         Progress of each stage.
     holders : list of str
-        Locks of the run, with the processes that hold them.
+        Locks of the run, and the processes that have acquired them.
 
     Raises
     ------

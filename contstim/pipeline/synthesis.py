@@ -1,8 +1,8 @@
-"""Synthesis of sentences into one file, without a study plan on disk.
+"""Synthesis of sentences that writes one file, without a study plan on disk.
 
-Unfinished work is in the folder ``.FILE.run`` beside the file, and the same command continues it.
-When all tasks are done, the file and its provenance, ``FILE.meta.json``, are written, and the
-folder is removed.
+Unfinished work is stored in the folder ``.FILE.run`` beside the file, from which the same command
+continues after an interruption. When all tasks are done, the file and its provenance
+(``FILE.meta.json``) are written, and the folder is removed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from contstim.synthesis.results import Row
 @displayable
 @dataclass
 class SynthesisReport:
-    """Report on a synthesis.
+    """Report on a synthesis of sentences.
 
     Attributes
     ----------
     rows
-        Rows in the order of the natural sentences; empty if `is_up_to_date`.
+        Rows of the table in the order of the natural sentences; empty if `is_up_to_date`.
     n_rows
         Number of rows in the file.
     n_requested
@@ -48,16 +48,16 @@ class SynthesisReport:
     n_sampled
         Number of sampled sentences, for strategies that sample a pool.
     n_candidates
-        Number of sampled sentences that satisfy the bounds for at least one natural sentence.
+        Number of sampled sentences that satisfy the lower bounds for at least one natural sentence.
     n_satisfying
-        Number of candidates that satisfy each constraint, by the text of the constraint: the median
-        over all natural sentences.
+        Number of these sentences that satisfy each constraint (median over natural sentences), by
+        the text of the constraint.
     filter_only
         Names of the compared models that did not guide the sampling.
     is_up_to_date
-        Whether the file existed and had been made with the same settings.
+        Whether the file already existed and was made with the same settings.
     status
-        Progress at the end of the time limit; None if all tasks are done.
+        Progress when the time limit was reached. None if all tasks are done.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -87,7 +87,7 @@ def write_synthesis(
     plan
         Study plan with the table ``[synthesis]``.
     out
-        CSV file for the rows, written when all of them are complete; None for no file.
+        CSV file for the rows, written when all rows are complete. None: no file.
     executor
         Executor of the tasks.
     show
@@ -95,14 +95,14 @@ def write_synthesis(
     pool
         CSV file for all sampled sentences with their scores, for strategies that sample a pool.
     time_limit
-        Time in seconds after which the function stops waiting for results; None for no limit. At
-        least one task is executed.
+        Time in seconds after which the function returns, although tasks are unfinished. At least
+        one task is executed. None: no limit.
 
     Raises
     ------
     InputError
-        For the reasons of `contstim.pipeline.study.run_study`; if a model cannot score a natural
-        sentence; if the strategy samples no pool but `pool` is given; if a file exists that was
+        If models, sentences or vocabulary cannot be read; if a model cannot score a natural
+        sentence; if `pool` is given but the strategy samples no pool; if a file exists that was
         made with other settings or has been changed.
     LockedError
         If another process is writing `out`.
@@ -144,6 +144,7 @@ def write_synthesis(
         pending_starts = deque(job.starts)
 
         def show_new_rows() -> None:
+            """Add the rows that have become final to the report, and show them."""
             while pending_starts:
                 rows = job.find_rows(*pending_starts[0])
                 if rows is None:
@@ -174,8 +175,11 @@ def write_synthesis(
             return report
         # Write the table of the synthesis last, because it shows that the work is finished.
         for stage, output in reversed(outputs):
-            content = (text, notes) if stage is SYNTHESIS else stage.make_table(run)
-            output.write(content[0], settings, content[1])
+            if stage is not SYNTHESIS:
+                pool_text, pool_notes = stage.make_table(run)
+                output.write(pool_text, settings, pool_notes)
+            else:
+                output.write(text, settings, notes)
         if table is not None:
             remove(folder)
     return report
@@ -183,11 +187,10 @@ def write_synthesis(
 
 @contextmanager
 def _work_folder(table: StageTable | None) -> Iterator[Path]:
-    """Provide the folder for unfinished work during a block.
+    """Provide a folder for unfinished work, as a context manager.
 
-    It is a temporary folder if there is no output file. Otherwise it is next to the output, and
-    remains there after an interruption. If an error ends the work before any task is done, the
-    folder is removed.
+    If there is an output file, the folder is beside the file and remains after an interruption,
+    unless no task was finished. Otherwise it is a temporary folder.
     """
     if table is None:
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
@@ -197,7 +200,7 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     try:
         if out.is_dir():
             raise OutputError(f"cannot write {out}: it is a folder; give a file name")
-        # Check before the work that the longest temporary file name is not too long.
+        # Check in advance that the longest temporary file name is not too long.
         table.meta_path.with_name(f".{table.meta_path.name}{'.' * 21}").exists()
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -215,10 +218,12 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
 
 
 def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
-    """Return whether a table already exists that was made with the same settings.
+    """Return whether a table already exists and was made with the same settings.
 
-    Returns False if there is no file. Raises an `InputError` for any other existing file, because
-    it would be overwritten.
+    Raises
+    ------
+    InputError
+        If another file exists, because it would be overwritten.
     """
     out, notes = table.path, table.notes
     if not out.is_file():
@@ -232,9 +237,8 @@ def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
         )
     for key in sorted({*notes, *settings} - {*RESULT_NOTES}):
         if notes.get(key) != settings.get(key):
-            before, now = (
-                truncate(json.dumps(values.get(key)), 60) for values in (notes, settings)
-            )
+            before = truncate(json.dumps(notes.get(key)), 60)
+            now = truncate(json.dumps(settings.get(key)), 60)
             raise InputError(
                 f"{out} was made with another {key} ({before}, now {now}); choose another output, "
                 "or remove the file"

@@ -1,4 +1,4 @@
-"""The synthesis of sentences in a run: start sentences, tasks and rows of the table."""
+"""Synthesis of sentences in a run: natural sentences, tasks and rows of the table."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ from contstim.text import Sentence, pool
 from contstim.text.diversity import WordShareLimit
 from contstim.text.languages import ENGLISH
 
-#: Words that must not be used, case-folded, by natural sentence.
+#: Case-folded words that a synthetic sentence must not contain, by its natural sentence.
 ExcludedWords = dict[str, tuple[str, ...]]
 
-#: Number of natural sentences below which bundled sentences are added for scales and prompts.
+#: Number of natural sentences below which bundled sentences are added, for prompts and for the
+#: standard deviations of scores.
 MIN_SENTENCES = 30
 
 
 @dataclass(eq=False)
 class SynthesisJob:
-    """The part of a run that synthesizes sentences, with a separate search for each of them.
+    """Synthesis of sentences in a run, by a separate search for each synthetic sentence.
 
-    A *goal* is a list of contrasts, that is, of rejecting and accepting models. One sentence is
-    synthesized per contrast: two for a triplet, or a single one. A *start* is a goal together with
-    a natural sentence from which the searches begin.
+    A *contrast* is a choice of rejecting and accepting models. A *goal* lists the contrasts for
+    which a natural sentence needs synthetic sentences: two contrasts for a triplet, one otherwise.
+    A *start* is a goal together with a natural sentence from which the searches begin.
 
     Attributes
     ----------
@@ -56,14 +57,15 @@ class SynthesisJob:
 
     run: Run
     starts_by_goal: Mapping[Goal, Sequence[str]] = field(init=False)
-    # Standard deviations of natural scores, by spec; None until the scores are known.
+    # Standard deviations of the scores of natural sentences, by specification string of the model;
+    # None until the scores are known.
     _scales: dict[str, float] | None = field(default=None, init=False)
-    # Tasks and rows of the natural sentences for which all tasks are done. Keys: goal, natural
+    # Tasks and rows of the natural sentences for which all tasks are done, by goal, natural
     # sentence and excluded words.
     _finished: dict[Any, tuple[list[SynthesisTask], Sequence[Row]]] = field(
         default_factory=dict, init=False
     )
-    # Excluded words of the goals for which they are final.
+    # Excluded words by goal, as soon as they cannot change any more.
     _final_exclusions: dict[Goal, ExcludedWords] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -81,8 +83,11 @@ class SynthesisJob:
             elif options.starts == "partitioned":
                 starts = [run.sentences[i] for i in order[number :: len(goals)]]
             else:
-                # Seed by the models, so the order does not depend on the other goals.
-                specs = dict.fromkeys(s for sides in goal[::-1] for side in sides for s in side)
+                # Derive the seed from the names of the models, so that the order does not depend on
+                # the other goals.
+                specs = dict[str, None]()
+                for reject, accept in reversed(goal):
+                    specs |= dict.fromkeys((*reject, *accept))
                 goal_digest = json_digest([run.all_models[spec].name for spec in specs])
                 rng = np.random.default_rng([seed, int(goal_digest, 16)])
                 starts = [run.sentences[i] for i in rng.permutation(len(run.sentences))]
@@ -91,7 +96,7 @@ class SynthesisJob:
 
     @property
     def canonical_specs(self) -> dict[str, str]:
-        """Canonical specs of the models, by their names in tables."""
+        """Canonical specification strings of the models, by their names in tables."""
         return {model.name: model.spec for model in self.run.all_models.values()}
 
     @property
@@ -106,7 +111,7 @@ class SynthesisJob:
 
     @property
     def min_tasks(self) -> int:
-        """Number of tasks if every first attempt succeeds."""
+        """Number of tasks if each natural sentence needs only one attempt per triplet."""
         return self.options.per_sentence * sum(len(goal) for goal, _ in self.starts)
 
     @property
@@ -116,19 +121,23 @@ class SynthesisJob:
 
     @cached_property
     def _scaled_models(self) -> set[str]:
-        """Specs of the models that reject together with other models."""
-        reject_sides = [reject for goal in self.starts_by_goal for reject, _ in goal]
-        return {spec for reject in reject_sides if len(reject) > 1 for spec in reject}
+        """Specification strings of the models that reject together with other models."""
+        scaled_models = set[str]()
+        for goal in self.starts_by_goal:
+            for reject, _ in goal:
+                if len(reject) > 1:
+                    scaled_models.update(reject)
+        return scaled_models
 
     @cached_property
     def supplement(self) -> list[str]:
-        """Bundled sentences to add to the natural ones if these are few and English."""
+        """Bundled sentences to add to the natural sentences, if these are few and in English."""
         is_small = len(self.run.sentences) < MIN_SENTENCES and self.run.language is ENGLISH
         return pool() if is_small else []
 
     @cached_property
     def _scale_sentences(self) -> list[str]:
-        """Sentences that the scales of rejecting models are computed from."""
+        """Sentences from which the scales (standard deviations of scores) are computed."""
         return list(dict.fromkeys([*self.run.sentences, *self.supplement[:MIN_SENTENCES]]))
 
     def score_tasks(self) -> list[ScoreTask]:
@@ -152,10 +161,10 @@ class SynthesisJob:
         return tasks
 
     def apply_scores(self) -> None:
-        """Use the scores of the natural sentences, after the tasks of `score_tasks` have ended.
+        """Process the scores of the natural sentences, after all tasks of `score_tasks` have ended.
 
-        Computes the scale of each model that rejects together with other models, and drops natural
-        sentences that a model could not score.
+        The scale of each model that rejects together with other models is computed. Natural
+        sentences that a model could not score are dropped.
 
         Raises
         ------
@@ -188,24 +197,25 @@ class SynthesisJob:
         self.starts_by_goal = scored_starts
 
     def resolve_contrast(self, contrast: ModelContrast) -> ModelContrast:
-        """Replace the specs of a contrast with the names of the models, and add their scales."""
-        reject = contrast.reject
-        scales = tuple((self._scales or {})[spec] for spec in reject if len(reject) > 1)
+        """Return a contrast with names instead of specification strings, and with scales."""
+        scales: tuple[float, ...] = ()
+        if len(contrast.reject) > 1:
+            scales = tuple((self._scales or {})[spec] for spec in contrast.reject)
         names = {spec: self.run.all_models[spec].name for spec in contrast.names}
         return replace(contrast.rename_models(names), scales=scales)
 
     def estimate_later_seconds(self) -> float:
-        """Return the expected duration in seconds, with one worker, of tasks not known yet."""
+        """Estimate how long one worker will take for tasks that are not known yet, in seconds."""
         return 0.0
 
     def notes(self) -> dict[str, Any]:
-        """Return further notes on the table."""
+        """Return notes on the results, by name, for the metadata of the table."""
         return {}
 
     def task_options(self, contrast: ModelContrast) -> dict[str, Any]:
-        """Return the attributes that all tasks for a contrast have in common, by name.
+        """Return the attributes that all tasks for a contrast have in common.
 
-        They are keyword arguments for the constructors of `SynthesisTask` and `SampleTask`.
+        The dictionary contains keyword arguments of `SynthesisTask` and `SampleTask`.
         """
         models, strategy = self.run.all_models, self.options.parsed_strategy
         return {
@@ -236,35 +246,42 @@ class SynthesisJob:
         )
 
     def tasks(self) -> list[Task]:
-        """Return all tasks that are known so far, in order."""
+        """Return all tasks that are known so far, in the order of their execution."""
         tasks = list[Task]()
         for goal in self.starts_by_goal:
             for sentence, excluded_words in self._find_excluded_words(goal).items():
-                tasks += self._collect(goal, sentence, excluded_words)[0]
+                sentence_tasks, _ = self._collect(goal, sentence, excluded_words)
+                tasks += sentence_tasks
         return tasks
 
     def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
-        """Return the rows of one natural sentence; None while they can still change."""
+        """Return the table rows of one natural sentence, or None if they can still change."""
         if goal not in self._final_exclusions and self.options.max_word_share < 1:
             return None
         excluded_words = self._find_excluded_words(goal)[sentence]
-        rows = self._collect(goal, sentence, excluded_words)[1]
+        _, rows = self._collect(goal, sentence, excluded_words)
         return rows if (goal, sentence, excluded_words) in self._finished else None
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows that are known so far, in the order of the tasks."""
+        """Yield the table rows that are known so far, in the order of the tasks."""
         for goal, starts in self.starts_by_goal.items():
             excluded_words = self._find_excluded_words(goal)
             for sentence in starts:
                 if sentence in excluded_words:
-                    yield from self._collect(goal, sentence, excluded_words[sentence])[1]
+                    _, rows = self._collect(goal, sentence, excluded_words[sentence])
+                    yield from rows
 
     def _find_excluded_words(self, goal: Goal) -> ExcludedWords:
-        """Return the words that must not be used, by natural sentence.
+        """Return the words that the synthetic sentences of a goal must not contain.
 
-        A word is excluded once too many of the synthetic sentences contain it (`WordShareLimit`).
-        Excluded words depend on the results for earlier sentences. The dictionary therefore ends
-        with the first batch that has a pending task.
+        A word is excluded once too many synthetic sentences contain it (`WordShareLimit`). The
+        excluded words of a natural sentence therefore depend on the results for earlier sentences.
+
+        Returns
+        -------
+        dict
+            Excluded words by natural sentence, up to the first batch of sentences with an
+            unfinished task.
         """
         if goal in self._final_exclusions:
             return self._final_exclusions[goal]
@@ -274,7 +291,7 @@ class SynthesisJob:
             self._final_exclusions[goal] = dict.fromkeys(natural, ())
             return self._final_exclusions[goal]
 
-        # Repeat all batches that are done, and stop at the first sentence with a pending task.
+        # Go through all finished batches again, and stop at the first unfinished task.
         n_per_natural = len(goal) * options.per_sentence
         limit = WordShareLimit(natural, n_per_natural, options.max_word_share, self.run.vocabulary)
         exclusions, has_errors = ExcludedWords(), False
@@ -292,7 +309,7 @@ class SynthesisJob:
                     missing = [task for task in tasks if not task.is_done(store)]
                     if not any(map(store.read_error, missing)):
                         return exclusions
-                    has_errors = True  # Continue with the other sentences.
+                    has_errors = True  # A task was given up. Continue with the other sentences.
                 synthetic.append([text for row in rows for text in row.synthetic_sentences])
             limit.accept(synthetic)
         if not has_errors:
@@ -302,10 +319,10 @@ class SynthesisJob:
     def _collect(
         self, goal: Goal, sentence: str, excluded_words: tuple[str, ...]
     ) -> tuple[list[SynthesisTask], Sequence[Row]]:
-        """Return the tasks of one natural sentence, and its rows of the table, known so far.
+        """Return the tasks and the table rows of one natural sentence that are known so far.
 
-        Further attempts become known when all earlier attempts are done but did not yield enough
-        different triplets.
+        If all attempts are finished but did not give enough different triplets, the tasks of a
+        further attempt are added.
         """
         key = goal, sentence, excluded_words
         if key in self._finished:
@@ -314,6 +331,7 @@ class SynthesisJob:
         contrasts = options.build_contrasts(goal)
 
         def read_attempts() -> Iterator[Sequence[Synthesis]]:
+            """Yield the results of each finished attempt, and append its tasks to `tasks`."""
             for attempt in range(max_attempts(options.per_sentence)):
                 new_tasks = [
                     self.create_task(contrast, sentence, attempt, excluded_words)
@@ -330,15 +348,17 @@ class SynthesisJob:
         return tasks, rows
 
     def make_rows(self, goal: Goal, attempts: Iterable[Sequence[Synthesis]]) -> Sequence[Row]:
-        """Convert syntheses to rows of the table; omit those without a lower loss.
+        """Convert the results for one natural sentence to rows of the table.
+
+        Results without an improvement over the natural sentence are left out.
 
         Parameters
         ----------
         goal
-            Goal of the sentences.
+            Contrasts of the synthetic sentences.
         attempts
-            For each attempt, one synthesis per contrast of the goal. The iterable is read only
-            until enough different triplets are found.
+            Results of each attempt, one per contrast of the goal. The iterable is read only until
+            enough different triplets are found.
 
         Returns
         -------

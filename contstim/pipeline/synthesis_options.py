@@ -21,11 +21,12 @@ from contstim.text.diversity import DEFAULT_WORD_SHARE
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
-#: Rules that assign natural sentences to the model pairs.
+#: Rules that assign natural sentences to pairs of models.
 STARTS = ("partitioned", "shared", "all")
 
-#: The synthetic sentences that one natural sentence needs: two for a triplet, otherwise one. Each
-#: entry contains the specs of the rejecting models and the specs of the accepting models.
+#: Models for which a natural sentence needs synthetic sentences. Each element describes one
+#: synthetic sentence by the specification strings of its rejecting and of its accepting models. A
+#: triplet has two elements, otherwise there is only one.
 Goal = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 
@@ -36,23 +37,23 @@ class SynthesisOptions:
     Attributes
     ----------
     strategy
-        Search strategy, a key of `STRATEGIES`, with its options as a URL query, for example
-        ``edit?candidates=8``.
+        Name of the search strategy with its options, for example ``edit?candidates=8``.
     pairs
         Pairs of models for triplets; by default all pairs of the compared models.
     reject, accept
-        Models that must reject and models that must accept each sentence. With these, single
-        sentences are synthesized in place of triplets.
+        Models under which each synthetic sentence should be improbable, and models under which it
+        should remain probable. If they are given, single sentences are synthesized instead of
+        triplets.
     margin
-        Maximum decrease of the score of an accepting model, nats.
+        Maximum decrease of the score of an accepting model, in nats.
     min_scores
-        Lower bounds on scores as text, for example ``contstim:gpt>=natural-5``.
+        Lower bounds on scores, for example ``contstim:gpt>=natural-5``.
     readable
-        Minimum reading score, nats (`MinScore.readable`).
+        Minimum reading score, in nats (`MinScore.readable`).
     edits
-        Limits on the edits of the natural sentence as text, for example ``max=3,fixed=0``.
+        Limits on the changes to the natural sentence, for example ``max=3,fixed=0``.
     max_word_share
-        Maximum share of the synthetic sentences of a pair that may contain the same word; 1: no
+        Maximum fraction of the synthetic sentences for a pair that may contain the same word; 1: no
         limit.
     starts
         Assignment of natural sentences to model pairs. ``partitioned``: the sentences are shuffled
@@ -64,8 +65,8 @@ class SynthesisOptions:
     per_sentence
         Maximum number of different triplets per natural sentence.
     minimum_drop
-        Minimum decrease of the log-probability under each rejecting model, nats. Triplets below
-        it are discarded.
+        Minimum decrease in log-probability under each rejecting model, in nats. Triplets with a
+        smaller decrease are discarded.
     """
 
     strategy: str = "edit"
@@ -133,7 +134,7 @@ class SynthesisOptions:
 
     @property
     def makes_triplets(self) -> bool:
-        """Whether triplets of model pairs are synthesized, not single sentences."""
+        """Whether triplets are synthesized rather than single sentences."""
         return not self.reject
 
     @property
@@ -142,25 +143,30 @@ class SynthesisOptions:
         return STRATEGIES.package(self.strategy.partition("?")[0])
 
     def list_goals(self, models: Sequence[str]) -> list[Goal]:
-        """Return one goal per model pair, or a single goal with `reject` and `accept`.
+        """Return the models for which synthetic sentences are needed.
 
         Parameters
         ----------
         models
-            Specs of the compared models.
+            Specification strings of the compared models.
 
         Returns
         -------
         list of Goal
-            Goals by specs. In a pair, the sentence that model 1 accepts comes first.
+            One goal per pair of models for triplets, otherwise a single goal with the models in
+            `reject` and `accept`.
         """
         if self.reject:
             return [((self.reject, self.accept),)]
-        pairs = self.pairs or itertools.combinations(models, 2)
-        return [(((second,), (first,)), ((first,), (second,))) for first, second in pairs]
+        goals: list[Goal] = []
+        for model_1, model_2 in self.pairs or itertools.combinations(models, 2):
+            sentence_1 = ((model_2,), (model_1,))  # Model 2 rejects sentence 1, model 1 accepts it.
+            sentence_2 = ((model_1,), (model_2,))
+            goals.append((sentence_1, sentence_2))
+        return goals
 
     def build_contrasts(self, goal: Goal) -> list[ModelContrast]:
-        """Return one contrast for each sentence of a goal, with the specs of the models."""
+        """Return the loss and the constraints of each synthetic sentence of a goal."""
         return [
             ModelContrast(reject, accept, self.margin, self.bounds, self.parsed_edits)
             for reject, accept in goal
@@ -168,7 +174,7 @@ class SynthesisOptions:
 
     @property
     def extra_models(self) -> tuple[str, ...]:
-        """Specs of all models in the options."""
+        """Specification strings of all models that the options name."""
         specs = [*self.reject, *self.accept, *(bound.model for bound in self.bounds)]
         specs += [*self.parsed_strategy.models, *itertools.chain(*self.pairs)]
         return tuple(dict.fromkeys(specs))
@@ -176,14 +182,14 @@ class SynthesisOptions:
     def check_words(
         self, specs: Iterable[str], sentences: Sequence[str], language: Language = ENGLISH
     ) -> None:
-        """Check that the models can process the language and the words listed in `edits`.
+        """Check that models can process the language and the words that `edits` lists.
 
-        Models are only loaded if the language has no spaces or `edits` lists words.
+        Models are loaded only if the language has no spaces between words or `edits` lists words.
 
         Parameters
         ----------
         specs
-            Specs of the models.
+            Specification strings of the models.
         sentences
             Natural sentences.
         language
@@ -203,9 +209,12 @@ class SynthesisOptions:
         for model in map(load_model_on_cpu, specs):
             check_sentence_language(model, language, sentences)
             for position, words in listed_words:
-                # Words with the punctuation that surrounds them at this position.
-                long = [sentence for sentence in parsed if position < len(sentence.words)]
-                marks = {(sentence.before[position], sentence.after[position]) for sentence in long}
+                # Combine the words with the punctuation marks that occur around this position.
+                marks = {
+                    (sentence.before[position], sentence.after[position])
+                    for sentence in parsed
+                    if position < len(sentence.words)
+                }
                 surfaces = [before + word + after for before, after in marks for word in words]
                 if surfaces and not model.in_vocabulary(surfaces).any():
                     raise InfeasibleError(

@@ -1,8 +1,8 @@
 """Tasks of a run: score sentences, search for a synthetic sentence, sample a batch of sentences.
 
-A task is a record of everything that its result depends on, and a digest of the record is its key.
-Random numbers are derived from the task, so its result does not depend on the order of execution
-or on the machine.
+A task contains everything that its result depends on, and is identified by a digest of this record,
+its key. Random numbers are derived from the task, so that the result depends neither on the order
+of execution nor on the machine.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Task(ABC):
     kind
         Name of the kind of task.
     versions
-        Versions of the packages that results depend on, by package.
+        Versions of the packages that results depend on, by name of the package.
     models
-        Records of the models that the task loads.
+        Records that identify the models of the task.
     """
 
     kind: ClassVar[str]
@@ -59,31 +59,32 @@ class Task(ABC):
 
     @cached_property
     def key(self) -> str:
-        """Digest of the record: 32 hexadecimal digits."""
+        """Digest of the record, 32 hexadecimal digits, by which the task is identified."""
         return json_digest(self.record)
 
     @property
     def model_group(self) -> str:
-        """Specs of the models in sorted order; equal for tasks that load the same models."""
+        """Text that is equal for tasks that load the same models."""
         return "\n".join(sorted(model.plan_spec for model in self.models))
 
     @property
     def shard_key(self) -> str:
-        """Hexadecimal digest that assigns the task to a shard.
+        """Hexadecimal digest that determines the shard of the task.
 
-        It is equal for tasks that can depend on each other's results.
+        A shard is a part of the tasks that a separate command executes. Tasks that can depend on
+        each other's results have the same digest.
         """
         return self.key
 
     def is_done(self, store: RunStore) -> bool:
-        """Return whether the store has the result of the task."""
+        """Return whether the store contains the result of the task."""
         return store.has_result(self.key)
 
     @abstractmethod
     def execute(self, worker: Worker) -> dict[str, Any] | None:
         """Execute the task, and return its result as JSON values.
 
-        Tasks that write their result to the score cache return None.
+        Returns None if the task writes its result to the score cache.
         """
 
 
@@ -115,7 +116,7 @@ class ScoreTask(Task):
         Raises
         ------
         InputError
-            If the model cannot score all sentences. The scores of the others are kept.
+            If the model cannot score all sentences. The scores of other sentences are kept.
         """
         cache, identity = worker.store.score_cache, self.model.identity(self.versions)
         scores = cache.read(identity)
@@ -124,7 +125,7 @@ class ScoreTask(Task):
             return
         (model,) = worker.load_models(self)
         errors: list[str] = []
-        # Score all sentences in one batch, and after an error each one alone.
+        # Score all sentences in one batch. After an error, score each sentence separately.
         batches = [missing]
         with limit_torch_threads(worker.context.n_threads):
             for batch in batches:
@@ -174,20 +175,20 @@ def create_score_tasks(
 class ContrastTask(Task):
     """Base class of tasks that synthesize sentences for given rejecting and accepting models.
 
-    The attribute `models` contains the records in the order of `contrast.names`.
+    The attribute `models` contains the records of all models in the order of `contrast.names`.
 
     Attributes
     ----------
     contrast
-        Problem that the sentences must solve, with canonical specs of the models.
+        Loss and constraints of the sentences, with models given by name.
     strategy_records
         Records of further models that the strategy uses.
     vocabulary
         Digest of the vocabulary.
     strategy
-        Strategy with its options.
+        Name and options of the strategy, for example ``edit?candidates=8``.
     package
-        Package that provides the strategy, with its version; empty for the strategies of contstim.
+        Name and version of the package that provides the strategy; empty for contstim.
     seed
         Random seed.
     """
@@ -200,13 +201,13 @@ class ContrastTask(Task):
     seed: int
 
     def load_problem(self, worker: Worker) -> Problem:
-        """Return the problem with its models, loaded by the worker."""
+        """Return the synthesis problem, with models that the worker loads."""
         problem = build_problem(self.contrast, worker.load_models(self))
         worker.prepare_strategy_models(self.strategy_records)
         return problem
 
     def format_contrast(self) -> str:
-        """Return the rejecting and the accepting models as text."""
+        """Describe the rejecting and the accepting models, for messages."""
         reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
         return f"rejected by {reject}, accepted by {accept}"
 
@@ -220,11 +221,11 @@ class SynthesisTask(ContrastTask):
     sentence
         Natural sentence.
     attempt
-        Number of the attempt, from 0; each attempt uses other random numbers.
+        Number of the attempt, from 0. Each attempt uses different random numbers.
     excluded_words
-        Case-folded words that reached their maximum share of sentences.
+        Case-folded words that must not be used, because too many sentences contain them.
     has_word_limit
-        Whether the share of sentences that contain the same word is limited.
+        Whether the number of sentences that contain the same word is limited.
     """
 
     kind: ClassVar[str] = "synthesis"
@@ -243,17 +244,17 @@ class SynthesisTask(ContrastTask):
     def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = self.load_problem(worker)
         with limit_torch_threads(worker.context.n_threads):
+            vocabulary = worker.get_shared_vocabulary(self, self.vocabulary, self.excluded_words)
             synthesis = synthesize(
                 self.sentence,
                 problem=problem,
                 strategy=self.strategy,
                 seed=self.seed,
                 attempt=self.attempt,
-                shared_vocabulary=worker.get_shared_vocabulary(
-                    self, self.vocabulary, self.excluded_words
-                ),
+                shared_vocabulary=vocabulary,
             )
-        if synthesis.stopped:  # The budget ended the search; the next run repeats it.
+        if synthesis.stopped:
+            # A limit on requests ended the search. The next run repeats it.
             raise BudgetError(synthesis.stopped)
         return asdict(synthesis)
 
@@ -268,11 +269,11 @@ class SampleTask(ContrastTask):
     Attributes
     ----------
     form
-        Form of the sentences: lengths and final punctuation.
+        Lengths and punctuation of the sentences.
     natural
-        Natural sentences that prompts are drawn from.
+        Natural sentences from which the sentences of prompts are drawn.
     batch
-        Number of the batch, from 0; each batch uses other random numbers.
+        Number of the batch, from 0. Each batch uses different random numbers.
     """
 
     kind: ClassVar[str] = "sample"
@@ -301,31 +302,32 @@ class SampleTask(ContrastTask):
 
 
 def build_problem(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Problem:
-    """Return the problem of a contrast, with loaded models in place of their names.
+    """Return a synthesis problem with loaded models in place of names.
 
     Parameters
     ----------
     contrast
-        Contrast with canonical specs of the models.
+        Loss and constraints of the problem, with models given by name.
     models
-        All models of the contrast.
+        All models that `contrast` names.
     """
-    by_name = {model.name: model for model in models}
+    models_by_name = {model.name: model for model in models}
     return Problem(
-        tuple(by_name[name] for name in contrast.reject),
-        tuple(by_name[name] for name in contrast.accept),
-        contrast.margin,
-        contrast.bounds,
-        contrast.edits,
-        contrast.scales,
+        reject=tuple(models_by_name[name] for name in contrast.reject),
+        accept=tuple(models_by_name[name] for name in contrast.accept),
+        margin=contrast.margin,
+        bounds=contrast.bounds,
+        edits=contrast.edits,
+        scales=contrast.scales,
         bound_models=tuple(models),
     )
 
 
 def parse_synthesis(result: Mapping[str, Any]) -> Synthesis:
-    """Convert the JSON result of a `SynthesisTask` to a `Synthesis`; lists become tuples."""
+    """Convert the result of a `SynthesisTask` from JSON values to a `Synthesis`."""
 
     def restore_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert lists, as which JSON stores tuples, to tuples."""
         return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
 
     steps = tuple(Step(**restore_tuples(step)) for step in result["steps"])

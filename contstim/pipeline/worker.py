@@ -1,4 +1,4 @@
-"""Workers: execute tasks and commit their results."""
+"""Workers, which execute tasks and write their results to the store of a run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """Outcome of a task.
+    """Outcome of a task that was executed or given up.
 
     Attributes
     ----------
     key
-        Key of the task.
+        Key by which the task is identified (`Task.key`).
     error
-        Single-line error of a task that was given up; None if the result is in the store.
+        Error in one line, if the task was given up. None if the result is in the store.
     """
 
     key: str
@@ -43,19 +43,19 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Paths and settings that all tasks of a run share. The paths are absolute.
+    """Absolute paths and settings that are common to all tasks of a run.
 
     Attributes
     ----------
     store_folder
-        Folder of the store.
+        Folder with the results of tasks.
     cache_folder
         Folder of the score cache.
     plan_folder
-        Folder of the study plan. It is the working folder of tasks, so that relative paths in
-        model specs have the same meaning for all workers.
+        Folder of the study plan. It is the working folder of workers, so that relative paths in
+        model specification strings have the same meaning for all workers.
     vocabulary_file
-        File of the vocabulary; None for the bundled one.
+        File of the vocabulary. Default: the bundled vocabulary.
     n_threads
         Number of PyTorch threads.
     """
@@ -68,16 +68,16 @@ class RunContext:
 
 
 class Worker:
-    """Executes tasks of a run and commits their results.
+    """Worker that executes tasks of a run and writes their results to the store.
 
-    The models and words of the last task stay in memory for the next one.
+    The models and the vocabulary of the last task stay in memory for the next task.
 
     Parameters
     ----------
     context
         Paths and settings of the run. The working folder must be `context.plan_folder`.
     models
-        Cache of loaded models; by default empty.
+        Cache of loaded models. Default: an empty cache.
     """
 
     def __init__(self, context: RunContext, models: ModelCache | None = None) -> None:
@@ -88,15 +88,17 @@ class Worker:
         self._strategy_records: Sequence[ModelRecord] = ()
 
         self._vocabulary: Vocabulary | None = None
-        # `Task.model_group` of the last task, and the vocabulary of its models.
-        self._shared_vocabulary: tuple[str, SharedVocabulary] | None = None
-        # Excluded words of the last task, and the same vocabulary without them.
-        self._allowed_words: tuple[tuple[str, ...], SharedVocabulary] | None = None
+        # `Task.model_group` and excluded words of the last task, the vocabulary words that its
+        # models know, and the same words without the excluded words.
+        self._model_group = ""
+        self._excluded_words: tuple[str, ...] = ()
+        self._known_words: SharedVocabulary | None = None
+        self._allowed_words: SharedVocabulary | None = None
 
     def run(self, task: Task) -> TaskOutcome:
-        """Execute a task and commit its result, unless the store already has it.
+        """Execute a task and write its result, unless the store already contains the result.
 
-        After an unexpected error the task is tried again, up to `MAX_TRIES` tries in total. The
+        After an unexpected error, the task is tried again, up to `MAX_TRIES` times in total. The
         last error is written to the store.
 
         Raises
@@ -125,19 +127,20 @@ class Worker:
 
     def _check_versions(self, task: Task) -> None:
         """Check that this worker has the same versions of the packages as the run."""
-        differences = ", ".join(
-            f"{name} {self._versions.get(name, 'missing')} (run: {task.versions.get(name, 'none')})"
-            for name in sorted({*self._versions, *task.versions})
-            if self._versions.get(name) != task.versions.get(name)
-        )
+        differences = []
+        for name in sorted({*self._versions, *task.versions}):
+            version, run_version = self._versions.get(name), task.versions.get(name)
+            if version != run_version:
+                differences.append(f"{name} {version or 'missing'} (run: {run_version or 'none'})")
         if differences:
             raise InputError(
-                f"the versions of this worker differ from the versions of the run: {differences}; "
-                "install the versions of the run, or repeat the command that started it"
+                "the versions of this worker differ from the versions of the run: "
+                f"{', '.join(differences)}; install the versions of the run, or repeat the command "
+                "that started it"
             )
 
     def load_models(self, task: Task) -> tuple[SentenceModel, ...]:
-        """Return the models of a task.
+        """Return the models of a task, loaded or from the cache.
 
         Raises
         ------
@@ -148,7 +151,7 @@ class Worker:
         models = []
         for record in task.models:
             if not self._models.contains(record):
-                self._shared_vocabulary = None  # It refers to the previous models.
+                self._known_words = None  # This vocabulary refers to other models.
                 self._models.discard(record.plan_spec)
             model, loaded_record = self._models.get(record.plan_spec, keep=specs)
             if loaded_record != record:
@@ -160,7 +163,7 @@ class Worker:
         return tuple(models)
 
     def prepare_strategy_models(self, records: Sequence[ModelRecord]) -> None:
-        """Discard the models that strategies loaded, unless the last task used the same ones."""
+        """Discard the models that a strategy loaded, unless the next task uses the same models."""
         if records != self._strategy_records:
             load_cached_model.cache_clear()
             self._strategy_records = records
@@ -168,7 +171,7 @@ class Worker:
     def get_shared_vocabulary(
         self, task: Task, digest: str, excluded_words: tuple[str, ...] = ()
     ) -> SharedVocabulary:
-        """Return the vocabulary of a task, without words unknown to one of its models.
+        """Return the vocabulary words that all models of a task know.
 
         Parameters
         ----------
@@ -185,19 +188,19 @@ class Worker:
             If the vocabulary has changed since the start of the run.
         """
         if self._vocabulary is None or self._vocabulary.digest != digest:
-            # Read the file again: this worker may have read it for an earlier run.
+            # Read the file again, because this worker may have read it for an earlier run.
             path = self.context.vocabulary_file
             self._vocabulary = bundled_vocabulary() if path is None else Vocabulary.read(path)
-            self._shared_vocabulary = None
+            self._known_words = None
             if self._vocabulary.digest != digest:
                 raise InputError(
                     "the vocabulary has changed since the run was started; repeat the command "
                     "that started the run"
                 )
-        if self._shared_vocabulary is None or self._shared_vocabulary[0] != task.model_group:
-            words = SharedVocabulary(self._vocabulary, self.load_models(task))
-            self._shared_vocabulary, self._allowed_words = (task.model_group, words), None
-        if self._allowed_words is None or self._allowed_words[0] != excluded_words:
-            words = self._shared_vocabulary[1].exclude(frozenset(excluded_words))
-            self._allowed_words = excluded_words, words
-        return self._allowed_words[1]
+        if self._known_words is None or self._model_group != task.model_group:
+            self._known_words = SharedVocabulary(self._vocabulary, self.load_models(task))
+            self._model_group, self._allowed_words = task.model_group, None
+        if self._allowed_words is None or self._excluded_words != excluded_words:
+            self._allowed_words = self._known_words.exclude(frozenset(excluded_words))
+            self._excluded_words = excluded_words
+        return self._allowed_words

@@ -1,7 +1,7 @@
-"""Stages of a study, and a run of a study.
+"""Stages of a study, and the state of a run.
 
-Each stage reads the tables of other stages, executes tasks and writes one table. Every stage is a
-module of this package.
+Each stage of a study reads the tables of other stages, executes tasks and writes one table. The
+modules of this package define one stage each.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 @dataclass(eq=False)
 class Run:
-    """A run of a study: the plan, the models and the results so far.
+    """Run of a study: the plan, the models and the results so far.
 
     Attributes
     ----------
     plan
         Plan of the study.
     models
-        Records of the compared models, by spec in the plan.
+        Records that identify the compared models, by specification string in the plan.
     versions
-        Versions of the packages that results depend on, by package.
+        Versions of the packages that results depend on, by name of the package.
     store
         Store of the results.
     extra_models
-        Records of the models that stages use but the study does not compare, by spec in the plan.
+        Records of the models that stages use but the study does not compare, by specification
+        string in the plan.
     stage_data
         Objects that a stage creates once per run, by name of the stage.
     """
@@ -63,7 +64,7 @@ class Run:
         store: RunStore,
         describe_models: Callable[[Iterable[str]], Mapping[str, ModelRecord]],
     ) -> Self:
-        """Create a run and the records of its models.
+        """Create a run of a study plan, with records of all models.
 
         Parameters
         ----------
@@ -72,13 +73,13 @@ class Run:
         store
             Store of the results.
         describe_models
-            Function that returns the record of each model by spec, for example
+            Function that maps model specification strings to a dictionary of records, for example
             `contstim.pipeline.engine.Executor.describe_models`.
 
         Raises
         ------
         InputError
-            If a model cannot be loaded, or if two specs describe the same model.
+            If a model cannot be loaded, or if two specification strings describe the same model.
         """
         with chdir(plan.folder):
             records = describe_models((*plan.extra_models, *plan.models))
@@ -92,7 +93,7 @@ class Run:
 
     @property
     def all_models(self) -> dict[str, ModelRecord]:
-        """Records of all models, the compared ones first, by spec and by name in the plan."""
+        """Records of all models, by specification string and by name in the plan."""
         by_spec = {**self.models, **self.extra_models}
         by_name = {split_name(spec)[0]: model for spec, model in by_spec.items()}
         return by_spec | {name: model for name, model in by_name.items() if name}
@@ -136,27 +137,28 @@ class Run:
         Parameters
         ----------
         spec
-            Spec or name of the model in the plan.
+            Specification string or name of the model in the plan.
         """
         return self.store.score_cache.read(self.all_models[spec].identity(self.versions))
 
     @property
     def score_columns(self) -> tuple[str, ...]:
-        """Columns of tables of scores, as in `contstim score`."""
-        return (*SCORES, UNIT, *[SPEC] * self._has_names)
+        """Columns of tables of scores, as in ``contstim score``."""
+        return (*SCORES, UNIT, SPEC) if self._has_names else (*SCORES, UNIT)
 
     def score_rows(self, sentences: Collection[str]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a table of scores, with the columns `score_columns`.
 
-        All sentences under the first model come first, then those under the next model. Sentences
-        without a score are left out.
+        The rows are ordered by model, then by sentence. Sentences without a score are left out.
         """
         for spec, model in self.models.items():
             scores = self.read_scores(spec)
-            model_columns = (score_kind(model.spec).unit, *[model.spec] * self._has_names)
+            model_values = [score_kind(model.spec).unit]
+            if self._has_names:
+                model_values.append(model.spec)
             for sentence in sentences:
                 if sentence in scores:
-                    yield (sentence, model.name, *scores[sentence], *model_columns)
+                    yield (sentence, model.name, *scores[sentence], *model_values)
 
     @property
     def _has_names(self) -> bool:
@@ -184,7 +186,7 @@ class StageStatus:
     table
         State of the table: ``up to date``, ``out of date`` or ``not made``.
     remaining_seconds
-        Expected duration of the remaining tasks with one worker; None if it is unknown.
+        Expected duration of the remaining tasks with one worker. None if it is unknown.
     """
 
     stage: str
@@ -196,18 +198,18 @@ class StageStatus:
 
 
 class Stage(ABC):
-    """Base class of the stages of a study.
+    """Base class of the stages of a study, each of which executes tasks and writes one table.
 
     Attributes
     ----------
     name
         Name of the stage, for ``contstim run --stage``.
     file
-        File name of its table in the folder of the run.
+        File name of the table in the folder of the run.
     key
-        Name of its options in study plans. A stage without options is part of every study.
+        Key of the options in study plans. A stage without options is part of every study.
     options
-        Class of its options.
+        Class of the options.
     """
 
     name: ClassVar[str]
@@ -220,23 +222,22 @@ class Stage(ABC):
         return self.options is None or plan.find_options(self.options) is not None
 
     def describe(self, plan: StudyPlan) -> str:
-        """Describe the stage in full sentences, with all numbers of the plan.
+        """Describe the stage in full sentences, for the preregistration of a study.
 
-        The preregistration of a study contains these sentences. A stage that needs no description
-        returns an empty string.
+        The text contains all numbers of the plan. It is empty if the stage needs no description.
         """
         return ""
 
     def count_rows(self, plan: StudyPlan) -> int:
-        """Return the number of pairs or triplets that the stage selects; 0 for other stages."""
+        """Return the number of pairs or triplets that the stage selects, which may be 0."""
         return 0
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        """Return the stages that this stage depends on, including stages not in the plan."""
+        """Return the stages on which this stage depends, whether or not the plan contains them."""
         return ()
 
     def check(self, run: Run) -> None:  # noqa: B027 - most stages have nothing to check
-        """Check that a run can succeed, before any task is executed.
+        """Check, before any task is executed, that the stage can succeed.
 
         Raises
         ------
@@ -245,26 +246,26 @@ class Stage(ABC):
         """
 
     def tasks(self, run: Run) -> list[Task]:
-        """Return all tasks that are known so far; results of tasks can lead to further tasks."""
+        """Return all tasks that are known so far. Their results can lead to further tasks."""
         return []
 
     def count_expected_tasks(self, run: Run) -> int:
-        """Return a lower bound on the number of tasks, if not all of them are known from the start.
+        """Return a lower bound on the number of tasks, for the progress bar.
 
-        Only the progress bar uses it.
+        It is needed if not all tasks are known from the start.
         """
         return 0
 
     def estimate_later_seconds(self, run: Run) -> float:
-        """Return the expected duration, with one worker, of tasks that are not known yet."""
+        """Estimate how long one worker will take for tasks that are not known yet, in seconds."""
         return 0.0
 
     @abstractmethod
     def inputs(self, run: Run) -> Any:
         """Return the data from which the table is made, as JSON values.
 
-        The table is made again if the inputs change. Versions and options need not be included,
-        because they are added for all stages. Equal inputs must lead to equal tables.
+        Equal inputs must lead to equal tables. If the inputs change, the table is made again.
+        Versions and options need not be included, because they are added for all stages.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The stage that assigns pairs and triplets to the trials of an experiment."""
+"""Stage that assigns the selected sentence pairs and triplets to the trials of an experiment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from contstim.tables import read_table
 from contstim.text import read_words
 from contstim.text_files import format_csv
 
-# Stages that select stimuli, with the conditions that their rows are shown in.
+# Stages that select stimuli, with the conditions of trials that are made from their tables.
 _CONDITIONS_BY_STAGE: tuple[tuple[Stage, tuple[str, ...]], ...] = (
     (NATURAL, CONDITIONS[:1]),
     (SET, CONDITIONS[:1]),
@@ -31,24 +31,25 @@ _CONDITIONS_BY_STAGE: tuple[tuple[Stage, tuple[str, ...]], ...] = (
 
 @settings
 class DesignOptions(StageOptions):
-    """Table ``[design]`` of a study plan: the layout of the experiment.
+    """Table ``[design]`` of a study plan: numbers of participants and trials of the experiment.
 
     Attributes
     ----------
     layout
-        Name of a published layout, a key of `LAYOUTS`, as an alternative to the numbers below.
+        Name of a published layout, such as ``golan2023``, as an alternative to the other options.
     groups
         Number of groups of participants. The participants of a group see the same trials.
     participants
         Number of participants per group.
     random_natural
-        Number of trials with random natural pairs.
+        Number of trials with random natural pairs per participant.
     catch
-        Number of catch trials.
+        Number of catch trials per participant.
     conditions
         Conditions of the experimental trials.
     common_words
-        File of words that may occur in several trials of a group; other words may not.
+        File of words that may occur in several trials of a group. Repetitions of other words are
+        reduced.
     """
 
     layout: Annotated[str, validate_choice(LAYOUTS)] | None = None
@@ -72,7 +73,7 @@ class DesignOptions(StageOptions):
             raise InputError("[design] has no stimuli; add [natural], [set] or [triplets]")
 
     def _numbers(self) -> dict[str, Any]:
-        """Return the numbers of a custom layout that are set in the plan, by option."""
+        """Return the options of a custom layout that the plan sets, by name."""
         names = ("groups", "participants", "random_natural", "catch", "conditions")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 

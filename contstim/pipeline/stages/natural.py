@@ -1,4 +1,4 @@
-"""The stage that selects natural pairs."""
+"""Stage that selects natural sentence pairs for each pair of models."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class NaturalOptions(SelectionOptions):
     per_pair
         Number of sentence pairs for each pair of models.
     criterion
-        Criterion of the selection, a key of `NATURAL_CRITERIA`.
+        Name of the cost that is minimised, for example ``rank``.
     accept_from
-        Minimum fractional rank of a sentence under the model that accepts it.
+        Minimum fractional rank of a sentence under the model that should find it probable.
     reject_below
-        Maximum fractional rank of a sentence under the model that rejects it.
+        Maximum fractional rank of a sentence under the model that should find it improbable.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10

@@ -1,4 +1,4 @@
-"""The stage that scores the natural sentences under all models."""
+"""Stage that scores the natural sentences under all models."""
 
 from __future__ import annotations
 

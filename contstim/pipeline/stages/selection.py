@@ -1,4 +1,4 @@
-"""Options and inputs that the stages of selections share."""
+"""Options and inputs that are common to the stages that select stimuli."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SelectionOptions(StageOptions):
         Constraints of the selection as text, for example ``balance:words:0.5``; see
         `contstim.selection.constraint_text.parse_constraints`.
     features
-        CSV or Parquet file with features of the sentences for constraints; the first column is the
-        sentence.
+        CSV or Parquet file with features of the sentences, to which constraints refer. The first
+        column contains the sentences.
     """
 
     distinct_words: bool = False
@@ -50,9 +50,9 @@ class SelectionOptions(StageOptions):
         return " ".join(filter(None, (distinct, rules)))
 
     def inputs(self, run: Run) -> list[Any]:
-        """Return the data that the restrictions depend on, as JSON values.
+        """Return the data on which the restrictions depend, as JSON values.
 
-        The data are the repeatable words, and a digest of the features if there are any.
+        The data are the repeatable words and, if there is a file of features, its digest.
         """
         features = self._read_features(run)
         digests = [] if features is None else [json_digest(features.to_csv())]
@@ -61,14 +61,14 @@ class SelectionOptions(StageOptions):
     def load_constraints(
         self, run: Run, sentences: pd.Index, extra_sentences: Sequence[str] = ()
     ) -> list[SelectionConstraint]:
-        """Return the constraints of a selection.
+        """Return the constraints on the selected sentences as objects.
 
         Parameters
         ----------
         run
             Run of the study.
         sentences
-            Candidate sentences: the natural sentences, then the extra ones.
+            Candidate sentences: the natural sentences, followed by `extra_sentences`.
         extra_sentences
             Candidate sentences that are not natural sentences of the study.
         """
@@ -85,7 +85,7 @@ class SelectionOptions(StageOptions):
 
 
 def load_log_probs(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the scores of the compared models that are known so far.
+    """Return the scores under the compared models that have been computed so far.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def load_log_probs(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFram
 
 
 def load_token_counts(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the number of tokens of each sentence under each model.
+    """Return the number of tokens of each sentence under each compared model.
 
     The DataFrame has one row per sentence and one column per model, as in `load_log_probs`. Unknown
     numbers are NaN.
@@ -121,9 +121,8 @@ def _read_score_field(run: Run, field: str, extra_sentences: Sequence[str]) -> p
     columns = {}
     for spec, model in run.models.items():
         values = {s: getattr(score, field) for s, score in run.read_scores(spec).items()}
-        columns[model.name] = pd.Series(values, dtype="float64").reindex(
-            [*run.sentences, *extra_sentences]
-        )
+        column = pd.Series(values, dtype="float64")
+        columns[model.name] = column.reindex([*run.sentences, *extra_sentences])
     return pd.DataFrame(columns)
 
 

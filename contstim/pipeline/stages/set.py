@@ -1,4 +1,4 @@
-"""The stage that selects one set of sentence pairs for all models."""
+"""Stage that selects sentence pairs that discriminate between all models at once."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class SetOptions(SelectionOptions):
     Attributes
     ----------
     n
-        Number of pairs.
+        Number of sentence pairs.
     criterion
-        Criterion of the selection, a key of `SET_CRITERIA`.
+        Name of the criterion, ``separation`` or ``log-bf``.
     rank_margin
         Minimum difference in fractional rank between the sentences of a pair.
     uses
         Maximum number of pairs that contain the same sentence.
     time_limit
-        Time limit of the solver, seconds.
+        Time limit of the solver in seconds.
     response_model
-        Model of participants' responses, for the criterion ``log-bf``.
+        Model of the probability of participants' answers, for the criterion ``log-bf``.
     synthetic
-        Whether the pairs of the triplets are candidates, too. All models then score the synthetic
-        sentences.
+        Whether the sentence pairs of triplets may be selected, too. All models then score the
+        synthetic sentences.
     """
 
     n: PositiveInt = 360

@@ -1,4 +1,4 @@
-"""The stages that synthesize sentences and write the pool of sampled sentences."""
+"""Stages that synthesize sentences and write the pool of sampled sentences."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ RESULT_NOTES = (
     *("written", "pool", "satisfying", "filter_only"),
 )
 
-#: Columns of the pool besides those of tables of scores: the source of a sentence (``natural`` or
-#: ``written``), and for sampled sentences the log-probabilities in nats of
-#: `contstim.synthesis.writer.Draft`.
+#: Columns of the pool in addition to the columns of tables of scores: the source of a sentence
+#: (``natural`` or ``written``) and, for sampled sentences, the log-probabilities under the writer
+#: (attributes of `contstim.synthesis.writer.Draft`).
 POOL_COLUMNS = ("source", "writer_log_prob", "writer_worst", "writer_end")
 
 # Options that the notes always contain.
@@ -41,7 +41,7 @@ _OPTIONAL_NOTES = ("margin", "min_scores", "readable", "edits", "max_word_share"
 
 
 class SynthesisStage(Stage):
-    """The stage that synthesizes triplets, or single sentences."""
+    """Stage that synthesizes triplets or single sentences."""
 
     name = "synthesis"
     file = "synthesized.csv"
@@ -72,14 +72,14 @@ class SynthesisStage(Stage):
         )
 
     def get_job(self, run: Run) -> SynthesisJob:
-        """Return the object that creates the tasks and rows of a run.
+        """Return the object that creates the tasks and the table rows of a run.
 
-        It is created at the first call, and stored in the run for later calls.
+        The object is created at the first call, and stored in the run for later calls.
         """
         if SYNTHESIS.name not in run.stage_data:
             job_class = SynthesisJob
             if run.plan.get_options(SynthesisOptions).is_pooled:
-                # Other strategies need neither the language model nor the assignment.
+                # This module loads slowly and is needed only for strategies that sample a pool.
                 from contstim.pipeline.pooled_job import PooledSynthesisJob
 
                 job_class = PooledSynthesisJob
@@ -87,14 +87,14 @@ class SynthesisStage(Stage):
         return cast("SynthesisJob", run.stage_data[SYNTHESIS.name])
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        """Return the stages that must be executed before.
+        """Return the stages that must be executed before this stage.
 
         Lower bounds on scores, and the scales of several rejecting models, depend on the scores of
         the natural sentences.
         """
         options = plan.get_options(SynthesisOptions)
-        sides = [side for goal in options.list_goals(plan.models) for side in goal]
-        has_scales = any(len(reject) > 1 for reject, _ in sides)
+        goals = options.list_goals(plan.models)
+        has_scales = any(len(reject) > 1 for goal in goals for reject, _ in goal)
         return (SCORE,) if has_scales or options.bounds else ()
 
     def check(self, run: Run) -> None:
@@ -103,8 +103,8 @@ class SynthesisStage(Stage):
         Raises
         ------
         InputError
-            If a model is a table of scores, if two specs describe the same model, or if a listed
-            word is blocked by the options of the vocabulary.
+            If a model is a table of scores, if two specification strings describe the same model,
+            or if the options of the vocabulary exclude a listed word.
         InfeasibleError
             If a model knows none of the words listed for a position.
         """
@@ -119,7 +119,7 @@ class SynthesisStage(Stage):
         run.plan.vocabulary.check_not_blocked(listed_words, run.plan.folder, run.language)
         options.check_words(run.all_models, run.sentences, run.language)
 
-        # Refuse contrasts in which two specs describe the same model.
+        # Renaming the models fails if two specification strings describe the same model.
         names = {spec: model.name for spec, model in run.all_models.items()}
         for goal in self.get_job(run).starts_by_goal:
             for contrast in options.build_contrasts(goal):
@@ -136,11 +136,11 @@ class SynthesisStage(Stage):
         return job.tasks()
 
     def count_expected_tasks(self, run: Run) -> int:
-        """Return the minimum number of searches, or the number of batches to sample."""
+        """Return the minimum number of searches, or of batches of sampled sentences."""
         return self.get_job(run).min_tasks
 
     def estimate_later_seconds(self, run: Run) -> float:
-        """Return the expected duration of scoring sentences that are not sampled yet."""
+        """Estimate how long one worker will take to score sentences that are not sampled yet."""
         return self.get_job(run).estimate_later_seconds()
 
     def inputs(self, run: Run) -> Any:
@@ -148,7 +148,7 @@ class SynthesisStage(Stage):
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
-        """Return all settings that the rows of the table depend on, as JSON values by name."""
+        """Return all settings on which the rows of the table depend, as JSON values by name."""
         plan, options = run.plan, run.plan.get_options(SynthesisOptions)
         defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
@@ -212,10 +212,10 @@ class SynthesisStage(Stage):
 
 
 class _PoolStage(SynthesisStage):
-    """The stage that writes the table ``pool.csv``, for strategies that sample a pool.
+    """Stage that writes the table ``pool.csv``, for strategies that sample a pool of sentences.
 
-    The table contains all natural sentences and all candidates with their scores. It has the same
-    tasks as the stage of the synthesis.
+    The table contains all natural sentences and all sampled sentences that satisfy the lower
+    bounds, with their scores. The tasks are the same as in the synthesis stage.
     """
 
     name = "pool"

@@ -1,4 +1,4 @@
-"""The stage that selects triplets."""
+"""Stage that selects triplets for each pair of models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from contstim.selection.triplets import select_triplets
 from contstim.settings import PositiveInt, settings, validate_choice
 from contstim.text_files import format_csv
 
-#: Populations of log-probabilities that the strata of triplets are quantiles of.
+#: Sentences whose log-probabilities define the strata of triplets by their quantiles.
 REFERENCES = ("triplets", "sentences")
 
 
@@ -35,18 +35,20 @@ class TripletOptions(StageOptions):
     per_pair
         Number of triplets for each pair of models.
     objective
-        Objective of the selection, a key of `TRIPLET_OBJECTIVES`.
+        Name of the objective, ``controversiality`` or ``worst-rank``.
     strata
-        Number of strata of log-probability; the same number of triplets is selected from each.
+        Number of strata (quantile ranges) of log-probability under each model. The same number of
+        triplets is selected from each.
     max_word_share
-        Maximum share of the sentences of a pair that may contain the same word; 1: no limit.
+        Maximum fraction of the synthetic sentences for a pair of models that may contain the same
+        word; 1: no limit.
     distinct_items
-        Whether a sentence can occur in one selected triplet only.
+        Whether a sentence may occur in only one selected triplet.
     ties
-        Rule for tied ranks, one of `TIE_RULES`.
+        Rule for equal ranks, ``average`` or ``row-order``.
     reference
-        Sentences that the strata are quantiles of: ``triplets``, the natural sentences of the
-        triplets of a pair, or ``sentences``, all natural sentences.
+        Sentences whose log-probabilities define the strata: ``triplets``, the natural sentences of
+        the triplets for a pair of models, or ``sentences``, all natural sentences.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
@@ -61,7 +63,7 @@ class TripletOptions(StageOptions):
         resolve_n_strata(self.per_pair, self.strata, "triplets.per_pair")
 
     def check(self, plan: StudyPlan) -> None:
-        """Check that the plan synthesizes triplets, and that the objective suits its models.
+        """Check that the plan synthesizes triplets and that the objective is valid for its models.
 
         Raises
         ------
