@@ -471,20 +471,21 @@ class StudySimulator:
         shape = (n_studies, n_trials)
         if self.resamples:
             # Draw items with replacement, and use all pairs of each drawn item until there are
-            # enough pairs. The pairs of an item begin at `starts` in `sorted_pairs`.
+            # enough pairs. The pairs of item i begin at index first_pair[i] of `sorted_pairs`.
             sorted_pairs = pairs[np.argsort(self.item[pairs], kind="stable")]
-            sizes = np.unique(self.item[pairs], return_counts=True)[1]
-            starts = np.cumsum(sizes) - sizes
-            pair, item_number = np.empty((2, *shape), dtype=np.int64)
-            for row, items in enumerate(rng.integers(len(sizes), size=shape)):
-                # Trial t uses pair number offsets[t] of the item that was drawn as number
-                # item_number[t] of this study.
-                item_number[row] = np.repeat(np.arange(n_trials), sizes[items])[:n_trials]
-                item_starts = np.cumsum(sizes[items]) - sizes[items]
-                offsets = np.arange(n_trials) - item_starts[item_number[row]]
-                pair[row] = sorted_pairs[starts[items[item_number[row]]] + offsets]
-            pair_code = np.tile(group * n_trials + np.arange(n_trials), (n_studies, 1))
-            return pair, pair_code, group * n_trials + item_number
+            _, n_pairs = np.unique(self.item[pairs], return_counts=True)
+            first_pair = np.cumsum(n_pairs) - n_pairs
+            trials = np.arange(n_trials)
+            pair, draw_number = np.empty((2, *shape), dtype=np.int64)
+            for study, items in enumerate(rng.integers(len(n_pairs), size=shape)):
+                # Determine to which of the drawn items each trial belongs, and which of the pairs
+                # of this item it uses.
+                draw_number[study] = np.repeat(trials, n_pairs[items])[:n_trials]
+                first_trial = np.cumsum(n_pairs[items]) - n_pairs[items]
+                offsets = trials - first_trial[draw_number[study]]
+                pair[study] = sorted_pairs[first_pair[items[draw_number[study]]] + offsets]
+            pair_code = np.tile(group * n_trials + trials, (n_studies, 1))
+            return pair, pair_code, group * n_trials + draw_number
         if n_trials > len(pairs):
             raise InputError(
                 f"{format_count(n_trials, 'trial')} per participant are more than the "

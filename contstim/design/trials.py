@@ -324,7 +324,18 @@ def _number_within_pairs(
 ) -> IntArray:
     """Assign numbers to the stimuli of each pair of models in random order, from 0.
 
-    The number of a stimulus modulo `n_groups` is its initial group.
+    The number of a stimulus modulo the number of groups is its initial group.
+
+    Parameters
+    ----------
+    stimuli
+        Stimuli of one condition.
+    n_groups
+        Number of groups of participants.
+    condition
+        Name of the condition, for error messages.
+    rng
+        Random number generator.
 
     Raises
     ------

@@ -217,9 +217,21 @@ def _open_store(plan: StudyPlan, out: Path | str | None, cache: Path | str | Non
 def _run_stage(
     stage: Stage, run: Run, engine: Engine, report: RunReport, shard: tuple[int, int] | None
 ) -> None:
-    """Execute the tasks of a stage, write its table, and add the outcome to `report`.
+    """Execute the tasks of a stage, write its table, and add the outcome to a report.
 
-    With `shard` (i, n), only the i-th of n parts of the tasks is executed, and no table is written.
+    Parameters
+    ----------
+    stage
+        Stage to execute.
+    run
+        Run of the study.
+    engine
+        Engine that executes the tasks.
+    report
+        Report to which the path of the table, or the reason why it was not written, is added.
+    shard
+        Tuple (i, n). If it is given, only the i-th of n parts of the tasks is executed, and no
+        table is written.
     """
 
     def list_tasks() -> list[Task]:

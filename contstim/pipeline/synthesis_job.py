@@ -323,6 +323,15 @@ class SynthesisJob:
 
         If all attempts are finished but did not give enough different triplets, the tasks of a
         further attempt are added.
+
+        Parameters
+        ----------
+        goal
+            Contrasts for which the natural sentence needs synthetic sentences.
+        sentence
+            Natural sentence.
+        excluded_words
+            Case-folded words that must not be used.
         """
         key = goal, sentence, excluded_words
         if key in self._finished:

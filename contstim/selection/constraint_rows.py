@@ -146,7 +146,9 @@ class ConstraintRows:
         limited_names = [names[group] for group in limited_groups.tolist()]
         self.add([weights for _ in self.roles], -np.inf, float(limit), limited_names)
 
-    def contrast(self, model_pair: tuple[str, str], values: csr_array) -> list[csr_array | None]:
+    def contrast_weights(
+        self, model_pair: tuple[str, str], values: csr_array
+    ) -> list[csr_array | None]:
         """Return the weights of rows that compare the sentences 1 and 2 of two models.
 
         The weighted sum of such a row is the sum of `values` (S, n) over the selected sentences 1
@@ -161,7 +163,7 @@ class ConstraintRows:
                 weights.append(values if role.role == ROLES[0] else -values)
         return weights
 
-    def column(self, values: pd.Series, name: str) -> csr_array:
+    def feature_column(self, values: pd.Series, name: str) -> csr_array:
         """Return a numeric feature of the candidate sentences as a sparse (S, 1) array.
 
         Parameters
@@ -225,12 +227,12 @@ class SelectionConstraint(ABC):
 
     @abstractmethod
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add the rows of this constraint.
+        """Add the rows of this constraint to an integer programme.
 
         Parameters
         ----------
         rows
-            Rows of the integer programme.
+            Rows of the integer programme that selects sentences.
 
         Raises
         ------

@@ -55,16 +55,16 @@ class Balance(SelectionConstraint):
     name: str = "balance"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row for each pair of models."""
+        """Add one row to the integer programme for each pair of models: |difference| <= limit."""
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
-        values = rows.column(self.feature, self.name)
+        values = rows.feature_column(self.feature, self.name)
         n_sentences = {(role.model_1, role.model_2): role.n_sentences for role in rows.roles}
         for model_pair, n in n_sentences.items():
             limit = self.tolerance * n
             models = " and ".join(model_pair)
             name = f"{self.name}: means within {self.tolerance:g} for {models}"
-            weights = rows.contrast(model_pair, values)
+            weights = rows.contrast_weights(model_pair, values)
             rows.add(weights, -limit, limit, [name], unit=float(n))
 
 
@@ -106,7 +106,10 @@ class Equal(SelectionConstraint):
         return self.feature
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row for each pair of models and each value."""
+        """Add one row to the integer programme for each pair of models and each value.
+
+        The row states that as many sentences 1 as sentences 2 have the value.
+        """
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
         if (codes < 0).any():
             label = rows.labels[np.flatnonzero(codes < 0)[0]]
@@ -118,7 +121,7 @@ class Equal(SelectionConstraint):
         for model_pair in rows.model_pairs:
             models = " and ".join(model_pair)
             names = [f"{self.name}: as many of {value!r} for {models}" for value in values]
-            rows.add(rows.contrast(model_pair, has_value), 0.0, 0.0, names)
+            rows.add(rows.contrast_weights(model_pair, has_value), 0.0, 0.0, names)
 
 
 def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
@@ -203,7 +206,7 @@ class AtMost(SelectionConstraint):
     name: str = "groups"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row for each group with more sentences than the limit."""
+        """Add one row to the integer programme for each group that can exceed the limit."""
         codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
         sentences = np.flatnonzero(codes >= 0)
         names = [f"{self.name}: at most {self.limit} of group {group!r}" for group in groups]
@@ -246,7 +249,7 @@ class Recurring(SelectionConstraint):
     name: str = "recurring"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row for each word in more sentences than the limit."""
+        """Add one row to the integer programme for each word that can exceed the limit."""
         repeatable = {word.lower() for word in self.repeatable}
         # Index of a sentence and a word that it contains, for each distinct word of each sentence.
         sentences: list[int] = []
@@ -306,7 +309,7 @@ class Linear(SelectionConstraint):
     name: str = "linear"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row for the sum."""
+        """Add one row to the integer programme: lower <= sum over selected sentences <= upper."""
         if self.role not in (None, *ROLES):
             raise UnknownNameError.with_suggestions("role", str(self.role), ROLES)
         known_pairs = {frozenset(model_pair) for model_pair in rows.model_pairs}
@@ -316,7 +319,7 @@ class Linear(SelectionConstraint):
         if not self.lower <= self.upper:
             raise InputError(f"{self.name}: lower {self.lower:g} is not below upper {self.upper:g}")
 
-        values = rows.column(self.weights, self.name)
+        values = rows.feature_column(self.weights, self.name)
         weights: list[csr_array | None] = []
         for role in rows.roles:
             model_pair = (role.model_1, role.model_2)

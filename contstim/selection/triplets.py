@@ -130,21 +130,11 @@ def select_triplets(
         rows = rows[usable]
         scored = table.iloc[rows]
 
-        # Determine the stratum of each natural sentence under both models.
-        strata_by_model = []
-        for column, model in zip(("natural_lp_1", "natural_lp_2"), models, strict=True):
-            log_probs = scored[column].to_numpy(dtype=np.float64)
-            corpus = log_probs[is_best]
-            if reference is not None:
-                require_columns(reference, [model], "the reference table")
-                corpus = reference[model].to_numpy(dtype=np.float64)
-                if not np.isfinite(corpus).any():
-                    raise InputError(f"the reference table has no score of model {model!r}")
-            levels = np.linspace(0, 1, n_strata + 1)[1:-1]
-            borders = np.quantile(corpus[np.isfinite(corpus)], levels)
-            strata_by_model.append(np.searchsorted(borders, log_probs, side="left"))
         selection = StratifiedSelection(
-            costs, np.column_stack(strata_by_model).astype(np.int64), n_strata, per_pair // n_strata
+            costs,
+            _find_strata(scored, models, is_best, reference, n_strata),
+            n_strata,
+            per_pair // n_strata,
         )
         limits = csr_array((0, len(usable))), np.zeros(0)
         if max_word_share < 1:
@@ -342,6 +332,49 @@ def _usable_triplets(
     order, is_best = ordered.index.to_numpy(), ~ordered["natural"].duplicated().to_numpy()
     excluded = {"not finite": int((~is_finite).sum()), "repeated natural": int((~is_best).sum())}
     return np.flatnonzero(is_finite)[order], is_best, costs[order], excluded
+
+
+def _find_strata(
+    triplets: pd.DataFrame,
+    models: tuple[str, str],
+    is_best: BoolArray,
+    reference: pd.DataFrame | None,
+    n_strata: int,
+) -> IntArray:
+    """Return the stratum of each natural sentence under model 1 and model 2, shape (T, 2).
+
+    The strata of a model are divided by the quantiles k / n_strata, k = 1..n_strata - 1, of the
+    log-probabilities of reference sentences. They are numbered from 0.
+
+    Parameters
+    ----------
+    triplets
+        T triplets for one pair of models.
+    models
+        Names of model 1 and model 2.
+    is_best : (T,) array of bool
+        Whether a triplet is the first triplet with its natural sentence.
+    reference
+        Log-probabilities of the reference sentences, one column per model. By default, the natural
+        sentences of the triplets are the reference sentences.
+    n_strata
+        Number of strata of each model.
+    """
+    strata_by_model = []
+    for column, model in zip(("natural_lp_1", "natural_lp_2"), models, strict=True):
+        log_probs = triplets[column].to_numpy(dtype=np.float64)
+        if reference is None:
+            reference_log_probs = log_probs[is_best]
+        else:
+            require_columns(reference, [model], "the reference table")
+            reference_log_probs = reference[model].to_numpy(dtype=np.float64)
+            if not np.isfinite(reference_log_probs).any():
+                raise InputError(f"the reference table has no score of model {model!r}")
+        levels = np.linspace(0, 1, n_strata + 1)[1:-1]
+        is_finite = np.isfinite(reference_log_probs)
+        borders = np.quantile(reference_log_probs[is_finite], levels)
+        strata_by_model.append(np.searchsorted(borders, log_probs, side="left"))
+    return np.column_stack(strata_by_model).astype(np.int64)
 
 
 def _limit_words(

@@ -268,8 +268,16 @@ class BeamSearch:
         """Return a copy of the beam search that uses a random fraction of the vocabulary.
 
         A different part of the vocabulary in each pass makes the passes find different sentences.
-        The words of the natural sentence, the words of `sentence` and the repeatable words are
-        always included.
+        Repeatable words and the words of the natural sentence are always included.
+
+        Parameters
+        ----------
+        fraction
+            Fraction of the vocabulary to use.
+        rng
+            Random number generator.
+        sentence
+            Best sentence so far, whose words are also included.
         """
         language = self.natural.language
         always_included = {*map(language.fold, self.natural.words + sentence.words)}
@@ -445,6 +453,15 @@ class BeamSearch:
 
         A word is allowed if it is permitted at this position and does not already occur in the
         prefix. Repeatable words may occur again.
+
+        Parameters
+        ----------
+        prefixes
+            Words of each prefix.
+        words
+            Candidates for the next word.
+        position
+            Position of the next word.
         """
         is_allowed = np.tile(self.word_masks[position], (len(prefixes), 1))
         if self.vocabulary_masks is not None and position not in self.fixed_positions:

@@ -126,7 +126,7 @@ class Candidates:
             np.asarray(n_inputs, dtype=np.float64), replacements.upper_bounds.shape
         )
 
-    def promising(self) -> IntArray:
+    def find_promising(self) -> IntArray:
         """Return the indices of the candidates that may improve the sentence, shape (k,).
 
         A candidate is excluded if the upper bound of its score is below the minimum score under any

@@ -67,10 +67,10 @@ def find_improvements(
     restricted = shared_vocabulary.restricted_words(natural, edits)
     # Replace words in the result itself or, at the maximum number of changes, in the result with
     # one change undone.
-    changed = Edits.differences(natural, sentence)
+    changed = Edits.changed_positions(natural, sentence)
     bases = [sentence]
     if len(changed) == edits.max_changes:
-        reversible = sorted(changed.difference(edits.required(natural)))
+        reversible = sorted(changed.difference(edits.required_positions(natural)))
         bases += [sentence.replace(p, natural.words[p]) for p in reversible]
 
     improvements, n_sentences = list[str](), 0
@@ -210,7 +210,18 @@ def _failed(strategy: Strategy, name: str, result: Synthesis, failure: str) -> V
 def _check_result(
     strategy: Strategy, name: str, problem: Problem, shared: SharedVocabulary, result: Synthesis
 ) -> None:
-    """Check one result of a strategy on the toy problem called `name`.
+    """Check one result of a strategy on a toy problem.
+
+    Parameters
+    ----------
+    strategy
+        Strategy that made the result.
+    name, problem
+        Description of the toy problem, and the problem.
+    shared
+        Words that all models of the problem know.
+    result
+        Result to check.
 
     Raises
     ------

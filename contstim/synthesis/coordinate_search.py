@@ -120,7 +120,7 @@ class Search:
         self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
         self.natural = self.sentence
         self.positions = self._find_positions()
-        self._required = self.problem.edits.required(self.natural)
+        self._required = self.problem.edits.required_positions(self.natural)
         for model in self._models.values():
             check_sentence_language(model, self.natural.language, [str(self.natural)])
         self.natural_scores = self.current_scores = self.score(self.sentence)
@@ -281,7 +281,7 @@ class Search:
     def _move_to(self, sentence: Sentence, scores: dict[str, float]) -> None:
         """Make `sentence` the current sentence, and record the replaced words as steps."""
         n_scores, values = tuple(self.counter.n_scores.values()), tuple(scores.values())
-        for position in sorted(Edits.differences(self.sentence, sentence)):
+        for position in sorted(Edits.changed_positions(self.sentence, sentence)):
             old, new = self.sentence.words[position], sentence.words[position]
             self.steps.append(Step(self._n_sweeps, position, old, new, values, n_scores))
         self.sentence, self.current_scores = sentence, scores
@@ -303,7 +303,7 @@ class Search:
         change that can be undone.
         """
         edits = self.problem.edits
-        changed = Edits.differences(self.natural, self.sentence)
+        changed = Edits.changed_positions(self.natural, self.sentence)
         if edits.max_changes is None or len(changed) < edits.max_changes or position in changed:
             return [self.sentence]
         reversible = [p for p in sorted(changed) if p not in self._required]
@@ -321,7 +321,7 @@ class Search:
         edits, natural = self.problem.edits, self.natural
         edits.check(natural)
         word_positions = self.shared_vocabulary.word_positions(natural)
-        required = edits.required(natural)
+        required = edits.required_positions(natural)
         for position in required:
             if position not in word_positions:
                 raise InfeasibleError(
@@ -403,7 +403,7 @@ class Search:
             New sentence and its slack. If no word gives a larger slack, the arguments.
         """
         edits = self.problem.edits
-        changed = {position, *Edits.differences(self.natural, sentence), *self._required}
+        changed = {position, *Edits.changed_positions(self.natural, sentence), *self._required}
         if edits.max_changes is not None and len(changed) > edits.max_changes:
             return sentence, slack
         candidates = self.candidates(position, 0, sentence)
@@ -466,8 +466,15 @@ class Search:
     def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
         """Return the words for a position with their scores under all models, from a cache.
 
-        With `prefilter`, words that cannot improve the sentence according to the inexpensive models
-        (`_exact_scores_at`) are left out, provided that they are more than half of the words.
+        Parameters
+        ----------
+        position
+            Position of the word to replace.
+        sentence
+            Sentence in which the word is replaced.
+        prefilter
+            Whether words are left out that cannot improve the sentence according to the models that
+            score the whole vocabulary at once, if these are more than half of all words.
         """
         exact = self._exact_scores_at(position, sentence)
         if len(exact.replacements) == len(self._models):

@@ -124,7 +124,7 @@ class Edit(Strategy):
             state = SearchState() if state is None else state
             return _WordSearch(candidates, self, self.candidates, state).run()
 
-        indices = candidates.promising()
+        indices = candidates.find_promising()
         if candidates.has_exact_losses:
             # Check the constraints in the order of the losses, and propose the first feasible word.
             indices = indices[np.argsort(candidates.losses(indices), kind="stable")]
@@ -216,7 +216,7 @@ class _WordSearch:
                 scored = np.flatnonzero(~np.isnan(exact))
                 posterior.learn(scored, exact[scored], keep=False)
             self.posteriors[name] = posterior
-        indices = candidates.promising()
+        indices = candidates.find_promising()
         if candidates.current_index is not None:
             indices = indices[indices != candidates.current_index]
         # A random order breaks ties between candidates with equal predictions.

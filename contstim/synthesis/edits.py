@@ -161,7 +161,7 @@ class Edits:
                         f"its {len(natural)} words have positions 0 to {len(natural) - 1}"
                     )
 
-    def required(self, natural: Sentence) -> tuple[int, ...]:
+    def required_positions(self, natural: Sentence) -> tuple[int, ...]:
         """Return the positions at which a natural sentence must change.
 
         These are the positions in `changed`, and the positions in `words` at which the natural word
@@ -175,16 +175,18 @@ class Edits:
 
         Limits on tokens and on word classes are checked by `SharedVocabulary`.
         """
-        changes = self.differences(natural, sentence)
+        changes = self.changed_positions(natural, sentence)
         if self.max_changes is not None and len(changes) > self.max_changes:
             return False
-        if changes.intersection(self.fixed) or not changes.issuperset(self.required(natural)):
+        if changes.intersection(self.fixed) or not changes.issuperset(
+            self.required_positions(natural)
+        ):
             return False
         # Agreement errors of the natural sentence may remain.
         return not self.agreement or set(sentence.agreement_errors) <= set(natural.agreement_errors)
 
     @staticmethod
-    def differences(natural: Sentence, sentence: Sentence) -> set[int]:
+    def changed_positions(natural: Sentence, sentence: Sentence) -> set[int]:
         """Return the positions at which two sentences of equal length have different words."""
         pairs = zip(natural.words, sentence.words, strict=True)
         return {position for position, (old, new) in enumerate(pairs) if old != new}

@@ -80,10 +80,18 @@ class SentencePool:
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
     def constraint_masks(self, slot: Slot) -> dict[str, BoolArray]:
-        """Return which sentences of the pool satisfy each constraint of a slot.
+        """Return which sentences of the pool satisfy each constraint on a synthetic sentence.
 
-        The result is a mask of shape (P,) for each constraint, in a dictionary by the text of the
-        constraint, for example ``contstim:gpt>=natural``.
+        Parameters
+        ----------
+        slot
+            Natural sentence with the constraints on its synthetic sentence.
+
+        Returns
+        -------
+        dict
+            Mask of shape (P,) for each constraint, by the text of the constraint, for example
+            ``contstim:gpt>=natural``.
         """
         masks: dict[str, BoolArray] = {}
         for constraint in slot.contrast.constraints:
@@ -94,10 +102,15 @@ class SentencePool:
         return masks
 
     def losses(self, slot: Slot) -> FloatArray:
-        """Return the loss of each sentence of the pool as the synthetic sentence of a slot, (P,).
+        """Return the loss of each sentence of the pool as a synthetic sentence, shape (P,).
 
-        It is NaN for sentences that violate a constraint of the slot, and for sentences with a loss
-        of 0 or more, which are no better than the natural sentence.
+        It is NaN for sentences that violate a constraint, and for sentences with a loss of 0 or
+        more, which are no better than the natural sentence.
+
+        Parameters
+        ----------
+        slot
+            Natural sentence with the loss and the constraints of its synthetic sentence.
         """
         scores = {name: self.model_scores(name) for name in slot.contrast.reject}
         natural_scores = {name: self.scores[name][slot.natural] for name in scores}
@@ -163,7 +176,9 @@ def assign_sentences(
 
 
 def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
-    """Assign as many sentences as possible to slots, with the largest total gain.
+    """Assign as many sentences as possible to slots, with the largest total decrease in loss.
+
+    A slot is a natural sentence that needs a synthetic sentence.
 
     Parameters
     ----------
@@ -262,9 +277,10 @@ class _Limits:
     def round_relaxation(self, usable: IntArray) -> IntArray:
         """Return an assignment within the limits, found by rounding the linear relaxation.
 
-        In the relaxation, fractions of a sentence can be assigned to several slots. In the order of
-        decreasing fractions, each sentence is assigned to its slot, unless the slot or the sentence
-        is already used or a limit would be exceeded.
+        A slot is a natural sentence that needs a synthetic sentence. In the relaxation, fractions
+        of a sentence can be assigned to several slots. In the order of decreasing fractions, each
+        sentence is assigned to its slot, unless the slot or the sentence is already used or a limit
+        would be exceeded.
 
         Parameters
         ----------
@@ -293,9 +309,9 @@ class _Limits:
     def _solve_relaxation(self, usable: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Solve the linear relaxation of the assignment problem with limits on groups.
 
-        The variables are x[t, i], the fraction of sentence i that is assigned to slot t, and
-        y[m, i], the fraction of sentence i that is assigned to slots with the models m. With the
-        loss decrease gain[t, i]:
+        A slot is a natural sentence that needs a synthetic sentence. The variables are x[t, i], the
+        fraction of sentence i that is assigned to slot t, and y[m, i], the fraction of sentence i
+        that is assigned to slots with the models m. With the decrease in loss gain[t, i]:
 
             maximise    sum_{t, i} (1 + gain[t, i] / max_total) x[t, i]
             subject to  sum_i x[t, i] <= 1                  for every slot t,
@@ -365,9 +381,9 @@ class _Limits:
     def find_addable_sentences(self, assigned: IntArray, usable: IntArray) -> IntArray:
         """Return unused sentences that can be added to an assignment without exceeding a limit.
 
-        Each sentence is counted in the groups of all slots to which it may be assigned. Sentences
-        are considered in the order of their largest decrease in loss in an empty slot, then in any
-        slot.
+        A slot is a natural sentence that needs a synthetic sentence. Each sentence is counted in
+        the groups of all slots to which it may be assigned. Sentences are considered in the order
+        of their largest decrease in loss in an empty slot, then in any slot.
 
         Parameters
         ----------

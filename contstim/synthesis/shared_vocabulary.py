@@ -84,8 +84,15 @@ class SharedVocabulary:
         """Return whether a natural sentence may be changed into `sentence`.
 
         The new words must be in the vocabulary and must not repeat other words, and the changes
-        must be within the limits `edits`. If the text of the sentence is parsed, the same words
-        must result. Scores are not considered.
+        must be within the limits. If the text of the sentence is parsed, the same words must
+        result. Scores are not considered.
+
+        Parameters
+        ----------
+        natural, sentence
+            Natural sentence and changed sentence, with the same number of words.
+        edits
+            Limits on the changes.
         """
         if not edits.permits(natural, sentence):
             return False
@@ -93,7 +100,7 @@ class SharedVocabulary:
         restricted = self.restricted_words(natural, edits)
         folded = [self.vocabulary.language.fold(word) for word in sentence.words]
         counts = Counter(folded)
-        for position in Edits.differences(natural, sentence):
+        for position in Edits.changed_positions(natural, sentence):
             options = restricted.get(position)
             if position not in positions or options == ():
                 return False

@@ -39,7 +39,7 @@ class Strategy:
     >>> @dataclass(frozen=True)
     ... class BestOfHundred(Strategy):
     ...     def search_word(self, candidates):
-    ...         sample = candidates.rng.permutation(candidates.promising())[:100]
+    ...         sample = candidates.rng.permutation(candidates.find_promising())[:100]
     ...         feasible = candidates.filter_feasible(sample)
     ...         propose_in_order(candidates, feasible, candidates.losses(feasible))
     ...         return False

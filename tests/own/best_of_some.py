@@ -17,7 +17,7 @@ class BestOfSome(Strategy):
 
     def search_word(self, candidates: Candidates) -> bool:
         """Score some candidates and take the best."""
-        some = candidates.rng.permutation(candidates.promising())[: self.draws]
+        some = candidates.rng.permutation(candidates.find_promising())[: self.draws]
         some = candidates.filter_feasible(some)
         propose_in_order(candidates, some, candidates.losses(some))
         return False

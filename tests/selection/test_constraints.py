@@ -436,7 +436,7 @@ def test_a_new_class_of_constraints_is_found_in_text(monkeypatch):
         name: str = "fewer"
 
         def add_rows(self, rows):
-            values = rows.column(self.feature, self.name)
+            values = rows.feature_column(self.feature, self.name)
             signed = [values if role.role == "sentence_1" else -values for role in rows.roles]
             rows.add(signed, -np.inf, -self.by, [self.name])
 

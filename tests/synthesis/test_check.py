@@ -62,8 +62,8 @@ class _Forcing(Strategy):
     def run(self, search: Search) -> bool:
         candidates = search.candidates(0)
         (name, *_) = candidates.contrast.reject
-        index = int(candidates.replacements[name].score(candidates.promising()).argmin())
-        word = candidates.words.words[int(candidates.promising()[index])]
+        index = int(candidates.replacements[name].score(candidates.find_promising()).argmin())
+        word = candidates.words.words[int(candidates.find_promising()[index])]
         search.sentence = search.sentence.replace(0, word)
         search.current_scores = search.score(search.sentence)
         return True

@@ -76,7 +76,7 @@ def test_fresh_scores_satisfy_all_constraints(strategy: GuidedSampling | Beam) -
         n_changed += sentence != natural
         before, after = Sentence.parse(natural), Sentence.parse(sentence)
         assert (after.before, after.after) == (before.before, before.after)
-        new = Edits.differences(before, after)
+        new = Edits.changed_positions(before, after)
         for p in new:
             assert after.words[p] in (UPPER if p == 0 else LOWER)
             if after.words[p].casefold() not in VOCABULARY.repeatable:

@@ -49,7 +49,7 @@ class SynthesisStage(Stage):
     options: ClassVar[type[Any] | None] = SynthesisOptions
 
     def describe(self, plan: StudyPlan) -> str:
-        """Describe the synthesis in full sentences."""
+        """Describe the options of the synthesis in full sentences, for a preregistration."""
         options = plan.get_options(SynthesisOptions)
         specs = {
             "rejecting models": ", ".join(options.reject),
@@ -167,7 +167,10 @@ class SynthesisStage(Stage):
                 "number": len(run.sentences),
             },
             "goals": [
-                [[[names[spec] for spec in side] for side in sides] for sides in goal]
+                [
+                    [[names[spec] for spec in reject], [names[spec] for spec in accept]]
+                    for reject, accept in goal
+                ]
                 for goal in self.get_job(run).starts_by_goal
             ],
             **{
