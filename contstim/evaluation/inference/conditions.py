@@ -13,7 +13,6 @@ from contstim.evaluation.inference.quasi_f import (
     CellCodes,
     CellMean,
     CrossedDesign,
-    QuasiFTerms,
     Term,
     effective_sizes,
     estimate_from_squares,
@@ -21,7 +20,6 @@ from contstim.evaluation.inference.quasi_f import (
     quasi_f_terms,
     satterthwaite,
     sums_of_squares,
-    variance_components,
 )
 
 # Minimum share of observed participant-item blocks in a Latin square with missing choices.
@@ -67,21 +65,6 @@ class _Condition:
             weight[rows] += design.weight / len(means)
             deviations[rows] += sign * design.deviations(cells)
         return cls(value, weight, deviations, [mean.design for mean in means])
-
-    def variance_terms(self, whole: CrossedDesign, item_effects: str) -> QuasiFTerms:
-        """Return the terms of the quasi-F variance of this condition, see `quasi_f_terms`.
-
-        With fixed items, the variance between participants is the only term that is not 0. `whole`
-        is the design of all cells of the study.
-        """
-        n_participants, n_items = effective_sizes(self.designs)
-        squares = sums_of_squares(self.deviations[None], whole.codes)[0]
-        if item_effects == "fixed":
-            participant_squares, _, _ = squares.tolist()
-            variance = participant_squares * n_participants / (n_participants - 1)
-            return QuasiFTerms(Term(variance, n_participants - 1), Term(0, 1), Term(0, 1))
-        components = variance_components(squares, self.designs)
-        return quasi_f_terms(components, n_participants - 1, n_items - 1)
 
 
 def estimate_contrast(
@@ -146,7 +129,11 @@ def estimate_contrast(
         return estimate_from_squares(value, squares, [*a.designs, *b.designs], item_effects)
     if is_random and _is_latin_square(a.weight, b.weight, codes):
         return _estimate_latin_square(value, a, b, codes)
-    terms_a, terms_b = (side.variance_terms(whole, item_effects) for side in conditions)
+    # Sum the variances of both conditions, minus twice the covariance due to shared units.
+    terms_a, terms_b = (
+        quasi_f_terms(sums_of_squares(side.deviations[None], codes)[0], side.designs, item_effects)
+        for side in conditions
+    )
     terms = _difference_terms(terms_a.participants, terms_b.participants, a, b, codes.participant)
     if is_random:
         terms += _difference_terms(terms_a.items, terms_b.items, a, b, codes.item)

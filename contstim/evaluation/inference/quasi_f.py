@@ -311,19 +311,17 @@ def estimate_from_squares(
     """
     if has_too_few_units(designs, item_effects):
         return MeanEstimate(value, np.nan, np.nan)
-    n_participants, n_items = effective_sizes(designs)
-    participant_squares, _, block_squares = squares.tolist()
-    if item_effects == "fixed":
-        variance = participant_squares * n_participants / (n_participants - 1)
-        return MeanEstimate(value, np.sqrt(variance), n_participants - 1, (1.0, 0.0))
+    _, _, block_squares = squares.tolist()
     if block_squares == 0.0:
+        n_participants, n_items = effective_sizes(designs)
         return MeanEstimate(value, 0.0, n_participants + n_items - 2)
-    components = variance_components(squares, designs)
-    terms = quasi_f_terms(components, n_participants - 1, n_items - 1)
-    variance, df = satterthwaite(terms, block_squares)
-    participants, items = np.clip(components[:2] / variance, 0.0, 1.0).tolist()
-    total = max(participants + items, 1.0)
-    return MeanEstimate(value, np.sqrt(variance), df, (participants / total, items / total))
+    terms = quasi_f_terms(squares, designs, item_effects)
+    variance, df = satterthwaite(terms, block_squares if item_effects == "random" else 0.0)
+    # Shares of the variance components s_P W_P and s_I W_I, see `CrossedDesign`.
+    components = np.array([terms.participants.variance, terms.items.variance])
+    shares = np.clip((components + terms.residual.variance) / variance, 0.0, 1.0)
+    participants, items = (shares / max(float(shares.sum()), 1.0)).tolist()
+    return MeanEstimate(value, float(np.sqrt(variance)), df, (participants, items))
 
 
 def effective_sizes(designs: Sequence[CrossedDesign]) -> tuple[float, float]:
@@ -412,17 +410,30 @@ def variance_components(squares: FloatArray, designs: Sequence[CrossedDesign]) -
     return max(candidates, key=lambda components: float(components.sum()))
 
 
-def quasi_f_terms(components: FloatArray, df_participants: float, df_items: float) -> QuasiFTerms:
+def quasi_f_terms(
+    squares: FloatArray, designs: Sequence[CrossedDesign], item_effects: str
+) -> QuasiFTerms:
     """Return the terms of the quasi-F variance, whose sum is the variance of the mean.
+
+    If items are fixed, the variance between participants, Q_P N / (N - 1), is the only term that is
+    not 0.
 
     Parameters
     ----------
-    components
-        Contributions of participants, items and blocks, see `variance_components`, shape (3,).
-    df_participants, df_items
-        Degrees of freedom of participants and of items.
+    squares
+        Sums of squares, see `sums_of_squares`, shape (3,).
+    designs
+        Designs of the mean, or of the two means of a difference.
+    item_effects
+        One of `ITEM_EFFECTS`.
     """
-    participants, items, blocks = components.tolist()
+    n_participants, n_items = effective_sizes(designs)
+    df_participants, df_items = n_participants - 1, n_items - 1
+    if item_effects == "fixed":
+        participant_squares, _, _ = squares.tolist()
+        variance = participant_squares * n_participants / df_participants
+        return QuasiFTerms(Term(variance, df_participants), Term(0.0, 1.0), Term(0.0, 1.0))
+    participants, items, blocks = variance_components(squares, designs).tolist()
     return QuasiFTerms(
         participants=Term(participants + blocks, df_participants),
         items=Term(items + blocks, df_items),
