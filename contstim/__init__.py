@@ -23,31 +23,12 @@ Each name is imported on first use, so that selection and evaluation do not load
 
 from __future__ import annotations
 
-import ast
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from contstim.lazy import attach_stub
 
 __version__ = "0.1.0"
 
-# The type stub contains the module of each public name.
-_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
-_MODULES = {
-    alias.name: str(statement.module)
-    for statement in _STUB.body
-    if isinstance(statement, ast.ImportFrom)
-    for alias in statement.names
-}
-
-__all__ = sorted(["__version__", *_MODULES])
-
-
-def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return import_module("contstim.datasets")
-    if name not in _MODULES:
-        raise AttributeError(f"module 'contstim' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+__getattr__, _names = attach_stub(__name__, __file__)
+__all__ = sorted(["__version__", *_names])
 
 
 def __dir__() -> list[str]:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -16,7 +13,6 @@ from tqdm import tqdm
 _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_BETWEEN_TICKS = 1.0
 # Seconds before the progress of a task is reported.
 _SILENT_SECONDS = 2.0
 # Labels of the tasks that are being reported. Tasks within these tasks are not reported.
@@ -96,47 +92,6 @@ def track(
                     bar.total = bar.n + 1
                 bar.update(weights[number] if number < len(weights) else 1)
     finally:
-        _ACTIVE.remove(label)
-
-
-@contextmanager
-def show_elapsed_time(label: str, time_limit: float | None = None) -> Iterator[None]:
-    """Report on standard error how long a ``with`` block has been running.
-
-    Reports begin after two seconds on a terminal, and after ten seconds otherwise. A second thread
-    prints them, since the block may consist of one long call, e.g. of a solver.
-
-    Parameters
-    ----------
-    label
-        Name of the task, a few words.
-    time_limit
-        Time limit of the task in seconds, which is also shown.
-    """
-    if _ACTIVE or _is_silent():
-        yield
-        return
-    limit = "" if time_limit is None else f" of at most {time_limit:.0f} s"
-    start_time, is_over, is_terminal = time.time(), threading.Event(), sys.stderr.isatty()
-
-    def report() -> None:
-        if is_over.wait(_SILENT_SECONDS if is_terminal else _SECONDS_BETWEEN_LINES):
-            return
-        interval = _SECONDS_BETWEEN_TICKS if is_terminal else _SECONDS_BETWEEN_LINES
-        bar_format = "{desc}: {elapsed}" + limit
-        with _create_bar(label, bar_format, bar_format) as bar:
-            bar.start_t = start_time
-            while not is_over.wait(interval):
-                bar.refresh()
-
-    thread = threading.Thread(target=report, daemon=True)
-    _ACTIVE.append(label)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
         _ACTIVE.remove(label)
 
 

@@ -1,6 +1,6 @@
 """The public names, pinned: a change here changes the interface and wants a changelog entry.
 
-Tests `contstim`.
+Tests `contstim` and `contstim.lazy`.
 """
 
 import subprocess

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import re
-import time
-
 import pytest
 
-from contstim.progress import show_elapsed_time, track
+from contstim.progress import track
 
 
 @pytest.fixture
@@ -58,8 +55,6 @@ def test_progress_can_be_turned_off(
     monkeypatch.setenv("CONTSTIM_PROGRESS", "off")
     for _ in track("abc", 3, "work"):
         pass
-    with show_elapsed_time("step"):
-        time.sleep(0.05)
     assert capsys.readouterr().err == ""
 
 
@@ -72,45 +67,3 @@ def test_work_within_work_is_not_reported(
     next(track("ab", 2, "left"))
     assert list(track("ab", 2, "again")) == ["a", "b"]
     assert "again: 100%" in capsys.readouterr().err
-
-
-def test_a_step_of_unknown_length_says_how_long_it_has_gone_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with show_elapsed_time("quick"):
-        pass
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.05)
-    with show_elapsed_time("choosing", time_limit=60):
-        _until_said(capsys, r"choosing: [\d:]+ of at most 60 s\n")
-    # A step within a step, and a step within what is shown as a whole, are not reported.
-    with show_elapsed_time("outer"), show_elapsed_time("inner"):
-        assert "inner" not in _until_said(capsys, r"outer: [\d:]+\n")
-    for _ in track([1], 1, "whole"):
-        with show_elapsed_time("part"):
-            time.sleep(0.2)
-    assert "part" not in capsys.readouterr().err
-    with pytest.raises(KeyError), show_elapsed_time("fails"):
-        raise KeyError
-    with show_elapsed_time("after"):
-        _until_said(capsys, r"after: [\d:]+\n")
-
-
-def test_a_terminal_gets_a_line_that_goes_when_the_step_is_done(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("contstim.progress._SILENT_SECONDS", 0.05)
-    with show_elapsed_time("loading"):
-        said = _until_said(capsys, r"\rloading: [\d:]+")
-    assert "\n" not in said + capsys.readouterr().err
-
-
-def _until_said(capsys: pytest.CaptureFixture[str], pattern: str) -> str:
-    """Wait for a text on standard error; return all that was written."""
-    said, end = "", time.monotonic() + 240
-    while not re.search(pattern, said):
-        assert time.monotonic() < end, f"{pattern!r} is not in {said!r}"
-        time.sleep(0.05)
-        said += capsys.readouterr().err
-    return said

@@ -20,7 +20,6 @@ from scipy.sparse import block_array, csr_array, eye_array, kron
 
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError
-from contstim.progress import show_elapsed_time
 from contstim.selection.highs import minimise
 
 _TIME_LIMIT = 60.0  # seconds, of the integer programme
@@ -297,16 +296,15 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     )
     n_per_group = np.bincount(trials.cells) // n_groups
     totals = np.hstack([np.ones(n_trials), np.repeat(n_per_group, n_groups)])
-    with show_elapsed_time("laying out trials", _TIME_LIMIT):
-        solution = minimise(
-            np.repeat([0.0, 1.0], [n_x, n_e]),
-            csr_array(rows),
-            np.hstack([totals, np.full(n_e, -np.inf)]),
-            np.hstack([totals, np.ones(n_e)]),
-            integer=np.repeat([True, False], [n_x, n_e]),
-            highest=np.repeat([1.0, np.inf], [n_x, n_e]),
-            time_limit=_TIME_LIMIT,
-        )
+    solution = minimise(
+        np.repeat([0.0, 1.0], [n_x, n_e]),
+        csr_array(rows),
+        np.hstack([totals, np.full(n_e, -np.inf)]),
+        np.hstack([totals, np.ones(n_e)]),
+        integer=np.repeat([True, False], [n_x, n_e]),
+        highest=np.repeat([1.0, np.inf], [n_x, n_e]),
+        time_limit=_TIME_LIMIT,
+    )
     is_proven = solution.status == "optimal"
     if solution.x is None or (not is_proven and solution.x[n_x:].sum() > 0.5):
         raise InfeasibleError(

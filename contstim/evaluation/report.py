@@ -14,7 +14,6 @@ from contstim.evaluation.methods import methods_paragraphs
 from contstim.evaluation.summary import describe_sample, summarize
 from contstim.files import write_atomically
 from contstim.page import Page, format_estimate
-from contstim.progress import show_elapsed_time
 
 if TYPE_CHECKING:
     from contstim.evaluation.result import Evaluation
@@ -55,48 +54,47 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
     >>> write_report(result, "results").name  # doctest: +SKIP
     'report.html'
     """
-    with show_elapsed_time("writing the report"):
-        folder = Path(folder)
-        evaluation.write_tables(folder)
-        provenance = evaluation.provenance
-        page = Page("Which model predicts people's choices")
-        conclusion, *details = summarize(evaluation)
-        page.paragraph(" ".join(describe_sample(evaluation)))
-        page.paragraph(conclusion, strong=True)
-        page.paragraph(" ".join(details))
-        figure = evaluation.figure(ax=create_axes()[0])
-        if figure is not None:
-            for suffix in ("svg", "pdf", "png"):
-                save_figure(figure, folder / f"figure.{suffix}")
-            row = evaluation.models[evaluation.models["value"].notna()].iloc[0]
-            label = MEASURES[row["measure"]].label
-            page.figure(
-                render_svg(figure),
-                f"{label[0].upper()}{label[1:]} by model (analysis {row['analysis']}). Grey: noise "
-                "ceiling, from its lower to its upper bound. In each column on the right, a filled "
-                "dot marks a model that is significantly better than those with open dots.",
-            )
-        _add_results(evaluation, page)
-        if len(provenance.excluded):
-            page.heading("Exclusions")
-            _add_table(page, provenance.excluded, "excluded.csv")
-        page.heading("Methods")
-        for text in methods_paragraphs(evaluation):
-            page.paragraph(text)
-        if provenance.deviations is not None:
-            page.heading("Deviations from the analysis plan")
-            page.bullets(provenance.deviations or ["None."])
-        if provenance.notes:
-            page.heading("Notes")
-            page.bullets(provenance.notes)
-        if provenance.units:
-            page.heading("Models")
-            specs = [provenance.specs.get(name, name) for name in provenance.units]
-            units = provenance.units
-            page.table(pd.DataFrame({"model": [*units], "spec": specs, "unit": [*units.values()]}))
-        path = folder / "report.html"
-        write_atomically(path, str(page))
-        return path
+    folder = Path(folder)
+    evaluation.write_tables(folder)
+    provenance = evaluation.provenance
+    page = Page("Which model predicts people's choices")
+    conclusion, *details = summarize(evaluation)
+    page.paragraph(" ".join(describe_sample(evaluation)))
+    page.paragraph(conclusion, strong=True)
+    page.paragraph(" ".join(details))
+    figure = evaluation.figure(ax=create_axes()[0])
+    if figure is not None:
+        for suffix in ("svg", "pdf", "png"):
+            save_figure(figure, folder / f"figure.{suffix}")
+        row = evaluation.models[evaluation.models["value"].notna()].iloc[0]
+        label = MEASURES[row["measure"]].label
+        page.figure(
+            render_svg(figure),
+            f"{label[0].upper()}{label[1:]} by model (analysis {row['analysis']}). Grey: noise "
+            "ceiling, from its lower to its upper bound. In each column on the right, a filled "
+            "dot marks a model that is significantly better than those with open dots.",
+        )
+    _add_results(evaluation, page)
+    if len(provenance.excluded):
+        page.heading("Exclusions")
+        _add_table(page, provenance.excluded, "excluded.csv")
+    page.heading("Methods")
+    for text in methods_paragraphs(evaluation):
+        page.paragraph(text)
+    if provenance.deviations is not None:
+        page.heading("Deviations from the analysis plan")
+        page.bullets(provenance.deviations or ["None."])
+    if provenance.notes:
+        page.heading("Notes")
+        page.bullets(provenance.notes)
+    if provenance.units:
+        page.heading("Models")
+        specs = [provenance.specs.get(name, name) for name in provenance.units]
+        units = provenance.units
+        page.table(pd.DataFrame({"model": [*units], "spec": specs, "unit": [*units.values()]}))
+    path = folder / "report.html"
+    write_atomically(path, str(page))
+    return path
 
 
 def _add_results(evaluation: Evaluation, page: Page) -> None:

@@ -21,7 +21,6 @@ from contstim.models import ModelSpec
 from contstim.models.base import ScoreKind, SentenceModel, check_sentence_language
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.plugins import distribution_name, import_object
-from contstim.progress import show_elapsed_time
 
 # Family of the bundled models.
 _BUNDLED = "contstim"
@@ -323,8 +322,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
             raise SpecError(
                 f"unigram= in {str(parsed)!r} requires reduction=slor; remove it or add this option"
             )
-    with show_elapsed_time(f"loading {plain_spec}"):
-        model = family.load(plain_spec)
+    model = family.load(plain_spec)
     if reduction != "sum":
         if model.event.reduction != "sum":
             raise SpecError(

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.plugins import Registry
-from contstim.progress import show_elapsed_time
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.column_generation import assign_with_constraints
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
@@ -204,17 +203,15 @@ def select_natural_pairs(
 
     # Solve the problem without constraints first, which detects pairs of models with too few
     # sentences.
-    with show_elapsed_time("choosing pairs"):
-        chosen = assign(problem)
+    chosen = assign(problem)
     cost = unconstrained_cost = relaxation = problem.total_cost(chosen)
     is_proven, solver = True, ASSIGNMENT_SOLVER
     constraints = merge_equal(constraints)
     if constraints:
         constraint_rows = ConstraintRows(roles, labels, constraints)
-        with show_elapsed_time("choosing pairs", time_limit):
-            chosen, relaxation, is_proven = assign_with_constraints(
-                problem, constraint_rows, time_limit
-            )
+        chosen, relaxation, is_proven = assign_with_constraints(
+            problem, constraint_rows, time_limit
+        )
         cost, solver = problem.total_cost(chosen), SOLVER
     bound = cost if is_proven else min(cost, relaxation)
 

@@ -13,7 +13,6 @@ import pandas as pd
 from contstim.arrays import IntArray
 from contstim.errors import InfeasibleError, InputError, require_integer
 from contstim.plugins import Registry
-from contstim.progress import show_elapsed_time
 from contstim.response_model import ResponseModel
 from contstim.selection.constraint_rows import SelectionConstraint
 from contstim.selection.constraints import merge_equal, pairing_codes
@@ -300,8 +299,7 @@ class _SetSearch:
             ]
             if not self.constraints:
                 programme = self._build([self.given_pairs, *even_pairs])
-                with show_elapsed_time("choosing pairs"):
-                    chosen = programme.greedy_set(bound)
+                chosen = programme.greedy_set(bound)
                 if chosen is not None:
                     greedy, greedy_objective = (programme, chosen), programme.objective(chosen)
             for block_pairs, (_, n_block) in zip(even_pairs, blocks, strict=True):
@@ -322,16 +320,14 @@ class _SetSearch:
         programme = self._build(candidates)
         # Add pairs for the pairs of models that limit the objective of the linear relaxation.
         if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
-            with show_elapsed_time("looking for pairs"):
-                for _ in range(_N_PRICING_ROUNDS):
-                    prices = programme.dual_prices()
-                    priced = [
-                        priced_pairs(self.criterion, rows, n_block, prices)
-                        for rows, n_block in self._blocks()
-                    ]
-                    programme = self._build([programme.pairs, *priced])
-        with show_elapsed_time("choosing pairs", self.time_limit):
-            chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
+            for _ in range(_N_PRICING_ROUNDS):
+                prices = programme.dual_prices()
+                priced = [
+                    priced_pairs(self.criterion, rows, n_block, prices)
+                    for rows, n_block in self._blocks()
+                ]
+                programme = self._build([programme.pairs, *priced])
+        chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
         if has_all_pairs:
             bound = min(bound, proven_bound)
         if greedy is not None and programme.objective(chosen) <= greedy_objective:

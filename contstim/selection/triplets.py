@@ -19,7 +19,6 @@ from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, InputError
-from contstim.progress import show_elapsed_time
 from contstim.selection.highs import SOLVER
 from contstim.selection.natural import ASSIGNMENT_SOLVER
 from contstim.selection.strata import StratifiedSelection, resolve_n_strata
@@ -142,13 +141,12 @@ def select_triplets(
         counts = {"considered": len(positions), **excluded}
         parts.append(_PairTriplets(models, rows, selection, limits, counts))
 
-    with show_elapsed_time("choosing triplets"):
-        if distinct_items:
-            selected = _select_distinct(parts, triplets)
-        elif has_limits:
-            selected = [part.selection.solve_with_limits(*part.limits) for part in parts]
-        else:
-            selected = [part.selection.solve() for part in parts]
+    if distinct_items:
+        selected = _select_distinct(parts, triplets)
+    elif has_limits:
+        selected = [part.selection.solve_with_limits(*part.limits) for part in parts]
+    else:
+        selected = [part.selection.solve() for part in parts]
     sign = -TRIPLET_OBJECTIVES[objective].sign
     reports: list[dict[str, Any]] = [
         {

@@ -13,7 +13,6 @@ from contstim.errors import BudgetError, InputError, require_integer, require_kn
 from contstim.models.base import SentenceModel
 from contstim.models.registry import load_model
 from contstim.plugins import Registry
-from contstim.progress import show_elapsed_time
 from contstim.settings import field_bounds
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
@@ -236,11 +235,10 @@ def synthesize(
     natural = Sentence.parse(sentence, language)
     search = Search(problem, shared_vocabulary, natural, seed, attempt, strategy.starts_at_natural)
     stop_reason = ""
-    with show_elapsed_time("writing a sentence"):
-        try:
-            finished = strategy.run(search)
-        except BudgetError as error:
-            finished, stop_reason = False, str(error)
+    try:
+        finished = strategy.run(search)
+    except BudgetError as error:
+        finished, stop_reason = False, str(error)
     return Synthesis(
         natural=str(natural),
         sentence=str(search.sentence),

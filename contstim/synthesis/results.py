@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from html import escape
-from typing import Any
 
 from contstim.display import displayable
 from contstim.tables import SPEC
-from contstim.text import highlight_changes
 
 _ATTEMPTS_PER_TRIPLET = 3
-_COLOURS = ("#555", "#0072b2", "#b34700")  # natural, synthetic 1, synthetic 2
-_WIDTH = 110  # of plots, in pixels
 
 
 @dataclass(frozen=True)
@@ -133,17 +128,6 @@ class Synthesis:
     def reject(self) -> str:
         """Name of the first rejecting model."""
         return self.models[0]
-
-    def _repr_html_(self) -> str:
-        """Return both sentences and their scores as HTML for notebooks."""
-        rows = [
-            ("natural", self.natural, self.natural_scores),
-            ("synthetic", self.sentence, self.scores),
-        ]
-        note = "No better sentence was found."
-        if self.is_changed:
-            note = f"{len(self.steps)} replacements; strategy {self.strategy}, seed {self.seed}."
-        return format_scores_html(rows, self.models, note)
 
 
 @dataclass(frozen=True)
@@ -288,10 +272,6 @@ class Triplet(TableRow):
             and self.synthetic_1_lp_2 < self.synthetic_2_lp_2
         )
 
-    def _repr_html_(self) -> str:
-        """Return the three sentences and their scores as HTML for notebooks."""
-        return format_triplet_html(self.row())
-
 
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
     """Return columns ``spec_1`` and ``spec_2``, from which the models of a triplet can be loaded.
@@ -430,66 +410,3 @@ def distinct_triplets(
         if len(triplets) == per_sentence:
             break
     return list(triplets.values())
-
-
-def format_scores_html(
-    rows: Sequence[tuple[str, str, Sequence[float]]], models: Sequence[str], note: str = ""
-) -> str:
-    """Return an HTML table of sentences with their scores under several models.
-
-    Words that differ from the first sentence are bold. A small plot shows each score between the
-    lowest and the highest score under the same model.
-
-    Parameters
-    ----------
-    rows
-        Label, text and scores of each sentence. The scores are in the order of `models`.
-    models
-        Names of the models.
-    note
-        Text below the table.
-    """
-    _, first_text, _ = rows[0]
-    header = "".join(f"<th colspan=2>{escape(model)}</th>" for model in models)
-    scores_by_model = list(zip(*(scores for _, _, scores in rows), strict=True))
-    lines = []
-    for number, (label, text, scores) in enumerate(rows):
-        colour = _COLOURS[number % len(_COLOURS)]
-        cells = ""
-        for score, model_scores in zip(scores, scores_by_model, strict=True):
-            # Place the point of the plot between the lowest and the highest score of the model.
-            minimum, maximum = min(model_scores), max(model_scores)
-            fraction = (score - minimum) / (maximum - minimum) if maximum > minimum else 0.5
-            # The view box keeps the plot complete on pages that shrink images.
-            cells += (
-                f"<td style='text-align:right'>{score:.1f}</td>"
-                f"<td><svg width='{_WIDTH}' height='12' viewBox='0 0 {_WIDTH} 12' "
-                f"style='max-width:none' role='img' aria-label='{score:.1f}'>"
-                f"<line x1='6' x2='{_WIDTH - 6}' y1='6' y2='6' stroke='#ccc'/>"
-                f"<circle cx='{6 + (_WIDTH - 12) * fraction:.1f}' cy='6' r='4' fill='{colour}'/>"
-                "</svg></td>"
-            )
-        lines.append(
-            f"<tr><td style='color:{colour}'>{escape(label)}</td>"
-            f"<td style='text-align:left'>{highlight_changes(first_text, text)}</td>{cells}</tr>"
-        )
-    note_html = f"<p>{escape(note)}</p>" if note else ""
-    return f"<table><tr><th></th><th></th>{header}</tr>{''.join(lines)}</table>{note_html}"
-
-
-def format_triplet_html(row: Mapping[Any, Any]) -> str:
-    """Return an HTML table of the three sentences of a triplet and their scores.
-
-    `row` maps the columns of a table of triplets to their values.
-    """
-    models = [str(row["model_1"]), str(row["model_2"])]
-    labels = {
-        "natural": "natural",
-        "synthetic_1": f"1: accepted by {models[0]}",
-        "synthetic_2": f"2: accepted by {models[1]}",
-    }
-    sentences = []
-    for kind, label in labels.items():
-        scores = [float(row[f"{kind}_lp_1"]), float(row[f"{kind}_lp_2"])]
-        sentences.append((label, str(row[kind]), scores))
-    return format_scores_html(sentences, models)

@@ -22,42 +22,13 @@ from contstim.synthesis.results import (
     Synthesis,
     Triplet,
     distinct_triplets,
-    format_triplet_html,
     max_attempts,
     spec_columns,
 )
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.strategy import Strategy
-from contstim.tables import TRIPLETS
 from contstim.text.diversity import DEFAULT_WORD_SHARE, WordShareLimit
 from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-
-# Maximum number of triplets that a notebook shows.
-_MAX_SHOWN = 20
-
-
-class TripletTable(pd.DataFrame):
-    """DataFrame of triplets that notebooks display as sentences with the changed words in bold.
-
-    Examples
-    --------
-    >>> from contstim import datasets
-    >>> table = TripletTable(datasets.readable_triplets())
-    >>> table.shape, table["natural"].iloc[0]
-    ((35, 12), 'The curtains she chose were much too dark.')
-    """
-
-    @property
-    def _constructor(self) -> type[TripletTable]:
-        return TripletTable
-
-    def _repr_html_(self) -> str:
-        if not set(TRIPLETS) <= set(self.columns) or not len(self):
-            return str(pd.DataFrame(self).to_html(max_rows=_MAX_SHOWN))
-        tables = [format_triplet_html(row) for row in self.head(_MAX_SHOWN).to_dict("records")]
-        if len(self) > _MAX_SHOWN:
-            tables.append(f"<p>... {len(self) - _MAX_SHOWN} more triplets</p>")
-        return "".join(tables)
 
 
 def synthesize_triplets(
@@ -71,7 +42,7 @@ def synthesize_triplets(
     minimum_drop: float = 0.0,
     max_word_share: float = DEFAULT_WORD_SHARE,
     **options: Any,
-) -> TripletTable:
+) -> pd.DataFrame:
     """Synthesise triplets from many natural sentences for pairs of models.
 
     A triplet consists of a natural sentence, a synthetic sentence that model 2 finds less probable
@@ -103,8 +74,8 @@ def synthesize_triplets(
 
     Returns
     -------
-    TripletTable
-        DataFrame with one row per triplet and the columns of :data:`contstim.tables.TRIPLETS`. If
+    DataFrame
+        One row per triplet, with the columns of :data:`contstim.tables.TRIPLETS`. If
         the name of a model differs from its specification string, the columns ``spec_1`` and
         ``spec_2`` contain the strings.
 
@@ -187,4 +158,4 @@ def synthesize_triplets(
         pass
     specs = {model.name: model.spec for models in model_pairs for model in models}
     table = [{**row.row(), **spec_columns(row, specs)} for row in rows]
-    return TripletTable(table, columns=None if rows else Triplet.columns())
+    return pd.DataFrame(table, columns=None if rows else Triplet.columns())
