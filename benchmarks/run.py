@@ -28,6 +28,7 @@ BENCHMARKS = {
     "scoring": ([], ["--text", "gutenberg/sentences.txt.gz"]),
     "ngram": (None, ["--data", "gutenberg/sentences.txt.gz"]),
     "synthesis": ([], []),
+    "guided_search": ([], []),
     "runs": ([], []),
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),

@@ -64,3 +64,32 @@ def blimp_figure(terms: pd.DataFrame) -> Axes:
     ax.set_xlabel("accuracy")
     add_legend_below(ax, ncols=2)
     return ax
+
+
+def example_figure(examples: pd.DataFrame) -> list[Axes]:
+    """Draw the score of each token of the example words under each metric (Figs. 2, 5, 6 and 17).
+
+    `examples` is the table of `study.example_table` for one model. The final full stop of the
+    sentence counts as a token of the word before it.
+    """
+    words = list(dict.fromkeys(examples["word"]))
+    axes = prepare_axes(None, 2.4 * len(words), 2.4, [1.0] * len(words))
+    for word, ax in zip(words, axes, strict=True):
+        tokens = examples[examples["word"] == word]
+        metrics = list(dict.fromkeys(tokens["metric"]))
+        for number, metric in enumerate(metrics):
+            scores = tokens[tokens["metric"] == metric]
+            ax.bar(
+                scores["token"] + 0.2 * (number - (len(metrics) - 1) / 2),
+                -scores["log_prob"],
+                width=0.18,
+                color=series_colour(number),
+                label=f"{metric} ({-scores['log_prob'].sum():.1f})",
+            )
+        ax.set_title(word, fontsize=8)
+        ax.set_xticks(range(1, int(tokens["token"].max()) + 1))
+        ax.set_xlabel("token of the word")
+        ax.legend(frameon=False, fontsize=6, loc="upper left")
+        ax.set_ylim(0, -1.6 * tokens["log_prob"].min())
+    axes[0].set_ylabel("negative log-probability, nats")
+    return axes

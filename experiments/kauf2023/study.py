@@ -21,8 +21,14 @@ from contstim.text import Sentence
 
 #: Metrics of Kauf & Ivanova (2023), Eq. 1 to 4.
 PLL_METRICS = ("pll", "pll-word-l2r", "pll-whole-word", "pll-sentence-l2r")
-#: Context in which words are scored (ibid., appendix B).
-NEUTRAL = "My word is {}"
+#: Contexts in which words are scored (ibid., appendices B and E.1), by name.
+CONTEXTS = {
+    "word": "My word is {}",
+    "dictionary": "I opened the dictionary and randomly picked a word. It was {}",
+    "none": "{}",
+}
+#: Words of several tokens in the figures of the paper (Figs. 2, 5, 6 and 17).
+EXAMPLE_WORDS = ("souvenir", "carnivore", "hooligan")
 #: Added to relative frequencies before the logarithm, for words that wordfreq does not know.
 SMOOTHING = 1e-9
 # Sentences scored between two reports of progress.
@@ -57,6 +63,34 @@ def read_events(folder: Path) -> pd.DataFrame:
     if not parts:
         raise InputError(f"{str(folder)!r} holds no file NAME_sentences.csv")
     return pd.concat(parts, ignore_index=True)
+
+
+def read_brown(data: Path, n_sentences: int, seed: int) -> pd.DataFrame:
+    """Draw sentences of 5 to 20 words of the Brown corpus of nltk: columns `set`, `sentence`.
+
+    The corpus is searched in ``data/nltk_data`` and in the usual folders of nltk.
+
+    Raises
+    ------
+    InputError
+        If nltk does not find the corpus.
+    """
+    import nltk
+    from nltk.corpus import brown
+    from nltk.tokenize.treebank import TreebankWordDetokenizer
+
+    nltk.data.path.insert(0, str(data / "nltk_data"))
+    try:
+        sentences = [words for words in brown.sents() if 5 <= len(words) <= 20]
+    except LookupError:
+        raise InputError(
+            "nltk does not find the Brown corpus; install it by `python -m nltk.downloader brown`, "
+            "or set --brown 0"
+        ) from None
+    chosen = np.random.default_rng(seed).choice(len(sentences), n_sentences, replace=False)
+    join = TreebankWordDetokenizer().detokenize
+    texts = [join(sentences[i]).replace("``", '"').replace("''", '"') for i in sorted(chosen)]
+    return pd.DataFrame({"set": "Brown", "sentence": texts})
 
 
 def words_of(sentences: Sequence[str]) -> list[str]:
@@ -122,8 +156,10 @@ def sentence_table(
     return pd.concat(tables, ignore_index=True)[columns]
 
 
-def word_table(model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Score every word of the sets in the neutral context.
+def word_table(
+    model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str], context: str = "word"
+) -> pd.DataFrame:
+    """Score every word of the sets in a context of `CONTEXTS`.
 
     Returns
     -------
@@ -143,7 +179,7 @@ def word_table(model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str
         ],
         ignore_index=True,
     )
-    texts = [NEUTRAL.format(word) for word in counts["word"]]
+    texts = [CONTEXTS[context].format(word) for word in counts["word"]]
     parts = all_parts(model, texts, metrics, f"words, {model.spec}")
     frequency = [np.log(word_frequency(word, "en") + SMOOTHING) for word in counts["word"]]
     tables = []
@@ -160,6 +196,56 @@ def word_table(model: SentenceModel, events: pd.DataFrame, metrics: Sequence[str
         )
     columns = ["model", "metric", "set", "word", "n", "log_frequency", "log_prob", "n_tokens"]
     return pd.concat(tables, ignore_index=True)[columns]
+
+
+def context_table(
+    models: Sequence[SentenceModel], events: pd.DataFrame, contexts: Sequence[str]
+) -> pd.DataFrame:
+    """Return the correlation of word frequency with word score by context (appendix E.1).
+
+    Columns: `context`, `model`, `metric`, `set`, `r`, `n`.
+    """
+    rows = []
+    for context in contexts:
+        words = pd.concat([word_table(m, events, PLL_METRICS, context) for m in models])
+        for key, group in words.groupby(["model", "metric", "set"], sort=False):
+            r, _, _, n = _pearson(group["log_frequency"], group["log_prob"])
+            rows.append((context, *key, r, n))
+    return pd.DataFrame(rows, columns=["context", "model", "metric", "set", "r", "n"])
+
+
+def example_table(model: SentenceModel, sentences: Sequence[str]) -> pd.DataFrame:
+    """Score the tokens of example words in the first sentence that contains each of them.
+
+    Columns: `model`, `metric`, `word`, `token` (number within the word) and `log_prob`. Words that
+    occur in no sentence are left out.
+    """
+    rows = []
+    for word in EXAMPLE_WORDS:
+        text = next((s for s in sentences if word in s.rstrip(".").lower().split()), None)
+        if text is None:
+            continue
+        index = text.rstrip(".").lower().split().index(word)
+        for metric, parts in all_parts(model, [text], PLL_METRICS, f"example, {word}").items():
+            log_probs = parts[text].log_probs[parts[text].word_indices == index]
+            key = _key(model, metric).values()
+            rows += [(*key, word, n, value) for n, value in enumerate(log_probs, start=1)]
+    return pd.DataFrame(rows, columns=["model", "metric", "word", "token", "log_prob"])
+
+
+def published_correlations(folder: Path) -> pd.DataFrame:
+    """Correlate the published scores of masked models with those of gpt2-xl (Fig. 14).
+
+    Columns: `set`, `model`, `r`, `n`.
+    """
+    rows = []
+    for path in sorted(folder.glob("*_published_model_scores.csv.gz")):
+        scores = pd.read_csv(path)
+        for name in (column for column in scores if "PLL" in column):
+            pair = scores[["gpt2-xl.sentence-LL", name]].dropna()
+            r, _, _, n = _pearson(pair.iloc[:, 0], pair.iloc[:, 1])
+            rows.append((path.name.partition("_")[0], name, r, n))
+    return pd.DataFrame(rows, columns=["set", "model", "r", "n"])
 
 
 def split_ratio(words: pd.DataFrame) -> pd.DataFrame:

@@ -102,7 +102,7 @@ def test_the_candidate_with_the_lowest_predicted_loss_is_scored_next(
     search = guided._GuidedWordSearch(candidates, {masked.spec: x})
     search.run(search.score_other_models(candidates.promising()), max_failures=rank)
     assert sorted(scored[:2]) == sorted(extremes)
-    assert scored[2:] == [expected]
+    assert list(dict.fromkeys(scored))[2:] == [expected]
 
 
 @pytest.mark.parametrize("swap", [False, True])

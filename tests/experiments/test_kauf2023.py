@@ -72,7 +72,17 @@ def test_one_command_gives_tables_and_figures(
     study: ModuleType, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     masked, gpt2, out = f"hf:{place / 'roberta'}", f"hf:{place / 'gpt2'}", place / "out"
-    arguments = ["run.py", str(place), "--out", str(out), "--model", masked, "--causal", gpt2]
+    arguments = [
+        "run.py",
+        "--data",
+        str(place),
+        "--out",
+        str(out),
+        "--model",
+        masked,
+        "--causal",
+        gpt2,
+    ]
     monkeypatch.setattr(sys, "argv", [*arguments, "--pairs", "2", "--orders", "4"])
     assert study.main() == 0
     shown = capsys.readouterr().out
@@ -150,13 +160,13 @@ def test_what_cannot_be_studied_is_named(
     study: ModuleType, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     gpt2 = f"hf:{place / 'gpt2'}"
-    arguments = ["run.py", str(place), "--out", str(place / "none"), "--model", gpt2]
+    arguments = ["run.py", "--data", str(place), "--out", str(place / "none"), "--model", gpt2]
     monkeypatch.setattr(sys, "argv", arguments)
     assert study.main() == 2
     said = capsys.readouterr().err
     assert said == f"run.py: {gpt2!r} is no masked language model; give one as --model\n"
     monkeypatch.setattr(
-        sys, "argv", ["run.py", str(place / "roberta"), "--out", str(place / "none")]
+        sys, "argv", ["run.py", "--data", str(place / "roberta"), "--out", str(place / "none")]
     )
     assert study.main() == 2
     assert "holds no file NAME_sentences.csv" in capsys.readouterr().err
