@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 from experiment import Participant, Server, children_cpu, free_port
 
-from contstim.adaptive import SIX_POINT, AdaptivePlan, Conductor, Stopping
+from contstim.adaptive import SIX_POINT, AdaptivePlan, Stopping, TrialScheduler
 from contstim.experiment.adaptive import BlockIssuer, create_adaptive_study, read_pool
 from contstim.experiment.schema import DATA_FILE, open_data
 from contstim.experiment.study import Study
@@ -137,19 +137,19 @@ def check(study: Study, people: list[Asked]) -> tuple[int, int]:
         connection.row_factory = sqlite3.Row
         rows = connection.execute("SELECT session, answer FROM answers WHERE conflict = 0")
         stored = {(row["session"], row["answer"]) for row in rows}
-        live = BlockIssuer(study).conductor(connection)
+        live = BlockIssuer(study).load_scheduler(connection)
     lost = sum((p.session, answer) not in stored for p in people for answer in p.acknowledged)
     assert not lost, f"{lost} acknowledged answers are lost"
     pairs = [pair for block in live.blocks for pair in block.pairs]
     assert len(set(pairs)) == len(pairs), "a pair was issued twice"
-    conductor = Conductor(live.plan, read_pool(study))
+    scheduler = TrialScheduler(live.plan, read_pool(study))
     for block in live.blocks:
-        assert conductor.reissue(block) == block, f"block {block.number} would be another"
-        conductor.record_block(block)
+        assert scheduler.reissue(block) == block, f"block {block.number} would be another"
+        scheduler.record_block(block)
         # Their answers, which only blocks of later versions know.
         whose = [(block.participant, pair) for pair in block.pairs]
-        conductor.answers |= {key: live.answers[key] for key in whose}
-    assert conductor.weights.tobytes() == live.weights.tobytes(), "the posterior is another"
+        scheduler.answers |= {key: live.answers[key] for key in whose}
+    assert scheduler.weights.tobytes() == live.weights.tobytes(), "the posterior is another"
     return len(stored), len(live.blocks)
 
 

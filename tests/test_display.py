@@ -73,15 +73,15 @@ def results() -> dict[str, Any]:
     pairs = contstim.select_natural_pairs(scores, per_pair=8)
     plan = adaptive.AdaptivePlan(anchors=4, trials=8)
     pool = adaptive.Pool.from_scores(pairs, scores, plan.link)
-    conductor = adaptive.Conductor(plan, pool)
-    block = conductor.issue("ann")
-    conductor.record_block(block)
+    scheduler = adaptive.TrialScheduler(plan, pool)
+    block = scheduler.choose_next_block("ann")
+    scheduler.record_block(block)
     bigram = contstim.load_model("contstim:bigram")
     return {
         **{name: getattr(evaluation, name) for name in ("summary", "details")},
         **{name: getattr(evaluation, name) for name in ("provenance", "data")},
         **{"evaluation": evaluation, "plan": plan, "pool": pool},
-        **{"conductor": conductor, "block": block, "posterior": conductor.posterior},
+        **{"scheduler": scheduler, "block": block, "posterior": scheduler.posterior},
         "parts": bigram.score_tokens(["Every child in the village knew that song."])[0],
         "design": StudySimulator.from_difference(0.2),
     }
@@ -89,7 +89,7 @@ def results() -> dict[str, Any]:
 
 KINDS = (
     *("summary", "details", "provenance", "data", "evaluation"),
-    *("plan", "pool", "conductor", "block", "posterior", "parts", "design"),
+    *("plan", "pool", "scheduler", "block", "posterior", "parts", "design"),
 )
 
 
@@ -109,7 +109,7 @@ def test_every_result_shows_itself_in_a_notebook(results: dict[str, Any], kind: 
     assert "object at 0x" not in shown
 
 
-def test_a_conductor_gives_the_weights(results: dict[str, Any]) -> None:
-    shown = results["conductor"]._repr_html_()
+def test_a_scheduler_gives_the_weights(results: dict[str, Any]) -> None:
+    shown = results["scheduler"]._repr_html_()
     assert "blocks issued: 1, answers: 0" in shown
     assert shown.count("<td>0.333</td>") == 3

@@ -2,11 +2,11 @@
 
 from contstim.adaptive.anytime_valid import log_e_value
 from contstim.adaptive.conclusions import Conclusion, apply_stopping_rule
-from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import InterimResult, interim_analysis
 from contstim.adaptive.policies import POLICIES, Policy, PolicyOptions, PolicyState, choose_block
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
+from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
 from contstim.adaptive.simulation import simulate
 from contstim.adaptive.stopping import Stopping
 
@@ -16,7 +16,6 @@ __all__ = [
     "AdaptivePlan",
     "Block",
     "Conclusion",
-    "Conductor",
     "InterimResult",
     "Link",
     "ModelPosterior",
@@ -25,6 +24,7 @@ __all__ = [
     "PolicyState",
     "Pool",
     "Stopping",
+    "TrialScheduler",
     "apply_stopping_rule",
     "choose_block",
     "interim_analysis",

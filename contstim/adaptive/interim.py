@@ -1,4 +1,4 @@
-"""Interim analysis of a running study: posterior, goodness of fit, and conclusion."""
+"""Interim analysis of a running study: posterior, goodness of fit and conclusion."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pandas as pd
 
 from contstim.adaptive.anytime_valid import log_e_value
 from contstim.adaptive.conclusions import Conclusion, apply_stopping_rule, participant_means
-from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import ModelPosterior, softmax
+from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.display import displayable
 from contstim.errors import InputError, NoDataError, format_count
@@ -39,7 +39,7 @@ class InterimResult:
           model and the assumed distribution of answers;
         - `accuracy`: mean accuracy over the participants who finished; NaN if nobody has.
     conclusions
-        Conclusion after each participant who finished.
+        Conclusion of the stopping rule after each participant who finished.
     n_answers
         Number of answers to trials that the policy chose.
     n_used_answers
@@ -110,7 +110,7 @@ class InterimResult:
 
 @dataclass(frozen=True, eq=False)
 class ChosenTrials:
-    """Answers to the T trials that the policy chose, in the order in which they were issued.
+    """Answers to the T trials that the policy chose, in the order in which it chose them.
 
     Attributes
     ----------
@@ -148,8 +148,8 @@ class ChosenTrials:
         agreement = np.sign(self.screen_preferences) * np.sign(self.screen_rating)[:, None]
         return (agreement + 1) / 2
 
-    def number_participants(self, n_trials: int) -> tuple[IntArray, BoolArray]:
-        """Assign numbers from 0 to the participants in the order in which they finished.
+    def assign_finishing_ranks(self, n_trials: int) -> tuple[IntArray, BoolArray]:
+        """Rank the participants by the time at which they finished, from 0 for the first.
 
         Parameters
         ----------
@@ -158,20 +158,23 @@ class ChosenTrials:
 
         Returns
         -------
-        numbers : (T,) array of int
-            Number of each answer's participant, -1 for participants who have not finished.
-        has_finished : (T,) array of bool
+        ranks : (T,) array of int
+            Rank of each answer's participant, -1 for participants who have not finished.
+        is_finished : (T,) array of bool
             Whether each answer's participant has finished.
         """
         n_participants = len(self.participant_names)
+        n_answers = np.bincount(self.participant, minlength=n_participants)
+        has_finished = n_answers >= n_trials
         last_arrival = np.zeros(n_participants, dtype=np.int64)
         np.maximum.at(last_arrival, self.participant, self.arrival)
-        has_finished = np.bincount(self.participant, minlength=n_participants) >= n_trials
-        by_last_arrival = np.argsort(last_arrival, kind="stable")
-        finished = by_last_arrival[has_finished[by_last_arrival]]
-        numbers = np.full(n_participants, -1)
-        numbers[finished] = np.arange(len(finished))
-        return numbers[self.participant], has_finished[self.participant]
+        # Participants in the order of their last answers, without the unfinished ones.
+        order = np.argsort(last_arrival, kind="stable")
+        order = order[has_finished[order]]
+        rank_by_participant = np.full(n_participants, -1)
+        rank_by_participant[order] = np.arange(len(order))
+        # One value per answer instead of one per participant.
+        return rank_by_participant[self.participant], has_finished[self.participant]
 
 
 def max_chosen_trials(choices: pd.DataFrame) -> int:
@@ -237,10 +240,11 @@ def interim_analysis(
         Table with one row per trial and participant and the columns
 
         - ``participant``, ``sentence_1``, ``sentence_2`` and ``rating``;
-        - ``kind``, ``condition`` and ``expected`` (optional): only experimental trials that are no
-          anchors are used;
+        - ``kind``, ``condition`` and ``expected`` (optional): only experimental trials that are not
+          anchors (pairs that all participants see) are used;
         - ``item`` (optional): group of related sentence pairs;
-        - ``block`` (optional): order of issue; by default the order of rows;
+        - ``block`` (optional): number of the group of trials that were chosen together, which
+          defines the order of trials; by default the order of rows;
         - ``side_1`` (optional): side of sentence 1 on the screen; by default left;
         - ``received_at`` (optional): time of the answer; by default the order of rows.
     log_probs : (S, M) DataFrame
@@ -336,10 +340,10 @@ def analyse_trials(
         for log_likelihood in posterior.log_likelihood[:-1]
     ]
 
-    numbers, has_finished = trials.number_participants(plan.trials)
+    ranks, is_finished = trials.assign_finishing_ranks(plan.trials)
     accuracy = np.full(n_models, np.nan)
-    if has_finished.any():
-        means = participant_means(numbers[has_finished], trials.accuracy[has_finished])
+    if is_finished.any():
+        means = participant_means(ranks[is_finished], trials.accuracy[is_finished])
         accuracy = means.mean(axis=0)
     table = pd.DataFrame(
         {
@@ -377,14 +381,14 @@ def draw_conclusions(
     list of Conclusion
         One conclusion per participant, or the last one; empty if nobody has finished.
     """
-    numbers, has_finished = trials.number_participants(plan.trials)
-    if not has_finished.any():
+    ranks, is_finished = trials.assign_finishing_ranks(plan.trials)
+    if not is_finished.any():
         return []
     return apply_stopping_rule(
-        numbers[has_finished],
-        trials.accuracy[has_finished],
+        ranks[is_finished],
+        trials.accuracy[is_finished],
         list(trials.pool.models),
         plan.stopping,
         after_each,
-        trials.item[has_finished],
+        trials.item[is_finished],
     )

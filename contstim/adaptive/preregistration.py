@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.interim import ANCHOR_CONDITION, alphabetical_pairs, is_chosen_trial
+from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.adaptive.stopping import Stopping
 from contstim.design.power import power_curve
 from contstim.design.studies import StudySimulator

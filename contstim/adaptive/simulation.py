@@ -10,7 +10,6 @@ import pandas as pd
 from scipy.special import expit
 
 from contstim.adaptive.conclusions import Conclusion
-from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import (
     ChosenTrials,
     InterimResult,
@@ -18,6 +17,7 @@ from contstim.adaptive.interim import (
     draw_conclusions,
 )
 from contstim.adaptive.pool import Pool
+from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
 from contstim.arrays import FloatArray
 from contstim.errors import InputError, format_count, require_integer, require_known
 from contstim.progress import track
@@ -36,8 +36,8 @@ def simulate(
 ) -> pd.DataFrame:
     """Simulate adaptive studies until they stop or reach the maximum number of participants.
 
-    Simulated participants follow a known model. Their trials are chosen by the same `Conductor`
-    that servers use. Participants take part one after the other.
+    Simulated participants follow a known model. Their trials are chosen by the same
+    `TrialScheduler` that servers use. Participants take part one after the other.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _mean_preferences(pool: Pool, models: tuple[str, ...]) -> FloatArray:
 
 
 def simulate_answers(
-    conductor: Conductor,
+    scheduler: TrialScheduler,
     preferences: FloatArray,
     item_effects: FloatArray,
     response_model: ResponseModel,
@@ -153,8 +153,8 @@ def simulate_answers(
 
     Parameters
     ----------
-    conductor
-        Conductor that issues blocks; the answers are recorded in it.
+    scheduler
+        Scheduler that chooses blocks of trials; the answers are recorded in it.
     preferences : (P,) array
         Participants' mean preferences g for sentence 2.
     item_effects : (P,) array
@@ -175,14 +175,14 @@ def simulate_answers(
     ratings : list of float
         Ratings of the pairs, negative for sentence 1 of the pool.
     """
-    link = conductor.plan.link
-    for participant in range(conductor.plan.stopping.participants):
+    link = scheduler.plan.link
+    for participant in range(scheduler.plan.stopping.participants):
         name = str(participant)
         slope = response_model.slope * np.exp(response_model.slope_sd * rng.normal())
         side_bias = response_model.side_sd * rng.normal()
-        while conductor.n_remaining(name):
-            block = conductor.issue(name)
-            conductor.record_block(block)
+        while scheduler.n_remaining(name):
+            block = scheduler.choose_next_block(name)
+            scheduler.record_block(block)
             if not block.pairs:
                 return
             pairs = list(block.pairs)
@@ -200,7 +200,7 @@ def simulate_answers(
             screen_ratings = answers / (link.n_answers - 1) * 5 - 2.5
             ratings = (side_sign * screen_ratings).tolist()
             for pair, rating in zip(pairs, ratings, strict=True):
-                conductor.record_answer(name, pair, rating)
+                scheduler.record_answer(name, pair, rating)
             yield participant, block, ratings
 
 
@@ -215,18 +215,18 @@ def _simulate_study(
 
     Returns the interim analysis of all answers, and the conclusion at the end of the study.
     """
-    conductor = Conductor(plan, pool)
+    scheduler = TrialScheduler(plan, pool)
     item_effects = response_model.item_sd * rng.normal(size=len(preferences))
     log: list[tuple[float, ...]] = []
     conclusions: list[Conclusion] = []
     for participant, block, ratings in simulate_answers(
-        conductor, preferences, item_effects, response_model, rng
+        scheduler, preferences, item_effects, response_model, rng
     ):
         side_signs = np.where(block.swapped_sides, -1.0, 1.0)
         screen_ratings = side_signs * ratings
         for pair, side_sign, rating in zip(block.pairs, side_signs, screen_ratings, strict=True):
             log.append((participant, pair, side_sign, rating))
-        has_finished = not conductor.n_remaining(str(participant))
+        has_finished = not scheduler.n_remaining(str(participant))
         analyses = plan.stopping.analyses
         if has_finished and (not analyses or participant + 1 in analyses):
             trials = collect_trials(log, pool)

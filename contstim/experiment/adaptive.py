@@ -1,4 +1,4 @@
-"""Adaptive studies: their folder, the blocks of trials issued to sessions, and interim results."""
+"""Adaptive studies: create them, choose trials while they run, and analyse interim results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conductor import AdaptivePlan, Block, Conductor
 from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import POLICIES
 from contstim.adaptive.pool import Pool
+from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
 from contstim.experiment.scaffold import create_study
@@ -50,7 +50,7 @@ def create_adaptive_study(
     language: str = "en",
     presentation: str = "choice",
 ) -> Study:
-    """Create the folder of an adaptive study, which chooses trials according to earlier answers.
+    """Create the folder of an adaptive study, which chooses trials by the answers to earlier ones.
 
     Parameters
     ----------
@@ -284,12 +284,12 @@ def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[s
 
 
 class BlockIssuer:
-    """Choice of trials for the sessions of an adaptive study while it runs.
+    """Choose and store the trials of an adaptive study's participants while it runs.
 
-    A *block* is a group of trials that is chosen and issued to a session at once. Blocks are stored
-    in the data file with all information on which their choice is based. The state in memory
-    derives from the stored blocks and answers alone. Only the thread that writes the data may use
-    this object.
+    A *block* is a group of trials that is chosen for one session at once. Blocks are stored in the
+    data file with all information on which their choice is based. The state in memory can always be
+    restored from the stored blocks and answers. Only the thread that writes the data may use this
+    object.
 
     Parameters
     ----------
@@ -317,10 +317,10 @@ class BlockIssuer:
             "plan": json_digest(plan),
             "seed": self._plan.seed,
         }
-        self._conductor: Conductor | None = None
+        self._scheduler: TrialScheduler | None = None
         #: Side of sentence 1 in each issued trial, by session and index of the pair.
         self._sides: dict[tuple[str, int], str] = {}
-        self._last_sequence = 0  # last answer that the conductor has received
+        self._last_sequence = 0  # number of the last answer that the scheduler has received
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Check that all stored blocks were chosen from the current pool and by the current plan.
@@ -338,27 +338,28 @@ class BlockIssuer:
                     f"{self._study.folder}: {file} changed since blocks were issued (another "
                     f"{column}); restore it, or make another study"
                 )
-        self.conductor(connection)  # restores the state before the first request
+        self.load_scheduler(connection)  # restores the state before the first request
 
-    def forget(self) -> None:
+    def discard_state(self) -> None:
         """Discard the state in memory after a transaction was rolled back.
 
-        The state may include changes of that transaction. The next access rebuilds it.
+        The state may include changes by the transaction. The next access restores it from the data
+        file.
         """
-        self._conductor = None
+        self._scheduler = None
 
-    def learn(self, connection: sqlite3.Connection) -> None:
-        """Update the posterior of the models with the answers to the next block, if complete.
+    def update_posterior(self, connection: sqlite3.Connection) -> None:
+        """Update the posterior probabilities of the models by one further block of answers.
 
-        The update takes place when answers arrive, so that participants who request a block need
-        not wait for it.
+        Nothing changes if the block still lacks answers. The update takes place when answers
+        arrive, so that participants who request trials do not have to wait for it.
         """
-        self.conductor(connection).process_answers()
+        self.load_scheduler(connection).update_posterior()
 
-    def issue(self, connection: sqlite3.Connection, session: str, now: float) -> None:
-        """Choose and store the next block of a session, if one is due.
+    def issue_block(self, connection: sqlite3.Connection, session: str, now: float) -> None:
+        """Choose and store the next block of trials of a session.
 
-        A block is due if trials remain and fewer than two blocks of the session are unanswered.
+        Nothing happens if the session has all its trials or two blocks with missing answers.
 
         Parameters
         ----------
@@ -369,17 +370,16 @@ class BlockIssuer:
         now
             Current time in seconds since 1970.
         """
-        conductor = self.conductor(connection)
-        n_remaining = conductor.n_remaining(session)
-        if not n_remaining or len(conductor.pending_blocks(session)) >= _MAX_UNANSWERED_BLOCKS:
+        scheduler = self.load_scheduler(connection)
+        n_remaining = scheduler.n_remaining(session)
+        if not n_remaining or len(scheduler.pending_blocks(session)) >= _MAX_UNANSWERED_BLOCKS:
             return
-        block = conductor.issue(session, n_remaining)
-        sentences = self._pool.pairs[_PAIR].iloc[list(block.pairs)].astype(str).to_numpy()
-        choices = zip(block.pairs, sentences, block.propensities, block.swapped_sides, strict=True)
-        trials = [
-            [pair, sentence_1, sentence_2, propensity, is_swapped]
-            for pair, (sentence_1, sentence_2), propensity, is_swapped in choices
-        ]
+        block = scheduler.choose_next_block(session, n_remaining)
+        trials = []
+        for index, pair in enumerate(block.pairs):
+            sentence_1, sentence_2 = self._pool.pairs[_PAIR].iloc[pair].astype(str)
+            propensity, is_swapped = block.propensities[index], block.swapped_sides[index]
+            trials.append([pair, sentence_1, sentence_2, propensity, is_swapped])
         row = {
             "number": block.number,
             "session": session,
@@ -391,16 +391,21 @@ class BlockIssuer:
             **self._provenance,
         }
         insert_row(connection, "blocks", row)
-        conductor.record_block(block)
+        scheduler.record_block(block)
         self._record_sides(block)
 
-    def conductor(self, connection: sqlite3.Connection) -> Conductor:
-        """Return the object that chooses trials, updated with all stored blocks and answers.
+    def load_scheduler(self, connection: sqlite3.Connection) -> TrialScheduler:
+        """Return the scheduler that chooses trials, after it has received all stored answers.
 
-        It is kept in memory. When the server has been started or a transaction has been rolled
-        back, it is created again from the stored blocks and answers.
+        The scheduler is kept in memory. When the server has been started or a transaction has been
+        rolled back, it is restored from the blocks and answers in the data file.
+
+        Parameters
+        ----------
+        connection
+            Connection to the data file.
         """
-        if self._conductor is None:
+        if self._scheduler is None:
             # Replay the stored blocks and answers.
             rows = connection.execute("SELECT * FROM blocks ORDER BY number")
             blocks = [_parse_block(row) for row in rows]
@@ -408,21 +413,25 @@ class BlockIssuer:
             for block in blocks:
                 self._record_sides(block)
             self._last_sequence = 0
-            conductor = Conductor(self._plan, self._pool)
-            conductor.replay(blocks, self._read_new_ratings(connection))
-            self._conductor = conductor
+            scheduler = TrialScheduler(self._plan, self._pool)
+            scheduler.replay(blocks, self._read_new_ratings(connection))
+            self._scheduler = scheduler
         for (session, pair), rating in self._read_new_ratings(connection).items():
-            self._conductor.record_answer(session, pair, rating)
-        return self._conductor
+            self._scheduler.record_answer(session, pair, rating)
+        return self._scheduler
 
     def _record_sides(self, block: Block) -> None:
+        """Remember on which side of the screen sentence 1 of each pair is shown."""
         for pair, is_swapped in zip(block.pairs, block.swapped_sides, strict=True):
             self._sides[block.participant, pair] = "right" if is_swapped else "left"
 
     def _read_new_ratings(self, connection: sqlite3.Connection) -> dict[tuple[str, int], float]:
         """Return the ratings of adaptively chosen pairs that were stored since the last call.
 
-        The keys are pairs of session id and index of the pair in the pool.
+        Returns
+        -------
+        dict
+            Mapping from session id and index of the sentence pair in the pool to the rating.
         """
         ratings = {}
         rows = connection.execute(

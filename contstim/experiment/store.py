@@ -120,7 +120,7 @@ class Store:
         self._writer = Writer(
             lambda: open_data(self.path, study),
             report,
-            on_rollback=lambda: self._issuer.forget() if self._issuer is not None else None,
+            on_rollback=lambda: self._issuer.discard_state() if self._issuer is not None else None,
         )
         with ExitStack() as stack:
             stack.callback(self._writer.close)
@@ -237,7 +237,7 @@ class Store:
             connection, session, trials, answers, now, is_late, study.presentation
         )
         if self._issuer is not None:
-            self._issuer.learn(connection)
+            self._issuer.update_posterior(connection)
         if study.session.end_immediately and row["outcome"] is None:
             outcome, _ = raw_log.determine_outcome(connection, study, session, now)
             receipt.is_over = outcome == "failed_checks"
@@ -292,7 +292,7 @@ class Store:
         query = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
         has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
         if has_answered or not self.study.practice:
-            self._issuer.issue(connection, row["session"], now)
+            self._issuer.issue_block(connection, row["session"], now)
         return bundles.list_trials_after(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:

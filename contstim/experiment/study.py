@@ -20,7 +20,7 @@ from contstim.files import digest, json_digest
 from contstim.settings import parse_settings, read_toml
 
 if TYPE_CHECKING:
-    from contstim.adaptive.conductor import AdaptivePlan
+    from contstim.adaptive.scheduler import AdaptivePlan
 
 #: Marks the passages of a new study's consent form that the researcher has to write.
 CONSENT_PLACEHOLDER = "[["
@@ -269,7 +269,7 @@ def read_study(folder: str | Path) -> Study:
         plan = None
         if "adaptive" in table:
             # Loads pandas, which a study with a fixed design does not need.
-            from contstim.adaptive.conductor import AdaptivePlan
+            from contstim.adaptive.scheduler import AdaptivePlan
 
             plan = parse_settings(AdaptivePlan, options.adaptive, "adaptive")
     except InputError as error:

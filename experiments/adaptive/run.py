@@ -29,7 +29,7 @@ from matplotlib.ticker import PercentFormatter
 from scipy.special import expit, ndtr
 from scipy.stats import binomtest
 
-from contstim.adaptive import AdaptivePlan, Conductor, Link, PolicyOptions, Pool, Stopping
+from contstim.adaptive import AdaptivePlan, Link, PolicyOptions, Pool, Stopping, TrialScheduler
 from contstim.adaptive.simulation import simulate_answers
 from contstim.drawing import save_figure, series_colour
 from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
@@ -156,14 +156,14 @@ def identify(
     named = np.zeros(n_trials)
     for study in studies:
         right, rng = study % g.shape[1], np.random.default_rng([seed, study])
-        conductor = Conductor(replace(plan, seed=study), pool)
+        scheduler = TrialScheduler(replace(plan, seed=study), pool)
         effects = truth.people.item_sd * rng.normal(size=len(g))
         told = simulate_answers(
-            conductor, truth.felt(g[:, right]), effects, truth.people, rng, truth.curve
+            scheduler, truth.felt(g[:, right]), effects, truth.people, rng, truth.curve
         )
         for trial, _ in enumerate(told):
-            conductor.process_answers()
-            named[trial] += conductor.weights.argmax() == right
+            scheduler.update_posterior()
+            named[trial] += scheduler.weights.argmax() == right
     return named
 
 

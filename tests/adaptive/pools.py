@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import Link
+from contstim.adaptive.scheduler import AdaptivePlan
 
 PLAN = AdaptivePlan(
     trial_selection=PolicyOptions(block_size=3),

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
 from contstim.evaluation.evaluate import evaluate

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from contstim.adaptive.conductor import AdaptivePlan
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.preregistration import describe_adaptive_plan, find_deviations
+from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
 

@@ -1,4 +1,4 @@
-"""Studies on paper: what a plan decides, by the conductor and the analysis that a server uses."""
+"""Studies on paper: what a plan decides, by the scheduler and the analysis that a server uses."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pools import PLAN, make_pool
 
-from contstim.adaptive import Conductor, Stopping, simulate
+from contstim.adaptive import Stopping, TrialScheduler, simulate
 from contstim.adaptive.interim import analyse_trials
 from contstim.adaptive.posterior import SIX_POINT
 from contstim.adaptive.simulation import _simulate_study, collect_trials, simulate_answers
@@ -72,8 +72,8 @@ def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
     # The same study once more, without an analysis before its end.
     rng, log = np.random.default_rng(3), []
     effects = SURE.item_sd * rng.normal(size=len(preferences))
-    conductor = Conductor(plan, pool)
-    for person, block, ratings in simulate_answers(conductor, preferences, effects, SURE, rng):
+    scheduler = TrialScheduler(plan, pool)
+    for person, block, ratings in simulate_answers(scheduler, preferences, effects, SURE, rng):
         sides = np.where(block.swapped_sides, -1, 1)
         for row in zip(block.pairs, sides, sides * ratings, strict=True):
             log.append((person, *row))
@@ -87,13 +87,13 @@ def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
 def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
     pool = make_pool()
     nothing, effects = np.zeros(len(pool.pairs)), np.where(np.arange(len(pool.pairs)) % 2, 1, -1)
-    conductor = Conductor(replace(SHORT, trials=9), pool)
+    scheduler = TrialScheduler(replace(SHORT, trials=9), pool)
     rng, people = np.random.default_rng(0), replace(SURE, side_sd=0.0)
 
     def step(x):
         return (x > 0).astype(float)
 
-    told = list(simulate_answers(conductor, nothing, effects, people, rng, step))
+    told = list(simulate_answers(scheduler, nothing, effects, people, rng, step))
     assert len(told) == 18 + 1  # 55 pairs beside the anchors: nobody is asked one twice
     for _, block, ratings in told:
         assert ratings == [2.5 if pair % 2 else -2.5 for pair in block.pairs]

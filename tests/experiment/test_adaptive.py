@@ -44,8 +44,8 @@ def blocks_of(study):
 def state_of(study):
     """Return the posterior's bits and the next block, as made from the data alone."""
     with closing(open_data(study.folder / "collected.sqlite3", study)) as connection:
-        conductor = BlockIssuer(study).conductor(connection)
-        return conductor.weights.tobytes(), conductor.issue("somebody new")
+        scheduler = BlockIssuer(study).load_scheduler(connection)
+        return scheduler.weights.tobytes(), scheduler.choose_next_block("somebody new")
 
 
 def test_blocks_fill_the_blank_trials_of_a_session(study):
@@ -213,8 +213,8 @@ def test_rolled_back_answers_are_forgotten(study):
         with closing(connect(store.path)) as other:
             other.execute("DROP TRIGGER refuse")
         store.next_trials(token, 5).result()
-        conductor = store._issuer.conductor
-        bits = store._writer.submit(lambda c: conductor(c).weights.tobytes()).result()
+        scheduler = store._issuer.load_scheduler
+        bits = store._writer.submit(lambda c: scheduler(c).weights.tobytes()).result()
     assert len(blocks_of(study)) == 5
     assert state_of(study)[0] == bits
 
@@ -565,9 +565,9 @@ def test_extended_study_continues_to_issue_blocks(tmp_path):
         return make_adaptive(tmp_path / name, replace(PLAN, stopping=stopping))
 
     def learnt(issuing, connection):
-        conductor = issuing.conductor(connection)
-        conductor.process_answers(9)  # all blocks: the last have come since the last choice
-        return conductor.weights.tobytes()
+        scheduler = issuing.load_scheduler(connection)
+        scheduler.update_posterior(9)  # all blocks: the last have come since the last choice
+        return scheduler.weights.tobytes()
 
     study, larger = of(2, "small"), of(3, "large")
     own = study.folder / "trials.csv"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive import Conductor, PolicyOptions, Pool
+from contstim.adaptive import PolicyOptions, Pool, TrialScheduler
 from contstim.adaptive.preregistration import read_adaptive_plan
 
 
@@ -32,6 +32,6 @@ def test_a_policy(added, run):
     plan = read_adaptive_plan("plan.toml")
     plan = replace(plan, trial_selection=PolicyOptions("two-best", epsilon=0, temperature=1e-6))
     pool = Pool.from_scores(pairs, scores, plan.link)
-    first = Conductor(plan, pool).issue("Ada").pairs[0]
+    first = TrialScheduler(plan, pool).choose_next_block("Ada").pairs[0]
     apart = np.abs(pool.preferences[:, 0] - pool.preferences[:, 1])
     assert first == apart[2:].argmax() + 2  # two models lead at first, and two pairs are anchors

@@ -1,4 +1,4 @@
-"""Plan of an adaptive study, and the conductor that issues its trials block by block."""
+"""Plan of an adaptive study, and a scheduler that chooses its trials from earlier answers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from contstim.errors import InputError, format_count
 from contstim.settings import NonNegativeInt, PositiveInt, Seed, settings
 from contstim.text.languages import language_from_script
 
-# Maximum number of blocks that update the posterior before a new block is issued. The limit bounds
-# the time that a participant waits.
+# Maximum number of blocks of answers that update the posterior before a new block is chosen. The
+# limit bounds the time that a participant waits.
 _MAX_UPDATES = 3
 
 
@@ -35,15 +35,15 @@ _MAX_UPDATES = 3
 class AdaptivePlan:
     """Plan of an adaptive study, fixed before its start.
 
-    Each participant answers anchors, which are the same for everybody, and trials that a policy
-    chooses in blocks of several trials.
+    Each participant answers *anchors*, which are sentence pairs that all participants see, and
+    trials that a policy chooses from a pool of pairs, several at a time.
 
     Attributes
     ----------
     trial_selection
         Policy that chooses the trials, with its options.
     link
-        Assumed distribution of answers.
+        Assumed distribution of answers, given the preference of a model.
     stopping
         Stopping rule.
     trials
@@ -51,8 +51,8 @@ class AdaptivePlan:
     anchors
         Number of pairs that all participants see in addition.
     max_pending
-        Maximum number of blocks that may be issued after a block whose answers are missing, before
-        that block is skipped. Until then, later blocks do not update the posterior.
+        Number of later blocks (groups of trials that are chosen together) after which a block with
+        missing answers is skipped. Until then, answers to later blocks do not update the posterior.
     auto_close
         Whether the server admits no more participants once the stopping rule is satisfied.
     seed
@@ -92,18 +92,18 @@ class AdaptivePlan:
 @displayable
 @dataclass(frozen=True)
 class Block:
-    """Trials of one participant that are chosen together and issued at once.
+    """Block of trials: trials of one participant that are chosen together and shown in a row.
 
     Attributes
     ----------
     number
-        Index of the block in the order of issue, from 0.
+        Index of the block in the order in which blocks were chosen, from 0.
     participant
         Identifier of the participant.
     pairs
         Indices of the chosen pairs in the pool.
     propensities
-        Probability of choosing each pair, given the pairs chosen before.
+        Probability with which the policy chose each pair, given the pairs chosen before.
     n_available
         Number of pairs that could be chosen.
     version
@@ -120,7 +120,8 @@ class Block:
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = select_set(scores, n=40, time_limit=5)
     >>> plan = AdaptivePlan(anchors=0)
-    >>> block = Conductor(plan, Pool.from_scores(pairs, scores, plan.link)).issue("p1")
+    >>> scheduler = TrialScheduler(plan, Pool.from_scores(pairs, scores, plan.link))
+    >>> block = scheduler.choose_next_block("p1")
     >>> block.number, block.participant, len(block.pairs), block.n_available
     (0, 'p1', 5, 40)
     """
@@ -135,20 +136,22 @@ class Block:
     skipped_blocks: tuple[int, ...] = ()
 
 
-class Conductor:
-    """Conductor of an adaptive study, which issues blocks of trials and receives answers.
+class TrialScheduler:
+    """Choose the trials of an adaptive study by the answers to earlier trials.
 
-    The posterior over models is updated block by block in the order of issue, not of arrival,
-    because the first answers to arrive come from the fastest participants. Replaying the same
-    blocks and answers restores a bitwise identical state.
+    A *block* is a group of trials that is chosen for one participant at once. The posterior
+    probabilities of the models are updated by one block of answers at a time, in the order in which
+    the blocks were chosen. The order of arrival is ignored, because the first answers to arrive
+    come from the fastest participants. Replaying the same blocks and answers restores a bitwise
+    identical state.
 
     Parameters
     ----------
     plan
         Plan of the study.
     pool
-        Sentence pairs. The first `plan.anchors` of them are shown to all participants and never
-        issued in blocks.
+        Sentence pairs to choose from. The first `plan.anchors` of them, the anchors, are shown to
+        all participants and never chosen.
 
     Raises
     ------
@@ -161,12 +164,12 @@ class Conductor:
     >>> scores = datasets.natural_scores()[["contstim:bigram", "contstim:gpt"]]
     >>> pairs = select_set(scores, n=40, time_limit=5)
     >>> plan = AdaptivePlan(anchors=0)
-    >>> conductor = Conductor(plan, Pool.from_scores(pairs, scores, plan.link))
-    >>> block = conductor.issue("p1")
-    >>> conductor.record_block(block)
+    >>> scheduler = TrialScheduler(plan, Pool.from_scores(pairs, scores, plan.link))
+    >>> block = scheduler.choose_next_block("p1")
+    >>> scheduler.record_block(block)
     >>> for pair in block.pairs:
-    ...     conductor.record_answer("p1", pair, rating=2.5)
-    >>> len(conductor.answers)
+    ...     scheduler.record_answer("p1", pair, rating=2.5)
+    >>> len(scheduler.answers)
     5
     """
 
@@ -185,8 +188,8 @@ class Conductor:
         self._grid_positions = grid_positions(pool.preferences, self.posterior.quadrature)
         self._available: dict[str, BoolArray] = {}
         self._issued_pairs: set[tuple[str, int]] = set()
-        # Pairs with an answer in the posterior.
-        self._learnt_pairs: set[int] = set()
+        # Pairs with an answer that has updated the posterior.
+        self._used_pairs: set[int] = set()
         self._blocks_by_participant: dict[str, list[Block]] = {}
         self._skipped_blocks: list[int] = []
         texts = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
@@ -210,22 +213,23 @@ class Conductor:
         """Posterior probabilities of the models at the last update, shape (M,)."""
         return self.posterior.weights
 
-    def process_answers(self, max_blocks: int = 1) -> None:
-        """Update the posterior by up to `max_blocks` further blocks.
+    def update_posterior(self, max_blocks: int = 1) -> None:
+        """Update the posterior by the answers to up to `max_blocks` further blocks.
 
-        Blocks are processed in the order of issue, up to the first block with missing answers.
+        Blocks are used in the order in which they were chosen, up to the first block with missing
+        answers.
         """
         version = self._version
         last = min(len(self.blocks), version + max_blocks)
         while version < last and self._is_answered(self.blocks[version]):
             version += 1
-        self._update_posterior(version, ())
+        self._add_blocks(version, ())
 
-    def issue(self, participant: str, max_trials: int = 5000) -> Block:
-        """Choose the next block of a participant.
+    def choose_next_block(self, participant: str, max_trials: int = 5000) -> Block:
+        """Choose the next block of trials for a participant.
 
-        Previous blocks of the participant may still lack answers. Save the block, then pass it to
-        `record_block`. The posterior is updated by at most three blocks before the choice.
+        The posterior is first updated by at most three blocks of answers. Save the returned block,
+        then pass it to `record_block`. Earlier blocks of the participant may still lack answers.
 
         Parameters
         ----------
@@ -237,7 +241,7 @@ class Conductor:
         Raises
         ------
         InputError
-            If all trials of the plan were already issued to the participant.
+            If the participant already has all trials of the plan.
         """
         if self._n_issued(participant) >= self.plan.trials:
             raise InputError(
@@ -248,8 +252,8 @@ class Conductor:
         skipped_blocks = list(self._skipped_blocks)
         previous_version = self.blocks[-1].version if self.blocks else 0
         max_version = min(number, previous_version + _MAX_UPDATES)
-        # Process blocks in the order of issue. A block with missing answers stops the updates until
-        # `max_pending` later blocks have been issued. It is then skipped.
+        # Use blocks in their order. A block with missing answers stops the updates until
+        # `max_pending` later blocks have been chosen. It is then skipped.
         while version < max_version:
             if not self._is_answered(self.blocks[version]):
                 if number < version + self.plan.max_pending:
@@ -257,25 +261,25 @@ class Conductor:
                 skipped_blocks.append(version)
             version += 1
         self._skipped_blocks = skipped_blocks
-        return self._choose_block(participant, max_trials, version, skipped_blocks)
+        return self._update_and_choose(participant, max_trials, version, skipped_blocks)
 
     def reissue(self, block: Block) -> Block:
-        """Repeat the choice of a block, to verify a log.
+        """Repeat the choice of a recorded block, to verify the log of a study.
 
         The result equals `block` if previous blocks, answers, pool and plan are unchanged.
         """
         participant = block.participant
         max_trials = self.n_remaining(participant)
-        return self._choose_block(participant, max_trials, block.version, block.skipped_blocks)
+        return self._update_and_choose(participant, max_trials, block.version, block.skipped_blocks)
 
-    def _choose_block(
+    def _update_and_choose(
         self, participant: str, max_trials: int, version: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        """Update the posterior by the blocks before number `version`, and choose the next block.
+        """Update the posterior by the blocks with numbers below `version`, then choose a block.
 
-        `skipped_blocks` are numbers of blocks with missing answers that do not update it.
+        `skipped_blocks` are numbers of blocks with missing answers, which are not used.
         """
-        self._update_posterior(version, skipped_blocks)
+        self._add_blocks(version, skipped_blocks)
         number = len(self.blocks)
         state = PolicyState(
             grid_positions=self._grid_positions,
@@ -304,7 +308,7 @@ class Conductor:
     def n_remaining(self, participant: str) -> int:
         """Return the number of trials that a participant still has to see.
 
-        It is 0 if the last block was empty because no pairs were available.
+        The number is 0 if the last block was empty because no pairs were available.
         """
         blocks = self._blocks_by_participant.get(participant, [])
         if blocks and not blocks[-1].pairs:
@@ -312,15 +316,15 @@ class Conductor:
         return self.plan.trials - self._n_issued(participant)
 
     def pending_blocks(self, participant: str) -> list[Block]:
-        """Return the participant's blocks with missing answers, in the order of issue."""
+        """Return the participant's blocks with missing answers, in the order of choice."""
         blocks = self._blocks_by_participant.get(participant, [])
         return [block for block in blocks if not self._is_answered(block)]
 
     def _available_pairs(self, participant: str) -> BoolArray:
         """Return the mask of the pairs that a participant may still see, shape (P,).
 
-        The mask is shared with the conductor, so that changes to it persist. In adaptive studies
-        all participants have the same mask, since a pair is shown only once.
+        The scheduler keeps the returned array, so that changes to it persist. In adaptive studies
+        all participants share one array, since a pair is shown to a single participant.
         """
         key = participant if self.plan.is_fixed else ""
         # Initially, all pairs but the anchors are available.
@@ -334,7 +338,7 @@ class Conductor:
         return all((block.participant, pair) in self.answers for pair in block.pairs)
 
     def record_block(self, block: Block) -> None:
-        """Record that a block was issued.
+        """Record that the trials of a block are shown to its participant.
 
         Raises
         ------
@@ -362,12 +366,13 @@ class Conductor:
         self._skipped_blocks = []
 
     def record_answer(self, participant: str, pair: int, rating: float) -> None:
-        """Record a participant's rating of an issued pair; repeated answers are ignored.
+        """Record a participant's rating of a pair; repeated answers are ignored.
 
         Raises
         ------
         InputError
-            If the pair was not issued to the participant, or the rating is not on the scale.
+            If no recorded block shows the pair to the participant, or the rating is not on the
+            scale.
         """
         if (participant, pair) not in self._issued_pairs:
             raise InputError(
@@ -376,29 +381,35 @@ class Conductor:
         self.answers.setdefault((participant, pair), self.plan.link.encode_rating(rating))
 
     def replay(self, blocks: Sequence[Block], ratings: Mapping[tuple[str, int], float]) -> None:
-        """Restore the state of a study from its log.
+        """Restore the state of a study from its recorded blocks and ratings.
 
-        The posterior is restored as it was when the last block was issued. Blocks with deleted
+        The posterior is restored as it was when the last block was chosen. Blocks with deleted
         answers are skipped.
 
         Parameters
         ----------
         blocks
-            All issued blocks in the order of issue.
+            All blocks in the order in which they were chosen.
         ratings
-            Ratings by participant and pair.
+            Mapping from participant and index of a pair to the rating.
         """
         for block in blocks:
             self.record_block(block)
         for (participant, pair), rating in ratings.items():
             self.record_answer(participant, pair, rating)
         for block in blocks:
-            self._update_posterior(block.version, block.skipped_blocks)
+            self._add_blocks(block.version, block.skipped_blocks)
 
-    def _update_posterior(self, version: int, skipped_blocks: Sequence[int]) -> None:
-        """Update the posterior by the answers to all blocks before number `version`.
+    def _add_blocks(self, version: int, skipped_blocks: Sequence[int]) -> None:
+        """Update the posterior by the answers to further blocks.
 
-        Blocks in `skipped_blocks` and blocks with missing answers are left out.
+        Parameters
+        ----------
+        version
+            Number of the first block that is not used. Earlier blocks that were already used are
+            not used again.
+        skipped_blocks
+            Numbers of blocks to leave out. Blocks with missing answers are left out, too.
         """
         for number in range(self._version, version):
             block = self.blocks[number]
@@ -406,9 +417,9 @@ class Conductor:
                 continue
             for pair, is_swapped in zip(block.pairs, block.swapped_sides, strict=True):
                 # In fixed studies, only the first answer to a pair is independent evidence.
-                if pair in self._learnt_pairs:
+                if pair in self._used_pairs:
                     continue
-                self._learnt_pairs.add(pair)
+                self._used_pairs.add(pair)
                 answer = self.answers[block.participant, pair]
                 preferences = self.pool.preferences[pair]
                 # The posterior needs answers and preferences by side of the screen.
