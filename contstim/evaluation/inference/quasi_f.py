@@ -311,12 +311,13 @@ def estimate_from_squares(
     """
     if has_too_few_units(designs, item_effects):
         return MeanEstimate(value, np.nan, np.nan)
-    _, _, block_squares = squares.tolist()
-    if block_squares == 0.0:
+    participant_squares, _, block_squares = squares.tolist()
+    minimum = participant_squares if item_effects == "fixed" else block_squares
+    if minimum == 0.0:
         n_participants, n_items = effective_sizes(designs)
         return MeanEstimate(value, 0.0, n_participants + n_items - 2)
     terms = quasi_f_terms(squares, designs, item_effects)
-    variance, df = satterthwaite(terms, block_squares if item_effects == "random" else 0.0)
+    variance, df = satterthwaite(terms, minimum)
     # Shares of the variance components s_P W_P and s_I W_I, see `CrossedDesign`.
     components = np.array([terms.participants.variance, terms.items.variance])
     shares = np.clip((components + terms.residual.variance) / variance, 0.0, 1.0)

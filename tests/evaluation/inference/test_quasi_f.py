@@ -124,6 +124,8 @@ def test_fixed_items_give_the_t_test_over_participants() -> None:
     result = design.estimate(x, FIXED)
     assert result.p_value() == pytest.approx(expected.pvalue)
     assert result.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
+    equal = design.estimate(np.tile([0.0, 1.0, 2.0, 1.0, 1.0], 9), FIXED)
+    assert (equal.value, equal.stderr) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("shape", ["full", "holes", "groups", "one each"])
