@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from contstim.benchmarks.commands import rescore
 from contstim.benchmarks.data_sets import (
     DATA_SETS,
     FetchedData,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from contstim.benchmarks.benchmark import Benchmark
 
 app = create_application("benchmark", __doc__, usage="contstim benchmark [options] [NAME ...]")
+app.command(create_application("rescore", rescore.__doc__, rescore.rescore))
 
 
 @app.default

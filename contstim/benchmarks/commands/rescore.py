@@ -1,0 +1,82 @@
+r"""Rescore hypotheses of speech recognition or translation with sentence models.
+
+TABLE contains one row per hypothesis, with the columns `utterance`, `hypothesis`, `score` (of the
+first system, higher is better) and `reference`. Optional columns are `split` (dev or test; without
+it, every other utterance is in the development set), `language`, and `sentence` (the hypothesis as
+the models score it, for example with a capital and a full stop).
+
+The hypothesis with the highest sum of score, weight x log-probability and length weight x number of
+words is selected. A grid search on the development set finds both weights for each model and
+language. The results on the test set include the highest score (baseline), the best possible choice
+(oracle), the number of words alone (length), and 95 % bootstrap intervals over utterances.
+
+examples:
+  contstim benchmark rescore hypotheses.csv --model contstim:gpt --model "contstim:bert?metric=pll"
+  contstim score --model hf:roberta-base hypotheses.txt --out scores.csv
+  contstim benchmark rescore hypotheses.csv --model table:scores.csv --metric bleu --out results.csv
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from contstim.cli import parameters
+from contstim.cli.parameters import File, OutputFile
+
+MaxWeight = Annotated[float, parameters.float_parameter(0)]
+
+
+def rescore(
+    table: File,
+    /,
+    *,
+    model: Annotated[tuple[parameters.Spec, ...], Parameter(metavar="[NAME=]SPEC")],
+    metric: Literal["wer", "bleu"] = "wer",
+    max_weight: MaxWeight = 2,
+    max_length_weight: MaxWeight = 2,
+    seed: parameters.RandomSeed = 0,
+    selected: parameters.NewFile | None = None,
+    out: OutputFile = parameters.STANDARD_OUTPUT,
+) -> None:
+    """Rescore n-best lists.
+
+    Parameters
+    ----------
+    table
+        table of hypotheses
+    model
+        model that scores the hypotheses, called NAME in tables
+    metric
+        metric to optimise and report: word error rate by jiwer, or BLEU by sacrebleu
+    max_weight
+        largest of 41 weights from 0 that are tried
+    max_length_weight
+        largest absolute value of 17 length weights that are tried; 0 leaves the length out
+    seed
+        seed of the bootstrap
+    selected
+        table of the selected hypotheses of the test set
+    out
+        table of results
+    """
+    import numpy as np
+
+    from contstim.benchmarks import rescoring
+    from contstim.cli.common import report_model, write_table
+    from contstim.models.registry import load_models
+    from contstim.tables import read_table
+
+    hypotheses = read_table(table, rescoring.COLUMNS, cells="text")
+    models = load_models(model)
+    for scored_model in models:
+        report_model(scored_model)
+    weights = np.linspace(0, max_weight, 41).tolist()
+    length_weights = np.linspace(-max_length_weight, max_length_weight, 17).tolist()
+    results, choices = rescoring.rescore(
+        hypotheses, models, metric, weights, length_weights, seed=seed
+    )
+    if selected is not None:
+        write_table(choices, selected, [table])
+    write_table(results, out, [table])

@@ -1,0 +1,279 @@
+"""Rescoring of n-best lists of speech recognition or machine translation with sentence models.
+
+A first-pass system proposes several hypotheses with scores for each utterance. Rescoring adds the
+weighted log-probability of a sentence model and selects the best hypothesis (Salazar et al. 2020,
+section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InputError, MissingExtraError, require_known
+from contstim.evaluation.inference.signed_rank import percentile_intervals
+from contstim.models.base import SentenceModel
+from contstim.tables import require_columns
+
+COLUMNS = ("utterance", "hypothesis", "score", "reference")
+RESULT_COLUMNS = (
+    *("language", "system", "weight", "length_weight", "n_test", "dev", "value", "ci_low"),
+    *("ci_high", "change", "change_low", "change_high"),
+)
+
+
+@dataclass(frozen=True)
+class CorpusMetric:
+    """Metric of a corpus that depends on sums of counts over its utterances.
+
+    Attributes
+    ----------
+    count
+        Function of a reference and a hypothesis that returns K counts.
+    compute
+        Function of the K sums of counts.
+    sign
+        1 if higher values are better, -1 if lower values are better.
+    """
+
+    count: Callable[[str, str], Sequence[float]]
+    compute: Callable[[FloatArray], float]
+    sign: int
+
+
+def word_error_rate() -> CorpusMetric:
+    """Return the word error rate of `jiwer`: errors divided by words of the references."""
+    jiwer = _import_extra("jiwer")
+
+    def count(reference: str, hypothesis: str) -> list[float]:
+        words = jiwer.process_words(reference, hypothesis)
+        n_missed = words.substitutions + words.deletions
+        return [n_missed + words.insertions, n_missed + words.hits]
+
+    return CorpusMetric(count, lambda sums: float(sums[0] / sums[1]), -1)
+
+
+def bleu() -> CorpusMetric:
+    """Return the BLEU of `sacrebleu` with one reference and the default tokenization."""
+    scorer = _import_extra("sacrebleu").BLEU(effective_order=True)
+
+    def count(reference: str, hypothesis: str) -> list[float]:
+        score = scorer.sentence_score(hypothesis, [reference])
+        return [*score.counts, *score.totals, score.sys_len, score.ref_len]
+
+    def compute(sums: FloatArray) -> float:
+        *n_grams, length, reference_length = map(int, sums)
+        lengths = (length, reference_length)
+        score = scorer.compute_bleu(n_grams[:4], n_grams[4:], *lengths, smooth_method="exp")
+        return float(score.score)
+
+    return CorpusMetric(count, compute, 1)
+
+
+def _import_extra(package: str) -> ModuleType:
+    """Import a package of the extra ``rescore``."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        message = f"rescoring needs {package}, which is not installed; pip install {package}"
+        raise MissingExtraError(message) from error
+
+
+CORPUS_METRICS = {"wer": word_error_rate, "bleu": bleu}
+
+
+class NBestLists:
+    """Hypotheses of one language with their scores and counts, sorted by utterance.
+
+    Parameters
+    ----------
+    table
+        Rows of the table of `rescore`, with all columns.
+    metric
+        Metric to optimise.
+    """
+
+    def __init__(self, table: pd.DataFrame, metric: CorpusMetric) -> None:
+        self.table = table.sort_values("utterance", kind="stable").reset_index(drop=True)
+        self.metric = metric
+        pairs = zip(self.table["reference"], self.table["hypothesis"], strict=True)
+        self.counts = np.array([metric.count(*pair) for pair in pairs], dtype=np.float64)
+        self.codes = pd.factorize(self.table["utterance"])[0]
+        self.starts = np.flatnonzero(np.diff(self.codes, prepend=-1))
+        self.is_test: BoolArray = (self.table["split"] == "test").to_numpy()[self.starts]
+
+    def select(self, totals: FloatArray) -> IntArray:
+        """Return the row of the highest total of each utterance; the first one if several tie."""
+        return np.lexsort((-totals, self.codes))[self.starts]
+
+    def evaluate(self, rows: IntArray) -> float:
+        """Return the metric of the selected rows."""
+        return self.metric.compute(self.counts[rows].sum(axis=0))
+
+    def tune(
+        self, log_probs: FloatArray, weights: Sequence[float], length_weights: Sequence[float]
+    ) -> tuple[float, float, IntArray]:
+        """Find the best weights on the development set by grid search.
+
+        Of equally good points, the one with the smallest absolute length weight and then the
+        smallest weight is chosen.
+
+        Parameters
+        ----------
+        log_probs
+            Log-probability of each hypothesis, nats.
+        weights, length_weights
+            Weights of the log-probability and of the number of words to try.
+
+        Returns
+        -------
+        weight, length_weight : float
+            The best weights.
+        rows : array
+            Selected row of each utterance, of both splits.
+        """
+        scores = self.table["score"].to_numpy()
+        n_words = self.table["hypothesis"].map(lambda text: len(text.split())).to_numpy()
+        best, best_value = (np.nan, np.nan, np.empty(0, dtype=np.int64)), -np.inf
+        length_weights = sorted({*length_weights}, key=lambda value: (abs(value), value))
+        for length_weight, weight in product(length_weights, sorted(weights)):
+            rows = self.select(scores + weight * log_probs + length_weight * n_words)
+            value = self.metric.sign * self.evaluate(rows[~self.is_test])
+            if value > best_value:
+                best, best_value = (weight, length_weight, rows), value
+        return best
+
+    def iter_systems(
+        self,
+        models: Sequence[SentenceModel],
+        weights: Sequence[float],
+        length_weights: Sequence[float],
+    ) -> Iterator[tuple[str, float, float, IntArray]]:
+        """Yield the name, the weights and the selected rows of each system, baseline first."""
+        yield "baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy())
+        quality = np.array([self.metric.compute(counts) for counts in self.counts])
+        yield "oracle", np.nan, np.nan, self.select(self.metric.sign * quality)
+        yield "length", *self.tune(np.zeros(len(quality)), [0.0], length_weights)
+        texts = self.table["sentence"].to_numpy()
+        for model in models:
+            unique_texts, inverse = np.unique(texts, return_inverse=True)
+            scores = model.score(unique_texts.tolist())
+            if not np.isfinite(scores).all():
+                text = unique_texts[~np.isfinite(scores)][0]
+                raise InputError(f"{model.name} gives {text!r} no finite score; remove it")
+            yield model.name, *self.tune(scores[inverse], weights, length_weights)
+
+
+def rescore(
+    hypotheses: pd.DataFrame,
+    models: Sequence[SentenceModel],
+    metric: str = "wer",
+    weights: Sequence[float] = tuple(np.linspace(0, 2, 41)),
+    length_weights: Sequence[float] = tuple(np.linspace(-2, 2, 17)),
+    *,
+    n_bootstrap: int = 1000,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rescore n-best lists with sentence models and evaluate the selected hypotheses.
+
+    The hypothesis with the highest score + weight * log-probability + length weight * number of
+    words is selected. The weights are tuned on the development set, separately for each model and
+    language, and evaluated on the test set.
+
+    Parameters
+    ----------
+    hypotheses
+        Table with one row per hypothesis: `utterance`, `hypothesis`, `score` and `reference`.
+        Optional columns: `split` (``dev`` or ``test``; without it, every other utterance is in the
+        development set), `language`, and `sentence`, the hypothesis in the form that the models
+        score, for example with a capital and a full stop.
+    models
+        Sentence models.
+    metric
+        ``wer`` or ``bleu``.
+    weights, length_weights
+        Grid of the weights. The length weight 0 alone leaves the length term out.
+    n_bootstrap
+        Number of bootstrap samples of test utterances, which all systems share.
+    seed
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    results : DataFrame
+        One row per language and system: the tuned weights, the value on the development set
+        (`dev`), and the value on the test set and its change from the baseline, with 95 %
+        intervals. The systems are ``baseline`` (highest score), ``oracle`` (best hypothesis of each
+        utterance by the metric), ``length`` (score and number of words only) and the models.
+    selected : DataFrame
+        Selected hypothesis of each test utterance, by system.
+    """
+    table = _check(hypotheses)
+    require_known("metric", metric, CORPUS_METRICS)
+    corpus_metric = CORPUS_METRICS[metric]()
+    results, selected = [], []
+    for language, group in table.groupby("language", sort=False):
+        for split in ("dev", "test"):
+            if not (group["split"] == split).any():
+                of_language = f" of language {language!r}" if language else ""
+                raise InputError(f"no utterance{of_language} has the split {split!r}; add some")
+        lists = NBestLists(group, corpus_metric)
+        n_test = int(lists.is_test.sum())
+        shares = np.full(n_test, 1 / n_test)
+        resamples = np.random.default_rng(seed).multinomial(n_test, shares, n_bootstrap)
+        baseline = np.empty(0)
+        for system, weight, length_weight, rows in lists.iter_systems(
+            models, weights, length_weights
+        ):
+            test_rows = rows[lists.is_test]
+            sums = [lists.counts[test_rows].sum(axis=0), *(resamples @ lists.counts[test_rows])]
+            values = np.array([corpus_metric.compute(row) for row in sums])
+            baseline = baseline if len(baseline) else values
+            columns = np.column_stack([values, values - baseline])
+            low, high = percentile_intervals(columns[1:], n_test)
+            estimates = np.column_stack([columns[0], low, high]).ravel()
+            dev = lists.evaluate(rows[~lists.is_test])
+            results.append((language, system, weight, length_weight, n_test, dev, *estimates))
+            selected.append(lists.table.loc[test_rows].assign(system=system))
+    return pd.DataFrame(results, columns=RESULT_COLUMNS), pd.concat(selected, ignore_index=True)
+
+
+def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with numeric scores and all optional columns, or raise InputError."""
+    require_columns(hypotheses, COLUMNS, "the table of hypotheses")
+    key = ["language", "utterance"]
+    table = hypotheses.reset_index(drop=True)
+    for name, default in (("language", ""), ("sentence", table["hypothesis"])):
+        if name not in table:
+            table[name] = default
+    if "split" not in table:
+        numbers = table.groupby(key, sort=False).ngroup()
+        table["split"] = np.where(numbers % 2, "test", "dev")
+    scores = pd.to_numeric(table["score"], errors="coerce")
+    invalid = {
+        **{name: table[name].isna() for name in ("utterance", "language", "sentence")},
+        "score": ~np.isfinite(scores),
+        "split": ~table["split"].isin(("dev", "test")),
+        **{name: table[name].fillna("").str.strip() == "" for name in ("hypothesis", "reference")},
+    }
+    for name, is_invalid in invalid.items():
+        if is_invalid.any():
+            row = table[is_invalid].iloc[0]
+            raise InputError(
+                f"utterance {row['utterance']!r} has the {name} {row[name]!r}; correct or remove it"
+            )
+    for name in ("reference", "split"):
+        variants = table.drop_duplicates([*key, name])
+        repeated = variants["utterance"][variants.duplicated(key)]
+        if len(repeated):
+            raise InputError(
+                f"utterance {repeated.iloc[0]!r} has several values of {name}; keep one"
+            )
+    return table.assign(score=scores)
