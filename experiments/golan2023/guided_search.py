@@ -80,7 +80,7 @@ class GuidedSearch(Strategy):
     def _search_position(self, search: Search, position: int) -> None:
         """Search for a better word at one position, and propose it."""
         candidates = search.candidates(position)
-        indices, approximate_scores = candidates.promising(), dict[str, FloatArray]()
+        indices, approximate_scores = candidates.find_promising(), dict[str, FloatArray]()
         for name, model in search.problem.models_by_name.items():
             table = candidates.replacements[name]
             if table.is_exact:

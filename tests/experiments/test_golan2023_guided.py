@@ -100,7 +100,7 @@ def test_the_candidate_with_the_lowest_predicted_loss_is_scored_next(
     monkeypatch.setattr(type(candidates), "scores", record)
     monkeypatch.setattr(candidates, "verify", lambda _: False)
     search = guided._GuidedWordSearch(candidates, {masked.spec: x})
-    search.run(search.score_other_models(candidates.promising()), max_failures=rank)
+    search.run(search.score_other_models(candidates.find_promising()), max_failures=rank)
     assert sorted(scored[:2]) == sorted(extremes)
     assert list(dict.fromkeys(scored))[2:] == [expected]
 
