@@ -166,7 +166,12 @@ def write_sentences(
         if out != "-" and not is_stream(Path(out)):
             with explain_interruption():
                 return write_synthesis(
-                    study, Path(out), executor, pool=pool_path, time_limit=time_limit
+                    study,
+                    Path(out),
+                    executor,
+                    pool=pool_path,
+                    time_limit=time_limit,
+                    show_progress=print_message,
                 )
         with write_output(out) as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -182,7 +187,7 @@ def write_sentences(
                 file.flush()
 
             report = write_synthesis(
-                study, None, executor, print_row, pool=pool_path, time_limit=time_limit
+                study, None, executor, print_row, pool_path, time_limit, print_message
             )
             if not has_header:
                 writer.writerow(Triplet.columns())
@@ -263,7 +268,7 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
                     f"  {number:,.0f} of these satisfy {name} (median over natural sentences)"
                 )
             print_message(
-                "  sample more sentences (sample?n_samples=N), or relax the strictest bound"
+                "  sample more sentences (sample?max_samples=N), or relax the strictest bound"
             )
     if len(report.rows) > 1:
         print_message(format_diversity(*sentences_with_originals(report.rows)))

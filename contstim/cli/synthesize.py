@@ -18,7 +18,7 @@ as can be found. The options --accept and --reject write one sentence for any nu
 The strategy edit replaces words of the natural sentence; edit?candidates=all always takes the best
 word, as in Golan et al. (2023). The strategy beam finds the lowest probabilities, in odd sentences.
 The strategy sample samples readable sentences from a language model. Options of a strategy follow
-its name, e.g. sample?guidance=6&n_samples=400.
+its name, e.g. sample?guidance=6&max_samples=400.
 
 An interrupted command with --out continues when it is repeated. Exit status: 0 success, 1 no
 sentence found or some tasks failed (the same command repeats these), 2 bad input.

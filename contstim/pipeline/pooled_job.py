@@ -13,28 +13,76 @@ from contstim.pipeline.synthesis_job import SynthesisJob
 from contstim.pipeline.synthesis_options import Goal
 from contstim.pipeline.tasks import SampleTask, ScoreTask, Task, create_score_tasks
 from contstim.synthesis import format_strategy
-from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses, explain_shortfall
+from contstim.synthesis.pool import (
+    SentencePool,
+    Slot,
+    assign_sentences,
+    count_expected_slots,
+    create_syntheses,
+    explain_shortfall,
+)
 from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Row
-from contstim.synthesis.sample import GuidedSampling
+from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
+
+#: Sampling stops when a round increases the total decrease in loss by less than this share.
+MIN_IMPROVEMENT = 0.05
+
+
+@dataclass(eq=False)
+class _Round:
+    """Batches of sentences that are sampled before the assignment is made again.
+
+    Attributes
+    ----------
+    sample_tasks
+        Tasks that sample the batches.
+    tasks
+        All tasks of the round known so far: sampling tasks, then scoring tasks.
+    candidates
+        New sentences that satisfy the lower bounds; empty until the bounds are known.
+    assigned
+        Sentence for each slot, chosen from the candidates of all rounds so far; None for a slot
+        without a sentence. Empty until the round is finished.
+    total_gain
+        Sum of the decreases in loss of the assigned sentences, nats.
+    summary
+        Line of text on the assignment and its forecast, for users.
+    """
+
+    sample_tasks: list[SampleTask]
+    tasks: list[Task]
+    candidates: list[str] = field(default_factory=list)
+    assigned: list[str | None] = field(default_factory=list)
+    total_gain: float = 0.0
+    summary: str = ""
 
 
 @dataclass(eq=False)
 class PooledSynthesisJob(SynthesisJob):
     """Synthesis of sentences in a run, by sampling one pool for all natural sentences.
 
+    Sentences are sampled in rounds of these steps:
+
     1. Tasks sample batches of sentences for each contrast (a choice of rejecting and accepting
        models).
     2. Tasks score the sampled sentences under each model with a lower bound. Sentences that violate
        the bound for all natural sentences are dropped. The remaining sentences are the candidates.
     3. Tasks score the candidates under the compared models.
-    4. The candidates are assigned to the natural sentences, without further tasks.
+    4. The candidates of all rounds are assigned to the natural sentences, without further tasks.
+       Each *slot* is one sentence that a natural sentence needs.
+
+    After the first round, only contrasts with empty slots are sampled, unless all slots are filled.
+    The rounds end when all slots are filled and a round improves the assignment by less than
+    `MIN_IMPROVEMENT`, or after `max_samples` sentences per contrast.
     """
 
-    # Sampled sentences that satisfy the lower bounds; None until they are known.
-    _candidates: list[str] | None = field(default=None, init=False)
-    # Rows of the table by goal and natural sentence; None before the assignment.
+    # Rounds of which all tasks have ended.
+    _rounds: list[_Round] = field(default_factory=list, init=False)
+    # Rows of the table by goal and natural sentence; None before they are requested.
     _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
+    # Whether no further round is needed.
+    _is_complete: bool = field(default=False, init=False)
 
     @cached_property
     def strategy(self) -> GuidedSampling:
@@ -58,30 +106,32 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def min_tasks(self) -> int:
-        """Number of tasks that sample sentences, one for each batch."""
+        """Maximum number of batches of sampled sentences, for the progress bar."""
         return self.strategy.n_batches * len(self._contrasts)
 
     def sample_tasks(self) -> list[SampleTask]:
-        """Return the tasks that sample sentences.
+        """Return the sampling tasks known so far, in the order of their execution."""
+        return [task for one_round in self._known_rounds() for task in one_round.sample_tasks]
 
-        The first batch for each contrast comes first, then the second batch for each, and so on.
-        """
-        sentences = self.run.sentences
-        form = self.strategy.sentence_form(sentences)
-        natural = tuple(dict.fromkeys([*sentences, *self.supplement]))
-        return [
-            SampleTask(**self.task_options(contrast), form=form, natural=natural, batch=batch)
-            for batch in range(self.strategy.n_batches)
-            for contrast in self._contrasts
-        ]
+    @property
+    def _finished_sample_tasks(self) -> list[SampleTask]:
+        """Sampling tasks of the finished rounds."""
+        return [task for one_round in self._rounds for task in one_round.sample_tasks]
 
-    def _read_sampled(self) -> list[dict[str, Any]]:
-        """Read the results of the finished tasks that sample sentences, as JSON values."""
+    def _read_sampled(self, tasks: Sequence[SampleTask]) -> list[dict[str, Any]]:
+        """Read the results of the finished tasks among `tasks` from the store, as JSON values."""
         store = self.run.store
-        return [store.read_result(t.key) for t in self.sample_tasks() if t.is_done(store)]
+        return [store.read_result(task.key) for task in tasks if task.is_done(store)]
 
-    def read_drafts(self) -> dict[str, Mapping[str, Any]]:
-        """Return all sentences sampled so far, with their log-probabilities.
+    def read_drafts(
+        self, tasks: Sequence[SampleTask] | None = None
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return the sentences that sampling tasks have yielded so far.
+
+        Parameters
+        ----------
+        tasks
+            Sampling tasks; by default all tasks known so far.
 
         Returns
         -------
@@ -89,20 +139,53 @@ class PooledSynthesisJob(SynthesisJob):
             Attributes of each sampled sentence (`Draft`) as JSON values, by its text.
         """
         drafts = dict[str, Mapping[str, Any]]()
-        for result in self._read_sampled():
+        for result in self._read_sampled(self.sample_tasks() if tasks is None else tasks):
             for draft in result["drafts"]:
                 drafts.setdefault(draft["sentence"], draft)
         return drafts
 
     def tasks(self) -> list[Task]:
-        """Return all tasks that are known so far: they sample sentences, then score them.
+        """Return all tasks that are known so far, round by round.
 
-        Tasks that score sentences are known only after all tasks of the previous step have ended.
+        The tasks of a step are only known after all tasks of the previous step have ended.
         """
-        run, tasks = self.run, list[Task](self.sample_tasks())
+        return [task for one_round in self._known_rounds() for task in one_round.tasks]
+
+    def _known_rounds(self) -> list[_Round]:
+        """Return the finished rounds and, unless sampling is complete, the next one."""
+        while not self._is_complete:
+            next_round = self._start_round()
+            if self.run.store.find_pending(next_round.tasks):
+                return [*self._rounds, next_round]
+            self._finish_round(next_round)
+        return self._rounds
+
+    def _start_round(self) -> _Round:
+        """Return the next round with the tasks that are known so far.
+
+        Each round samples `ROUND_BATCHES` batches for each contrast with slots that no candidate
+        was assigned to. If there are no such slots, it samples for all contrasts.
+        """
+        run, strategy, contrasts = self.run, self.strategy, self._contrasts
+        first_batch = ROUND_BATCHES * len(self._rounds)
+        batches = range(first_batch, min(first_batch + ROUND_BATCHES, strategy.n_batches))
+        if self._rounds:
+            assignments = zip(self._slot_contrasts, self._rounds[-1].assigned, strict=True)
+            contrasts = list(dict.fromkeys(c for c, sentence in assignments if sentence is None))
+        form = strategy.sentence_form(run.sentences)
+        natural = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
+        sample_tasks = [
+            SampleTask(**self.task_options(contrast), form=form, natural=natural, batch=batch)
+            for batch in batches
+            for contrast in contrasts or self._contrasts
+        ]
+        tasks = list[Task](sample_tasks)
         if run.store.find_pending(tasks):
-            return tasks
-        candidates = list(self.read_drafts())
+            return _Round(sample_tasks, tasks)
+
+        # Score the new sentences, first under the models of the bounds.
+        earlier_drafts = self.read_drafts(self._finished_sample_tasks)
+        candidates = [s for s in self.read_drafts(sample_tasks) if s not in earlier_drafts]
         specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
         for bound in self.options.bounds:
             specs.pop(bound.model, None)
@@ -111,25 +194,38 @@ class PooledSynthesisJob(SynthesisJob):
             )
             tasks += bound_tasks
             if run.store.find_pending(bound_tasks):
-                return tasks
+                return _Round(sample_tasks, tasks)
             # Keep the sentences that satisfy the bound for at least one natural sentence.
             scores = {s: row.score for s, row in run.read_scores(bound.model).items()}
             natural_scores = {scores[natural] for _, natural in self.starts if natural in scores}
             lowest_bound = min(map(bound.minimum, natural_scores), default=math.inf)
             candidates = [s for s in candidates if s in scores and scores[s] >= lowest_bound]
-        self._candidates = candidates
         models = [run.all_models[spec] for spec in specs]
-        return [*tasks, *create_score_tasks(models, candidates, run.versions)]
+        tasks += create_score_tasks(models, candidates, run.versions)
+        return _Round(sample_tasks, tasks, candidates)
 
-    def find_candidates(self) -> list[str]:
-        """Return the candidates, that is, the sampled sentences that satisfy the lower bounds.
+    def _finish_round(self, new_round: _Round) -> None:
+        """Assign the candidates of all rounds, and decide whether another round is needed.
 
-        The list is empty until all tasks that sample sentences, and all tasks that score them under
-        models with a lower bound, have ended.
+        Sampling is complete after `max_samples` sentences, or when every slot has a sentence and
+        the last round increased the total decrease in loss by less than `MIN_IMPROVEMENT`.
         """
-        if self._candidates is None:
-            self.tasks()
-        return self._candidates or []
+        self._rounds.append(new_round)
+        pool, slots = self.build_pool(), self.slots
+        assigned = assign_sentences(pool, slots, max_word_share=self.options.max_word_share)
+        new_round.assigned = assigned
+        new_round.total_gain = -pool.total_loss(slots, assigned)
+        previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else 0.0
+        is_filled = None not in assigned
+        has_converged = new_round.total_gain < (1 + MIN_IMPROVEMENT) * previous_gain
+        is_last = ROUND_BATCHES * len(self._rounds) >= self.strategy.n_batches
+        self._is_complete = is_last or (is_filled and has_converged)
+        new_round.summary = self._summarise_round(pool, slots)
+
+    @property
+    def candidates(self) -> list[str]:
+        """Candidates of the finished rounds: sampled sentences that satisfy the lower bounds."""
+        return [sentence for one_round in self._rounds for sentence in one_round.candidates]
 
     def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
         """Return the table rows of one natural sentence, or None if any task is pending."""
@@ -147,7 +243,6 @@ class PooledSynthesisJob(SynthesisJob):
 
         A goal lists the contrasts for which a natural sentence needs synthetic sentences: two for a
         triplet, one otherwise. Up to `per_sentence` triplets are made from each natural sentence.
-        The assignment is made at the first call, and stored for later calls.
 
         Returns
         -------
@@ -155,22 +250,22 @@ class PooledSynthesisJob(SynthesisJob):
             Rows of the table, by goal and natural sentence.
         """
         if self._rows_by_start is None:
-            options = self.options
-            syntheses = assign_syntheses(
-                self.build_pool(),
-                self.slots,
-                self.run.plan.study.seed,
-                format_strategy(self.strategy),
-                max_word_share=options.max_word_share,
+            options, slots = self.options, self.slots
+            assigned = self._rounds[-1].assigned if self._rounds else [None] * len(slots)
+            syntheses = iter(
+                create_syntheses(
+                    self.build_pool(),
+                    slots,
+                    assigned,
+                    self.run.plan.study.seed,
+                    format_strategy(self.strategy),
+                )
             )
             # The syntheses have the order of `slots`: for each natural sentence, `per_sentence`
             # attempts with one synthesis per contrast.
             self._rows_by_start = {}
-            next_syntheses = iter(syntheses)
             for goal, sentence in self.starts:
-                attempts = [
-                    [next(next_syntheses) for _ in goal] for _ in range(options.per_sentence)
-                ]
+                attempts = [[next(syntheses) for _ in goal] for _ in range(options.per_sentence)]
                 self._rows_by_start[goal, sentence] = self.make_rows(goal, attempts)
         return self._rows_by_start
 
@@ -182,24 +277,58 @@ class PooledSynthesisJob(SynthesisJob):
             model_scores = {sentence: row.score for sentence, row in cached_scores.items()}
             scores[self.run.all_models[spec].name] = model_scores
         batch_tolerance = dict[str, float]()
-        for result in self._read_sampled():
+        for result in self._read_sampled(self._finished_sample_tasks):
             batch_tolerance |= result["batch_tolerance"]
         candidates = [
             sentence
-            for sentence in self.find_candidates()
+            for sentence in self.candidates
             if all(sentence in model_scores for model_scores in scores.values())
         ]
-        return SentencePool(tuple(candidates), scores, batch_tolerance)
+        return SentencePool(tuple(candidates), scores, batch_tolerance, self.run.language)
 
     @property
     def slots(self) -> list[Slot]:
-        """Needed synthetic sentences (slots of `assign_sentences`), in the order of the table."""
-        return [
-            Slot(sentence, self.resolve_contrast(contrast))
-            for goal, sentence in self.starts
-            for _ in range(self.options.per_sentence)
-            for contrast in self.options.build_contrasts(goal)
-        ]
+        """All slots to which candidates are assigned, in the order of the rows of the table."""
+        naturals = [sentence for goal, sentence in self.starts for _ in self._slots_of(goal)]
+        contrasts = map(self.resolve_contrast, self._slot_contrasts)
+        return [Slot(*slot) for slot in zip(naturals, contrasts, strict=True)]
+
+    @property
+    def _slot_contrasts(self) -> list[ModelContrast]:
+        """Contrast of each slot, with model specification strings."""
+        return [contrast for goal, _ in self.starts for contrast in self._slots_of(goal)]
+
+    def _slots_of(self, goal: Goal) -> list[ModelContrast]:
+        """Return the contrasts of the slots of one natural sentence."""
+        return self.options.build_contrasts(goal) * self.options.per_sentence
+
+    def describe_progress(self) -> str | None:
+        """Return a line on the last finished round; None before the end of the first round."""
+        return self._rounds[-1].summary if self._rounds else None
+
+    def _summarise_round(self, pool: SentencePool, slots: Sequence[Slot]) -> str:
+        """Describe the last assignment, and forecast the one for `max_samples` sentences."""
+        last = self._rounds[-1]
+        n_filled = sum(sentence is not None for sentence in last.assigned)
+        n_batches = ROUND_BATCHES * len(self._rounds)
+        n_samples = min(n_batches * self.strategy.batch_size, self.strategy.max_samples)
+        text = f"{n_filled} of {len(slots)} sentences found after {n_samples:,} samples per side"
+        if n_filled:
+            text += f", mean decrease {last.total_gain / n_filled:.1f} nats"
+        if self._is_complete:
+            return text
+        factor = self.strategy.max_samples / n_samples
+        n_expected = max(n_filled, count_expected_slots(pool, slots, factor))
+        text += f"; about {n_expected} expected after at most {self.strategy.max_samples:,}"
+        if n_expected < len(slots) / 2:
+            counts = explain_shortfall(pool, slots)
+            constraint = min(counts, key=lambda name: counts[name])
+            n_drafts = len(self.read_drafts(self._finished_sample_tasks))
+            text += (
+                f"; only {counts[constraint]:.0f} of {n_drafts:,} different samples "
+                f"satisfy {constraint}: relax this constraint, or raise max_samples"
+            )
+        return text
 
     def estimate_later_seconds(self) -> float:
         """Estimate how long one worker will take to score the sentences that are not sampled yet.
@@ -210,9 +339,9 @@ class PooledSynthesisJob(SynthesisJob):
         """
         store, tasks = self.run.store, self.sample_tasks()
         n_done = len(tasks) - len(store.find_missing(tasks))
-        if n_done in (0, len(tasks)):
+        if n_done == 0 or self._is_complete:
             return 0.0
-        n_expected_sentences = len(self.read_drafts()) * len(tasks) / n_done
+        n_expected_sentences = len(self.read_drafts()) * self.min_tasks / n_done
 
         # Sum the mean duration of scoring a natural sentence over the models.
         tasks_by_model = defaultdict[str, list[ScoreTask]](list)
@@ -242,5 +371,6 @@ class PooledSynthesisJob(SynthesisJob):
             "pool": len(pool.sentences),
             "satisfying": explain_shortfall(pool, self.slots),
         }
-        filter_only = {name for result in self._read_sampled() for name in result["filter_only"]}
+        sampled = self._read_sampled(self.sample_tasks())
+        filter_only = {name for result in sampled for name in result["filter_only"]}
         return {**notes, "filter_only": sorted(filter_only)} if filter_only else notes

@@ -79,6 +79,7 @@ def write_synthesis(
     show: Callable[[Row], None] = lambda row: None,
     pool: Path | None = None,
     time_limit: float | None = None,
+    show_progress: Callable[[str], None] = lambda line: None,
 ) -> SynthesisReport:
     """Synthesize sentences and write them to a file, or continue interrupted work.
 
@@ -97,6 +98,9 @@ def write_synthesis(
     time_limit
         Time in seconds after which the function returns, although tasks are unfinished. At least
         one task is executed. None: no limit.
+    show_progress
+        Function that is called with a line of text when a strategy that samples a pool has finished
+        a round of sampling.
 
     Raises
     ------
@@ -156,11 +160,22 @@ def write_synthesis(
 
         start_time = time.monotonic()
         min_tasks = SYNTHESIS.count_expected_tasks(run)
+        last_line = None
+
+        def show_new_line() -> None:
+            nonlocal last_line
+            line = job.describe_progress()
+            if line is not None and line != last_line:
+                show_progress(line)
+            last_line = line
+
         for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), min_tasks):
             show_new_rows()
+            show_new_line()
             if time_limit is not None and time.monotonic() - start_time >= time_limit:
                 break
         show_new_rows()
+        show_new_line()
         report.failures = engine.failures
         if time_limit is not None and run.store.find_missing(SYNTHESIS.tasks(run)):
             report.status = SYNTHESIS.compute_status(run)

@@ -208,6 +208,10 @@ class SynthesisJob:
         """Estimate how long one worker will take for tasks that are not known yet, in seconds."""
         return 0.0
 
+    def describe_progress(self) -> str | None:
+        """Return a line of text on the progress; None if the progress bar says everything."""
+        return None
+
     def notes(self) -> dict[str, Any]:
         """Return notes on the results, by name, for the metadata of the table."""
         return {}

@@ -21,7 +21,9 @@ import scipy  # which loads `optimize` at its first use
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Synthesis
-from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, folded_words
+from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, infrequent_words
+from contstim.text.language import Language
+from contstim.text.languages import ENGLISH
 
 #: Maximum number of assigned sentences with the same first, or the same last, words.
 DIVERSITY_CAP = 2
@@ -68,11 +70,14 @@ class SentencePool:
     batch_tolerance
         Maximum numerical difference between scores of the same sentence in different batches, in
         nats by name of the model.
+    language
+        Language of the sentences.
     """
 
     sentences: tuple[str, ...]
     scores: Mapping[str, Mapping[str, float]]
     batch_tolerance: Mapping[str, float]
+    language: Language = ENGLISH
 
     def model_scores(self, model: str) -> FloatArray:
         """Return the scores of the sampled sentences under one model, (P,); NaN if missing."""
@@ -118,6 +123,14 @@ class SentencePool:
         is_feasible = np.all([*self.constraint_masks(slot).values(), losses < 0], axis=0)
         return np.where(is_feasible, losses, np.nan)
 
+    def total_loss(self, slots: Sequence[Slot], assigned: Sequence[str | None]) -> float:
+        """Return the sum of the losses of the assigned sentences; None: no sentence."""
+        total, numbers = 0.0, {sentence: i for i, sentence in enumerate(self.sentences)}
+        for slot, sentence in zip(slots, assigned, strict=True):
+            if sentence is not None:
+                total += float(self.losses(slot)[numbers[sentence]])
+        return total
+
 
 def assign_sentences(
     pool: SentencePool,
@@ -140,8 +153,8 @@ def assign_sentences(
         Maximum number of assigned sentences with the same first, or the same last, three words.
     max_word_share
         Maximum fraction of the sentences for the same models that may contain the same word. It
-        may always occur in two sentences, and in as many as natural sentences contain it. 1: no
-        limit.
+        may always occur in two sentences, and in as many as natural sentences contain it. Frequent
+        words (`contstim.text.diversity.FREQUENT_ZIPF`) are not limited. 1: no limit.
 
     Returns
     -------
@@ -162,7 +175,7 @@ def assign_sentences(
     gains = np.array([-pool.losses(slot) for slot in slots]).reshape(len(slots), -1)
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
     assigned = _solve_assignment(gains, usable)
-    limits = _Limits(pool.sentences, slots, gains, diversity_cap, max_word_share)
+    limits = _Limits(pool, slots, gains, diversity_cap, max_word_share)
     if not limits.are_satisfied(assigned):
         assigned = limits.round_relaxation(usable)
         while True:
@@ -223,7 +236,7 @@ class _Limits:
 
     def __init__(
         self,
-        sentences: Sequence[str],
+        pool: SentencePool,
         slots: Sequence[Slot],
         gains: FloatArray,
         diversity_cap: int,
@@ -231,16 +244,16 @@ class _Limits:
     ) -> None:
         self._gains = gains
         self._models = [frozenset(slot.contrast.names) for slot in slots]
-        self._edge_phrases = [edge_phrases(sentence) for sentence in sentences]
+        self._edge_phrases = [edge_phrases(sentence) for sentence in pool.sentences]
         self._words = [
-            {*folded_words(sentence)} if max_word_share < 1 else set[str]()
-            for sentence in sentences
+            infrequent_words(sentence, pool.language) if max_word_share < 1 else set[str]()
+            for sentence in pool.sentences
         ]
         self._diversity_cap = diversity_cap
         self._natural_counts: Counter[_Group] = Counter(
             (models, word)
             for models, slot in zip(self._models, slots, strict=True)
-            for word in {*folded_words(slot.natural)}
+            for word in infrequent_words(slot.natural, pool.language)
         )
         self._word_caps = {
             models: max(MIN_WORD_LIMIT, math.floor(max_word_share * n_slots + 1e-9))
@@ -411,23 +424,49 @@ class _Limits:
         return np.array(addable, dtype=np.int64)
 
 
-def assign_syntheses(
-    pool: SentencePool,
-    slots: Sequence[Slot],
-    seed: int,
-    strategy: str = "sample",
-    diversity_cap: int = DIVERSITY_CAP,
-    max_word_share: float = 1.0,
-) -> list[Synthesis]:
-    """Assign sentences of a pool to natural sentences, and return the results as `Synthesis`.
+def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: float) -> int:
+    """Forecast the number of slots that can be filled after sampling more sentences.
 
-    If no sentence can be assigned to a natural sentence, the synthetic sentence of the result is
-    the natural sentence, and the loss is 0.
+    The forecast assumes that the pool grows by a factor, and that for each sentence of the pool
+    there will be `factor` sentences that satisfy the same constraints. It is the maximum number of
+    slots in an assignment in which each sentence may be used `factor` times (rounded down). Limits
+    on similar sentences are ignored.
 
     Parameters
     ----------
-    pool, slots, diversity_cap, max_word_share
-        Parameters of `assign_sentences`.
+    pool
+        Sentences sampled so far.
+    slots
+        Slots to be filled.
+    factor
+        Future number of sampled sentences, divided by the present number; at least 1.
+    """
+    is_possible = np.array([~np.isnan(pool.losses(slot)) for slot in slots])
+    is_possible = is_possible.reshape(len(slots), -1)
+    usable = np.flatnonzero(is_possible.any(axis=0))
+    copies = np.repeat(is_possible[:, usable], int(factor), axis=1)
+    rows, columns = scipy.optimize.linear_sum_assignment(copies, maximize=True)
+    return int(copies[rows, columns].sum())
+
+
+def create_syntheses(
+    pool: SentencePool,
+    slots: Sequence[Slot],
+    assigned: Sequence[str | None],
+    seed: int,
+    strategy: str = "sample",
+) -> list[Synthesis]:
+    """Return an assignment of sentences to slots as `Synthesis` objects.
+
+    If a slot has no sentence, the synthetic sentence of the result is the natural sentence, and the
+    loss is 0.
+
+    Parameters
+    ----------
+    pool, slots
+        Pool and slots of the assignment (`assign_sentences`).
+    assigned
+        Sentence for each slot, or None.
     seed, strategy
         Random seed of the run and name of the strategy, for the description of the results.
 
@@ -436,7 +475,6 @@ def assign_syntheses(
     list of Synthesis
         Results in the order of `slots`.
     """
-    assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
     syntheses = []
     for slot, sentence in zip(slots, assigned, strict=True):
         contrast = slot.contrast

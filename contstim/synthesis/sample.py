@@ -25,6 +25,9 @@ from contstim.synthesis.writer import (
 from contstim.text import Sentence, format_prompt, parse_length_range, pool
 from contstim.text.languages import ENGLISH
 
+#: Number of batches that are sampled before it is decided whether further sentences are needed.
+ROUND_BATCHES = 5
+
 
 @dataclass(frozen=True)
 class SampledBatch:
@@ -68,7 +71,8 @@ class GuidedSampling(SamplingOptions, Strategy):
         """Sample sentences for one natural sentence, and propose each of them to the search.
 
         The samples have the same number of words and the same punctuation as the natural sentence.
-        The search accepts a sample if it is feasible and better than all previous samples.
+        The search accepts a sample if it is feasible and better than all previous samples. Sampling
+        stops when no sample of two rounds of `ROUND_BATCHES` batches is accepted.
         """
         natural = search.natural
         form = SentenceForm(
@@ -81,18 +85,22 @@ class GuidedSampling(SamplingOptions, Strategy):
         rng = search.spawn_rng()
         sentences = pool() if natural.language is ENGLISH else [str(natural)]
         prompts = [text for text in sentences if text != str(natural)] or sentences
-        for _ in range(self.n_batches):
+        last_improvement = 0
+        for number in range(self.n_batches):
             batch = self.sample_batch(search.problem, search.shared_vocabulary, form, prompts, rng)
             search.filter_only = batch.filter_only
             for draft in batch.drafts:
                 words = Sentence.parse(draft.sentence, natural.language).words
-                search.accept(natural.with_words(words))
+                if search.accept(natural.with_words(words)):
+                    last_improvement = number
+            if number - last_improvement >= 2 * ROUND_BATCHES:
+                break
         return True
 
     @property
     def n_batches(self) -> int:
-        """Number of batches that give at least `n_samples` sentences."""
-        return math.ceil(self.n_samples / self.batch_size)
+        """Number of batches that give at least `max_samples` sentences."""
+        return math.ceil(self.max_samples / self.batch_size)
 
     def sentence_form(self, natural: Iterable[str]) -> SentenceForm:
         """Return the lengths and punctuation of the sentences to sample.

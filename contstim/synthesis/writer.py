@@ -68,8 +68,9 @@ class SamplingOptions:
         Number of sentences sampled together after one prompt.
     n_prompts
         Number of natural sentences in the prompt; 0 for a writer trained on single sentences.
-    n_samples
-        Number of sentences sampled for each side of a pair, or for a single natural sentence.
+    max_samples
+        Maximum number of sentences sampled for each side of a pair, or for a single natural
+        sentence. Sampling stops earlier when further sentences no longer improve the result.
     guide
         Specification string of a model that guides in place of compared models that do not score
         prefixes. Without a guide, these models can only filter the sampled sentences.
@@ -86,7 +87,7 @@ class SamplingOptions:
     commas: Annotated[str, validate_choice(("no", "yes"))] = "no"
     batch_size: PositiveInt = 32
     n_prompts: NonNegativeInt = 8
-    n_samples: PositiveInt = 800
+    max_samples: PositiveInt = 2400
     guide: str | None = None
 
     def __post_init__(self) -> None:

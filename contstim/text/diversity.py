@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.text.frequencies import has_frequencies, mean_zipf_frequency
+from contstim.text.frequencies import has_frequencies, mean_zipf_frequency, zipf_frequency
 from contstim.text.language import Language, split_word
 from contstim.text.languages import detect_language, get_language, language_from_script
 from contstim.text.vocabulary import Vocabulary
@@ -20,6 +20,10 @@ DEFAULT_WORD_SHARE = 0.02
 
 #: Number of sentences that may contain the same word whatever the share.
 MIN_WORD_LIMIT = 2
+
+#: Zipf frequency (log10 of occurrences per billion words) from which a word counts as frequent.
+#: Most words above it are function words.
+FREQUENT_ZIPF = 5.5
 
 #: Number of words at the start and at the end of a sentence that must differ between sentences.
 N_EDGE_WORDS = 3
@@ -35,6 +39,18 @@ def folded_words(sentence: str, language: Language | None = None) -> list[str]:
     language = language or language_from_script(sentence)
     cores = (language.fold(split_word(word)[1]) for word in language.split(sentence))
     return [core for core in cores if any(map(str.isalnum, core))]
+
+
+def infrequent_words(sentence: str, language: Language) -> set[str]:
+    """Return the different words of a sentence, case-folded, without frequent words.
+
+    A word is frequent if its Zipf frequency is at least `FREQUENT_ZIPF`. In languages that
+    wordfreq does not cover, no word is frequent.
+    """
+    words = {*folded_words(sentence, language)}
+    if not has_frequencies(language.code):
+        return words
+    return {word for word in words if zipf_frequency(word, language.code) < FREQUENT_ZIPF}
 
 
 def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:

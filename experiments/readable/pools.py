@@ -21,7 +21,7 @@ import torch
 from contstim import load_model, pool
 from contstim.files import write_atomically
 from contstim.pipeline.tasks import build_problem
-from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
+from contstim.synthesis.pool import SentencePool, Slot, assign_sentences, create_syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
@@ -92,7 +92,7 @@ def main() -> None:
     name = "-".join(re.sub("[^a-z0-9]+", "-", s.removeprefix("contstim:")) for s in args.pair)
     folder = args.out / name
     folder.mkdir(parents=True, exist_ok=True)
-    how = GuidedSampling(writer=args.writer, n_samples=args.begun, lengths=args.words)
+    how = GuidedSampling(writer=args.writer, max_samples=args.begun, lengths=args.words)
     batches = list(_batches(args.pair, how, args.seed, folder))
     seconds = sum(batch["seconds"] for batch in batches)
     for other in args.also:
@@ -116,7 +116,7 @@ def main() -> None:
             for text in natural
             for s in _sides(specs)
         ]
-        made = assign_syntheses(written, places, args.seed)
+        made = create_syntheses(written, places, assign_sentences(written, places), args.seed)
         both = [made[2 * i : 2 * i + 2] for i in range(len(natural))]
         triplets = [
             Triplet.from_syntheses(one, two, 1)

@@ -165,7 +165,7 @@ def test_help_lists_at_most_25_options(capsys: pytest.CaptureFixture[str]) -> No
     assert 15 < len(options) == len({*options}) <= 25
 
 
-SAMPLE = "sample?writer=contstim:gpt&n_prompts=0&n_samples=32&min_end_probability=0.02"
+SAMPLE = "sample?writer=contstim:gpt&n_prompts=0&max_samples=32&min_end_probability=0.02"
 
 
 def test_a_pool_is_written_beside_the_triplets(

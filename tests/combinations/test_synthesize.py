@@ -24,7 +24,7 @@ WORDS = (
     "here slowly quickly she he they we saw took gave red big good new little never always again "
     "was had came went said looked turned left right road table water night day hand eyes"
 )
-SAMPLE = "sample?writer=contstim:gpt&n_samples=32&n_prompts=0&guidance=4"
+SAMPLE = "sample?writer=contstim:gpt&max_samples=32&n_prompts=0&guidance=4"
 VALUES: dict[str, Any] = {
     "SENTENCE": [None, f"'{STARTS[0]}'"],
     "--pair": [None, f"{ONE} {TWO}"],

@@ -26,7 +26,8 @@ from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import SampleTask, ScoreTask
 from contstim.pipeline.worker import Worker
 from contstim.selection.scores import read_scores
-from contstim.text.diversity import folded_words
+from contstim.text.diversity import folded_words, infrequent_words
+from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import bundled_vocabulary
 
 MODELS = ("contstim:bigram", "contstim:trigram")
@@ -41,7 +42,7 @@ def plan() -> StudyPlan:
     """Triplets of four natural sentences from a small pool."""
     whole = synthesis_plan(STARTS, bundled_vocabulary(), MODELS, seed=2)
     strategy = (
-        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0&n_samples=64"
+        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0&max_samples=64"
     )
     return whole.replace_options(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
 
@@ -56,7 +57,8 @@ def test_triplets_of_a_pool_satisfy_all_constraints(plan: StudyPlan, tmp_path: P
     written = [row[f"synthetic_{k}"] for row in rows for k in (1, 2)]
     assert len(set(written)) == len(written)
     before = [{*folded_words(row["natural"])} for row in rows for _ in range(2)]
-    for word, n in Counter(w for text in written for w in {*folded_words(text)}).items():
+    counts = Counter(word for text in written for word in infrequent_words(text, ENGLISH))
+    for word, n in counts.items():
         assert n <= max(2, sum(word in words for words in before)), word
     for row in rows:
         texts = [row["natural"], row["synthetic_1"], row["synthetic_2"]]
@@ -108,7 +110,7 @@ def test_models_that_only_filter_are_reported(
     models = (MODELS[0], f"{MODELS[1]}?reduction=mean")
     whole = synthesis_plan(STARTS[:1], bundled_vocabulary(), models, seed=2)
     plan = whole.replace_options(
-        SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&n_samples=16"
+        SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&max_samples=16"
     )
     report = write_synthesis(plan, tmp_path / "triplets.csv", SequentialExecutor())
     report_rows(report, is_triplets=True)
@@ -196,3 +198,40 @@ def test_the_time_limit_gives_an_estimate(
     assert tried.read_bytes() == out.read_bytes()
     batch = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0)
     assert batch.is_up_to_date
+
+
+def test_sampling_ends_when_all_slots_are_filled(plan: StudyPlan, tmp_path: Path) -> None:
+    """A larger maximum number of samples gives the same table once sampling has ended."""
+    tables, lines = [], list[str]()
+    for max_samples in (1600, 3200):
+        strategy = (
+            "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
+            f"&batch_size=8&max_samples={max_samples}"
+        )
+        longer = plan.replace_options(SynthesisOptions, strategy=strategy, min_scores=())
+        executor = RecordingExecutor()
+        report = write_synthesis(longer, None, executor, show_progress=lines.append)
+        tables.append([{**row.row(), "strategy": ""} for row in report.rows])
+        n_batches = sum(isinstance(task, SampleTask) for task in executor.submitted)
+        assert n_batches < 2 * max_samples / 8
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == len(STARTS)
+    assert lines[-1].startswith("8 of 8 sentences found after")
+    assert "expected after at most" in lines[0]
+
+
+def test_only_sides_with_empty_slots_are_sampled_further(plan: StudyPlan) -> None:
+    """A margin of no less than the range of scores makes one side easy; the other is hopeless."""
+    whole = plan.replace_options(
+        SynthesisOptions,
+        strategy=(
+            "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
+            "&batch_size=8&max_samples=120"
+        ),
+        min_scores=("contstim:gpt>=-5",),
+    )
+    executor, lines = RecordingExecutor(), list[str]()
+    report = write_synthesis(whole, None, executor, show_progress=lines.append)
+    assert report.rows == []
+    assert "0 of 8 sentences found after 40 samples per side; about 0 expected" in lines[0]
+    assert "relax this constraint" in lines[0]

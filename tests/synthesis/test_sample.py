@@ -18,7 +18,7 @@ from contstim.text import Sentence
 NATURAL = "The old man left his house at night."
 HOW = GuidedSampling(
     writer="contstim:gpt",
-    n_samples=48,
+    max_samples=48,
     batch_size=16,
     min_end_probability=0.0,
     min_p=0.001,
@@ -63,7 +63,7 @@ def test_natural_sentences_may_violate_bounds(
 
 def test_models_without_prefix_scores_are_recorded(models: dict[str, SentenceModel]) -> None:
     mean = load_model("contstim:trigram?reduction=mean")
-    options = replace(HOW, n_samples=16)
+    options = replace(HOW, max_samples=16)
     result = synthesize(NATURAL, reject=models["bigram"], accept=mean, strategy=options)
     assert result.filter_only == (mean.name,)
     guided = replace(options, guide="contstim:trigram")

@@ -40,7 +40,7 @@ class Causal(RandomBigramModel, PrefixModel):
 MODELS = [Causal([*LOWER, *UPPER], seed) for seed in range(4)]
 WRITER = MODELS.pop()
 SAMPLING = GuidedSampling(
-    n_samples=24, batch_size=8, min_end_probability=0.0, min_p=0.0, n_prompts=0
+    max_samples=24, batch_size=8, min_end_probability=0.0, min_p=0.0, n_prompts=0
 )
 
 

@@ -243,7 +243,7 @@ class _PoolStage(SynthesisStage):
         }
         drafts = job.read_drafts()
         natural = dict.fromkeys(sentence for _, sentence in job.starts)
-        sampled = [sentence for sentence in job.find_candidates() if sentence not in natural]
+        sampled = [sentence for sentence in job.candidates if sentence not in natural]
 
         def rows() -> Iterator[tuple[object, ...]]:
             for row in run.score_rows([*natural, *sampled]):
