@@ -262,3 +262,49 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     estimate = MeanEstimate(area, float(np.sqrt(variance)), n_smaller - 1)
     low, high = estimate.bounded_interval(0.5)
     return area, low, high
+
+
+def best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
+    """Return the threshold of scores that maximises the Matthews correlation with labels.
+
+    Candidates are the midpoints between adjacent scores. The lowest of several best thresholds is
+    returned.
+
+    Parameters
+    ----------
+    labels
+        1 for acceptable and 0 for unacceptable sentences, shape (S,).
+    scores
+        Scores, shape (S,). Sentences with scores above the threshold are predicted to be
+        acceptable.
+
+    Raises
+    ------
+    InputError
+        If all labels are equal.
+
+    Examples
+    --------
+    >>> best_threshold([0, 1, 0, 1], np.array([-9.0, -7.0, -8.0, -5.0]))
+    -7.5
+    """
+    truth = np.asarray(labels) > 0
+    if truth.all() or not truth.any():
+        raise InputError("a threshold needs acceptable and unacceptable sentences")
+    order = np.argsort(scores, kind="stable")
+    sorted_truth, sorted_scores = truth[order], scores[order]
+    n, n_true = len(truth), int(truth.sum())
+    # For a threshold after each score: number of sentences above it, and of acceptable ones.
+    n_above = n - np.arange(1, n + 1)
+    n_true_above = n_true - np.cumsum(sorted_truth)
+    # Matthews correlation of two binary variables with these counts.
+    denominator = np.sqrt(n_above * (n - n_above) * float(n_true) * float(n - n_true))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mcc = (n * n_true_above - n_above * n_true) / denominator
+    # Equal scores cannot be separated, and no sentence is above the last threshold.
+    mcc[np.append(sorted_scores[1:] == sorted_scores[:-1], True)] = -np.inf
+    mcc[np.isnan(mcc)] = -np.inf
+    best = int(np.argmax(mcc))
+    if best + 1 == n:
+        return float(sorted_scores[-1])
+    return float((sorted_scores[best] + sorted_scores[best + 1]) / 2)

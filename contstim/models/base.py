@@ -7,7 +7,6 @@ float64, and log-probabilities are at most 0.
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,7 +22,6 @@ from contstim.models import ModelSpec
 from contstim.text import Sentence, WordList
 from contstim.text.language import Language
 from contstim.text.languages import get_language
-from contstim.text.normalise import normalise_sentence
 
 #: Value of unknown fields of an `Event`, for example if scores are read from a table.
 UNSTATED = "not stated"
@@ -272,34 +270,6 @@ class ReplacementScores:
     def from_exact_scores(cls, scores: FloatArray) -> ReplacementScores:
         """Create the object from exact scores of all V candidates, shape (V,)."""
         return cls(scores, scores, is_exact=True, score=scores.__getitem__)
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def check_sentences(sentences: Sequence[str]) -> list[str]:
-    """Check that `sentences` is a list of nonempty texts, and return them with normalised spaces.
-
-    Raises
-    ------
-    InputError
-        If `sentences` is a single string, or if a sentence is not a string, contains no word or
-        contains an unpaired surrogate.
-    """
-    if isinstance(sentences, str):
-        raise InputError(f"give a list of sentences, not the single string {sentences!r}")
-    sentences = list(sentences)
-    for number, sentence in enumerate(sentences, start=1):
-        if not isinstance(sentence, str):
-            raise InputError(f"sentence {number} is {sentence!r}; give it as a string")
-        if not sentence.split():
-            raise InputError(f"sentence {number} is empty; a sentence needs at least one word")
-        if not sentence.isascii() and _SURROGATE.search(sentence):
-            raise InputError(
-                f"sentence {number}, {sentence!r}, contains an unpaired surrogate; replace it by "
-                "the whole character"
-            )
-    return [text if text.isascii() else normalise_sentence(text) for text in sentences]
 
 
 class SentenceModel(ABC):

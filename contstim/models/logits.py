@@ -14,9 +14,9 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, SentenceModel, TokenScores, check_sentences
+from contstim.models.base import Event, SentenceModel, TokenScores
 from contstim.text.languages import ENGLISH
-from contstim.text.normalise import normalise_sentence
+from contstim.text.normalise import check_sentences, normalise_sentence
 
 # Maximum size of the logits of one batch: sentences times tokens times vocabulary.
 _MAX_LOGITS = 8_000_000

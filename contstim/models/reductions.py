@@ -23,12 +23,12 @@ from contstim.models.base import (
     SentenceModel,
     SentenceScores,
     TokenScores,
-    check_sentences,
 )
 from contstim.models.cache import dependency_names
 from contstim.plugins import Registry
 from contstim.text import Sentence, WordList
 from contstim.text.language import is_closing
+from contstim.text.normalise import check_sentences
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import pandas as pd
 
 from contstim.errors import InputError
 from contstim.models import ModelSpec
-from contstim.models.base import SentenceModel, check_sentences
+from contstim.models.base import SentenceModel
 from contstim.models.registry import Models, load_models, score_kind
 from contstim.tables import MISSING, SPEC, UNIT
-from contstim.text.normalise import normalise_label, normalise_sentence
+from contstim.text.normalise import check_sentences, normalise_label, normalise_sentence
 
 #: Factors that convert scores in each unit to log-probabilities in nats; None for other scores.
 NATS_PER_UNIT: dict[str, float | None] = {"nats": 1.0, "bits": np.log(2), "log10": np.log(10)}

@@ -23,12 +23,11 @@ from contstim.models.base import (
     SentenceModel,
     SentenceScores,
     TokenScores,
-    check_sentences,
 )
 from contstim.models.score_table import NATS_PER_UNIT, NON_SCORE_COLUMNS, drop_repeated_scores
 from contstim.tables import UNIT, read_table
 from contstim.text import read_sentences
-from contstim.text.normalise import normalise_sentence
+from contstim.text.normalise import check_sentences, normalise_sentence
 
 _OPTIONS = ("column", "model", "rows", "sentences", "unit")
 _ROW_KINDS = ("sentences", "words")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
 
@@ -52,10 +52,15 @@ class SharedVocabulary:
     )
 
     def exclude(self, words: Collection[str]) -> SharedVocabulary:
-        """Return a copy of the vocabulary without some words, which must be case-folded."""
+        """Return a copy without some words, which must be case-folded, and without frequencies."""
         if not words:
             return self
-        vocabulary = self.vocabulary.without_words(words)
+        fold = self.vocabulary.language.fold
+        first, elsewhere = (
+            WordList(tuple(word for word in listed if fold(word) not in words))
+            for listed in (self.vocabulary.first, self.vocabulary.elsewhere)
+        )
+        vocabulary = replace(self.vocabulary, first=first, elsewhere=elsewhere, frequencies={})
         return SharedVocabulary(vocabulary, self.models, _unrestricted=self.unrestricted)
 
     @property

@@ -277,8 +277,10 @@ class SentenceRules:
             repeatable = self.repeatable if self.vocabulary is None else self.vocabulary.repeatable
             if find_repeats(folded, repeatable):
                 return "repeated word"
-        if self.vocabulary is not None and self.vocabulary.unlisted_words(sentence.words):
-            return "word outside the vocabulary"
+        if self.vocabulary is not None:
+            words_at = self.vocabulary.words_at
+            if any(word not in words_at(i) for i, word in enumerate(sentence.words)):
+                return "word outside the vocabulary"
         return None
 
     def _has_only_final_mark(self, sentence: Sentence) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from contstim.errors import InputError
 from contstim.text.language import NO_BREAK_SPACES
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # No-break space between a word and its punctuation in French.
 _MARK_SPACE = re.compile(rf"[{NO_BREAK_SPACES}](?=[;:!?»%])|(?<=«)[{NO_BREAK_SPACES}]")
 _PLACEHOLDER = "\ue000"  # a private-use character
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalise_sentence(text: str) -> str:
@@ -41,6 +43,31 @@ def normalise_sentence(text: str) -> str:
     mark_spaces = iter(_MARK_SPACE.findall(text))
     single_spaced = " ".join(_MARK_SPACE.sub(_PLACEHOLDER, text).split())
     return "".join(next(mark_spaces) if c == _PLACEHOLDER else c for c in single_spaced)
+
+
+def check_sentences(sentences: Sequence[str]) -> list[str]:
+    """Check that `sentences` is a list of nonempty texts, and return them with normalised spaces.
+
+    Raises
+    ------
+    InputError
+        If `sentences` is a single string, or if a sentence is not a string, contains no word or
+        contains an unpaired surrogate.
+    """
+    if isinstance(sentences, str):
+        raise InputError(f"give a list of sentences, not the single string {sentences!r}")
+    sentences = list(sentences)
+    for number, sentence in enumerate(sentences, start=1):
+        if not isinstance(sentence, str):
+            raise InputError(f"sentence {number} is {sentence!r}; give it as a string")
+        if not sentence.split():
+            raise InputError(f"sentence {number} is empty; a sentence needs at least one word")
+        if not sentence.isascii() and _SURROGATE.search(sentence):
+            raise InputError(
+                f"sentence {number}, {sentence!r}, contains an unpaired surrogate; replace it by "
+                "the whole character"
+            )
+    return [text if text.isascii() else normalise_sentence(text) for text in sentences]
 
 
 def normalise_label(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import as_file, files
@@ -311,13 +311,6 @@ class Vocabulary:
         """
         return self.first if position == 0 else self.elsewhere
 
-    def unlisted_words(self, words: Sequence[str]) -> list[str]:
-        """Return the words of a sentence that the vocabulary does not allow at their positions.
-
-        `words` are all words of the sentence, in order and without punctuation.
-        """
-        return [word for i, word in enumerate(words) if word not in self.words_at(i)]
-
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
         """Return a copy with other words at the first position and elsewhere.
 
@@ -327,14 +320,6 @@ class Vocabulary:
         used = {*first, *elsewhere}
         frequencies = {w: p for w, p in self.frequencies.items() if w in used}
         return replace(self, first=first, elsewhere=elsewhere, frequencies=frequencies)
-
-    def without_words(self, words: Collection[str]) -> Vocabulary:
-        """Return a copy without the given case-folded words. The copy has no frequencies."""
-        first, elsewhere = (
-            WordList(tuple(word for word in listed if self.language.fold(word) not in words))
-            for listed in (self.first, self.elsewhere)
-        )
-        return replace(self, first=first, elsewhere=elsewhere, frequencies={})
 
     def restrict(self, models: Iterable[_HasVocabulary]) -> tuple[Vocabulary, dict[str, int]]:
         """Restrict the vocabulary to the words in the vocabularies of all models.

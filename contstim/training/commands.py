@@ -133,12 +133,7 @@ class TextOptions:
         """Return the language in which the training text is divided into words.
 
         A note is printed if the language separates all words by spaces, but the text seems to be in
-        a language that does not, such as Chinese.
-
-        Parameters
-        ----------
-        text
-            Path of the training text.
+        a language that does not, such as Chinese. `text` is the path of the training text.
         """
         language, path = get_language(self.language), Path(text)
         if language.is_space_delimited and path.is_file():
@@ -336,21 +331,13 @@ def adapt(
         ),
     )
     left_out = f", {result.n_left_out} left out" if result.n_left_out else ""
-    before, after = result.before, result.after
-    print(f"{out}: {result.n_train} sentences{left_out}, best after {after.step} steps")
+    print(f"{out}: {result.n_train} sentences{left_out}, best after {result.after.step} steps")
     print("pseudo-perplexity per token (per word)   before            after")
-    domain_cells = (
-        f"domain, {result.n_domain} sentences",
-        f"{before.domain:7.2f} ({before.domain_word:.2f})",
-        f"{after.domain:7.2f} ({after.domain_word:.2f})",
-    )
-    other_cells = (
-        f"other, {result.n_other} sentences",
-        f"{before.other:7.2f} ({before.other_word:.2f})",
-        f"{after.other:7.2f} ({after.other_word:.2f})",
-    )
-    for name, cell_before, cell_after in (domain_cells, other_cells):
-        print(f"{name:<40} {cell_before:<17} {cell_after}")
+    evaluations = result.before, result.after
+    domain_cells = [f"{e.domain:7.2f} ({e.domain_word:.2f})" for e in evaluations]
+    other_cells = [f"{e.other:7.2f} ({e.other_word:.2f})" for e in evaluations]
+    print("{:<40} {:<17} {}".format(f"domain, {result.n_domain} sentences", *domain_cells))
+    print("{:<40} {:<17} {}".format(f"other, {result.n_other} sentences", *other_cells))
 
 
 @Parameter(name="*", group=TRAINING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
+from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.text import PUNCTUATION_POLICIES, tokenize_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
@@ -88,6 +89,28 @@ class TrainingText:
     def counts(self) -> IntArray:
         """Number of occurrences of each word, shape (V,)."""
         return np.bincount(self.ids, minlength=len(self.words))
+
+    def frequent_words(self, min_count: int) -> tuple[str, ...]:
+        """Return the words that occur at least `min_count` times, sorted by frequency.
+
+        Words of equal frequency are sorted by spelling. Special tokens are omitted.
+        """
+        counts = self.counts.tolist()
+        frequent = [word for word, n in zip(self.words, counts, strict=True) if n >= min_count]
+        if not frequent:
+            raise InputError(
+                f"no word of the text occurs {min_count} times; lower the minimum count"
+            )
+        return self.sort_by_frequency(sorted(frequent))
+
+    def sort_by_frequency(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Sort words by their frequency in the text, without changing the order of ties.
+
+        Special tokens, such as ``<s>``, are omitted.
+        """
+        counts = dict(zip(self.words, self.counts.tolist(), strict=True))
+        ordered = sorted(words, key=lambda word: -counts.get(word, 0))
+        return tuple(word for word in ordered if word not in {START, END, UNKNOWN})
 
     def alphanumeric_keys(self) -> Iterator[str]:
         """Yield each sentence without punctuation, spaces and case, to recognise it elsewhere.

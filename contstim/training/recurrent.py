@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from contstim.models.recurrent import (
     load_network,
     read_tensors,
 )
-from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.text import read_words
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
@@ -41,25 +40,6 @@ _MAX_SENTENCE_LENGTH = 2000
 _MAX_REPEATS = 10_000
 # Maximum number of weights of a network, which take 16 GB in training.
 _MAX_WEIGHTS = 10**9
-
-
-def build_vocabulary(text: TrainingText, min_count: int) -> TokenVocabulary:
-    """Return the words that occur at least `min_count` times, sorted by frequency.
-
-    Words of equal frequency are sorted by spelling.
-    """
-    counts = text.counts.tolist()
-    frequent = [word for word, n in zip(text.words, counts, strict=True) if n >= min_count]
-    if not frequent:
-        raise InputError(f"no word of the text occurs {min_count} times; lower the minimum count")
-    return sort_vocabulary(sorted(frequent), text)
-
-
-def sort_vocabulary(words: Iterable[str], text: TrainingText) -> TokenVocabulary:
-    """Sort `words` by their frequency in `text`; the order of ties does not change."""
-    counts = dict(zip(text.words, text.counts.tolist(), strict=True))
-    ordered = sorted(words, key=lambda word: -counts.get(word, 0))
-    return TokenVocabulary(tuple(w for w in ordered if w not in {START, END, UNKNOWN}))
 
 
 def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
@@ -296,9 +276,9 @@ def train_recurrent(
 
     training_text = _read_sentences(text, punctuation, language)
     if vocabulary is None:
-        words = build_vocabulary(training_text, min_count)
+        words = TokenVocabulary(training_text.frequent_words(min_count))
     else:
-        words = sort_vocabulary(read_words(vocabulary), training_text)
+        words = TokenVocabulary(training_text.sort_by_frequency(read_words(vocabulary)))
     n_weights = sum(math.prod(shape) for shape in config.weight_shapes(words.n_outputs).values())
     if n_weights > _MAX_WEIGHTS:
         raise InputError(

@@ -8,6 +8,7 @@ from scipy import stats
 
 from contstim.benchmarks.estimates import (
     area_under_curve,
+    best_threshold,
     ceiling_share,
     clustered_correlation,
     clustered_proportion,
@@ -95,3 +96,9 @@ def test_z_scores_are_scipys():
     np.testing.assert_allclose(gap[[0, 2]], [-1, 1])
     with pytest.raises(InputError, match="two different values"):
         z_scores([2, 2, 2])
+
+
+def test_threshold_for_labels_of_one_kind_and_infinite_scores():
+    with pytest.raises(InputError, match="needs acceptable and unacceptable sentences"):
+        best_threshold([1, 1], np.array([1.0, 2.0]))
+    assert best_threshold([0, 1], np.array([-np.inf, 2.0])) == -np.inf

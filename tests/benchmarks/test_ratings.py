@@ -16,7 +16,6 @@ from contstim.benchmarks.ratings import (
     LabelBenchmark,
     RatingBenchmark,
     acceptability_delta_criterion,
-    best_threshold,
 )
 from contstim.errors import InputError
 
@@ -274,6 +273,3 @@ def test_labels_with_the_best_threshold_of_other_sentences():
     assert flat.loc[("all", "mcc"), ["value", "ci_low"]].tolist() == pytest.approx(
         [0, np.nan], nan_ok=True
     )
-    with pytest.raises(InputError, match="needs acceptable and unacceptable sentences"):
-        best_threshold([1, 1], np.array([1.0, 2.0]))
-    assert best_threshold([0, 1], np.array([-np.inf, 2.0])) == -np.inf

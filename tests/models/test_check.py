@@ -16,7 +16,7 @@ from contstim.errors import (
     ValidationError,
 )
 from contstim.models import ModelSpec
-from contstim.models.base import ReplacementScores, SentenceScores, TokenScores, check_sentences
+from contstim.models.base import ReplacementScores, SentenceScores, TokenScores
 from contstim.models.check import check_model
 from contstim.models.reductions import REDUCTIONS, ReducedModel
 from contstim.models.registry import FAMILIES, load_model, register_family
@@ -169,13 +169,6 @@ def test_unknown_words_are_named() -> None:
     )
 
 
-def test_a_lone_string_is_not_a_list_of_sentences() -> None:
-    with pytest.raises(InputError, match="give a list of sentences, not the single string 'a b'"):
-        check_sentences("a b")
-    with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):
-        check_sentences(["a", " "])
-
-
 def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
     with pytest.raises(InputError) as error:
         load_model(f"hf:{tiny('gpt2')}").score(["the dog", "the \ud83d dog"])
@@ -183,7 +176,6 @@ def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
         "sentence 2, 'the \\ud83d dog', contains an unpaired surrogate; replace it by the whole "
         "character"
     )
-    assert check_sentences(["the \U0001f600 dog"]) == ["the \U0001f600 dog"]
 
 
 def test_reductions_weight_the_log_probability() -> None:

@@ -10,6 +10,7 @@ from contstim import load_model, synthesize
 from contstim.errors import InputError
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem
+from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
 from contstim.text.language import Language
 from contstim.text.languages import LANGUAGES, get_language
@@ -101,3 +102,12 @@ def test_neighbours_must_go_together_where_that_is_asked_for() -> None:
     english = Sentence.parse("He saw a dog.")
     assert not edits.permits(english, english.replace(3, "apple"))
     assert edits.permits(english, english.replace(2, "an").replace(3, "apple"))
+
+
+def test_excluded_words_are_case_folded_in_turkish() -> None:
+    vocabulary = Vocabulary.from_words(
+        ["için", "İçin", "ve", "Ve"], rules=WordRules.for_language("tr")
+    )
+    remaining = SharedVocabulary(vocabulary, ()).exclude(["için"]).vocabulary
+    assert "ve" in remaining.elsewhere
+    assert not {"için", "İçin"} & {*remaining.first, *remaining.elsewhere}

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 import contstim
+from contstim.errors import InputError
 from contstim.text.normalise import (
     alphanumeric_key,
+    check_sentences,
     match_sentences,
     normalise_label,
     normalise_labels,
@@ -68,3 +70,11 @@ def test_scores_are_equal_for_all_spellings() -> None:
     text = "He saw the café."
     forms = [text, unicodedata.normalize("NFD", text), "He  saw the café."]
     assert len(set(model.score(forms).tolist())) == 1
+
+
+def test_a_lone_string_is_not_a_list_of_sentences() -> None:
+    with pytest.raises(InputError, match="give a list of sentences, not the single string 'a b'"):
+        check_sentences("a b")
+    with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):
+        check_sentences(["a", " "])
+    assert check_sentences(["the \U0001f600 dog"]) == ["the \U0001f600 dog"]

@@ -27,8 +27,6 @@ from contstim.training.corpus import TokenCorpus, read_text
 from contstim.training.options import TrainingOptions
 from contstim.training.recurrent import (
     Trainer,
-    build_vocabulary,
-    sort_vocabulary,
     train_recurrent,
 )
 from contstim.training.softmax import NegativeSamples, cross_entropy
@@ -123,7 +121,7 @@ def test_sampled_softmax_and_its_gradient_follow_the_definition(budget):
 def make_trainer(tmp_path, options=SMALL, cell="lstm", tied=True):
     path = write_text(tmp_path / "text.txt")
     text = read_text([path], "keep")
-    vocabulary = build_vocabulary(text, 1)
+    vocabulary = TokenVocabulary(text.frequent_words(1))
     corpus = TokenCorpus.from_text(text, vocabulary, [1.0])
     config = NetworkConfig(cell, embedding=6, hidden=8, tied=tied)
     return Trainer(RecurrentNetwork.initialise(config, vocabulary, 0), corpus, options)
@@ -186,7 +184,7 @@ def test_every_epoch_uses_each_sentence_once(tmp_path):
 def test_weights_are_repetitions_per_epoch(tmp_path):
     paths = [write_text(tmp_path / "a.txt", 200, 1), write_text(tmp_path / "b.txt", 400, 2)]
     text = read_text(paths, "keep")
-    corpus = TokenCorpus.from_text(text, build_vocabulary(text, 1), [3.0, 0.5])
+    corpus = TokenCorpus.from_text(text, TokenVocabulary(text.frequent_words(1)), [3.0, 0.5])
     seen = np.bincount(np.concatenate(corpus.make_batches(100, 0, 0)), minlength=600)
     assert (seen[:200] == 3).all()
     assert set(seen[200:]) == {0, 1}
@@ -380,13 +378,13 @@ def test_a_vocabulary_file_determines_the_words(tmp_path):
     text, listed = write_text(tmp_path / "text.txt"), tmp_path / "words.txt"
     listed.write_text("cat\nthe\n<unk>\nwhale\ncat\n\n", encoding="utf-8")
     read = read_text([text], "keep")
-    assert sort_vocabulary(read_words(listed), read).words == ("the", "cat", "whale")
+    assert read.sort_by_frequency(read_words(listed)) == ("the", "cat", "whale")
     train(tmp_path, [text], vocabulary=listed)
     model = load_model(f"rnn:{tmp_path / 'n'}")
     assert model.in_vocabulary(["cat", "whale", "dog"]).tolist() == [True, True, False]
     listed.write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="a vocabulary needs at least one word, got none"):
-        sort_vocabulary(read_words(listed), read)
+        TokenVocabulary(read.sort_by_frequency(read_words(listed)))
 
 
 def test_bad_input_is_refused_in_one_line(tmp_path):

@@ -11,10 +11,10 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
-from contstim.models.base import Event, SentenceModel, TokenScores, check_sentences
+from contstim.models.base import Event, SentenceModel, TokenScores
 from contstim.progress import track
 from contstim.text.languages import ENGLISH
-from contstim.text.normalise import normalise_sentence
+from contstim.text.normalise import check_sentences, normalise_sentence
 
 
 @dataclass(frozen=True, eq=False)

@@ -413,3 +413,53 @@ def masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingP
     """
     word_indices = np.repeat(np.arange(len(word_lengths)), word_lengths)
     return METRICS[options.metric](word_lengths, word_indices, options)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitPlan:
+    """Masking plan of a sentence, with predictions classified by their relation to one word.
+
+    The plan lists masked copies of the sentence and K *terms*. A term is the log-probability of a
+    masked token, predicted from one of the copies.
+
+    Attributes
+    ----------
+    plan
+        Masking plan of the sentence, with K terms.
+    word_tokens
+        Indices of the n tokens of the word among the scored tokens of the sentence, shape (n,).
+    is_word_term
+        Whether each term predicts a token of the word, shape (K,).
+    masked_terms
+        Indices of the terms that are predicted from copies with the whole word masked.
+    visible_terms
+        Indices of the terms that are predicted from copies with a visible token of the word.
+    """
+
+    plan: MaskingPlan
+    word_tokens: IntArray
+    is_word_term: BoolArray
+    masked_terms: IntArray
+    visible_terms: IntArray
+
+
+@lru_cache(maxsize=128)
+def split_plan(word_lengths: tuple[int, ...], position: int, options: MaskedOptions) -> SplitPlan:
+    """Classify the predictions of a masking plan by their relation to one word of the sentence.
+
+    Parameters
+    ----------
+    word_lengths
+        Number of scored tokens of each word of the sentence.
+    position
+        Index of the word, counted from 0.
+    options
+        Options of the model, including the metric, which determines the masking plan.
+    """
+    plan = masking_plan(word_lengths, options)
+    start = sum(word_lengths[:position])  # index of the word's first token
+    word_tokens = np.arange(start, start + word_lengths[position])
+    is_word_term = np.isin(plan.tokens, word_tokens)
+    is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
+    masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)
+    return SplitPlan(plan, word_tokens, is_word_term, masked_terms, visible_terms)

@@ -11,7 +11,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import ModelFileError
 from contstim.models import ModelSpec
-from contstim.models.base import ReplacementScores, SentenceModel, TokenScores, check_sentences
+from contstim.models.base import ReplacementScores, SentenceModel, TokenScores
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
@@ -19,6 +19,7 @@ from contstim.models.hf.options import SharedOptions
 from contstim.models.hf.unigram import TokenUnigram
 from contstim.progress import track
 from contstim.text import Sentence, WordList
+from contstim.text.normalise import check_sentences
 
 # Sentences of equal length are prepared in groups of about this number of batches: enough that most
 # batches are full, few enough that the prepared token ids need little memory.

@@ -23,7 +23,6 @@ from contstim.models.base import (
     SentenceModel,
     SentenceScores,
     TokenScores,
-    check_sentences,
 )
 from contstim.models.ngram import NgramLevel, NgramTable, ReplacementScorer
 from contstim.models.ngram.arpa import is_kenlm_binary, read_arpa, read_unigrams, write_arpa
@@ -38,6 +37,7 @@ from contstim.models.word_tokenizer import (
     WordTokenizer,
 )
 from contstim.text import Sentence, WordList, tokenize_word
+from contstim.text.normalise import check_sentences
 
 _NATS = float(np.log(10.0))
 _NO_UNKNOWN_WORD = -100.0  # log10 probability that KenLM returns if the model has no <unk>

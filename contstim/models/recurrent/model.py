@@ -16,13 +16,13 @@ from contstim.models.base import (
     ScoringCost,
     SentenceModel,
     TokenScores,
-    check_sentences,
 )
 from contstim.models.devices import resolve_device
 from contstim.models.prefixes import COMMA, Prefixes, PrefixModel
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
 from contstim.models.word_tokenizer import END, START, WORD_OPTIONS, WordTokenizer
 from contstim.text import Sentence, WordList
+from contstim.text.normalise import check_sentences
 
 _OPTIONS = {**WORD_OPTIONS, "device": "cpu"}
 

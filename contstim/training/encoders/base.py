@@ -32,13 +32,13 @@ from contstim.models.base import (
     SentenceModel,
     SentenceScores,
     TokenScores,
-    check_sentences,
 )
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.hf.options import SharedOptions
 from contstim.text import Sentence, WordList
+from contstim.text.normalise import check_sentences
 from contstim.training.encoders import CARD
 from contstim.training.encoders.network import (
     Encoder,
