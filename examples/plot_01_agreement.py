@@ -2,9 +2,9 @@
 Models agree on ordinary sentences
 ==================================
 
-The figure shows the log-probabilities of 724 natural sentences under two models. The models mostly
-agree about which of two sentences is more probable. Experiments with ordinary sentences therefore
-cannot distinguish the models, and controversial sentences are needed.
+Two models of different kinds give log-probabilities to 724 natural sentences. The figure shows that
+they mostly agree about which of two sentences is more probable. Experiments with ordinary sentences
+therefore cannot distinguish the models, and controversial sentences are needed.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 Scores of words
 ===============
 
-The log-probability of a sentence is the sum of the log-probabilities of its words. In this
-example, one word of a natural sentence was replaced so that the sentence became much less probable
-under the trigram model, but not under the bigram model. The bars show that the trigram model finds
-the new word "fear" improbable after "nothing for".
+The log-probability of a sentence is the sum of the log-probabilities of its words. In this example,
+one word of a natural sentence was replaced so that the sentence became much less probable under the
+trigram model, but not under the bigram model. The bars show why: the trigram model finds the new
+word "fear" improbable after "nothing for".
 """
 
 import matplotlib.pyplot as plt

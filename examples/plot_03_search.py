@@ -2,10 +2,11 @@
 A search, word by word
 ======================
 
-A search starts from a natural sentence. Each step replaces one word so that the score under the
-rejecting model decreases as much as possible, while the score under the accepting model stays
-above its score of the natural sentence (dashed line). The result is rarely natural English; for
-sentences that participants can read, see :doc:`/how-to/readable`.
+To write a sentence on which two models disagree, a search starts from a natural sentence and
+replaces one word in each step. The replacement reduces the score under the rejecting model as much
+as possible, while the score under the accepting model stays above that of the natural sentence
+(dashed line). The result is rarely natural English; for sentences that participants can read, see
+:doc:`/how-to/readable`.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +26,7 @@ found = contstim.synthesize(
 print(found.sentence)
 
 ###################################################################################################
-# `found.steps` holds each replacement, with the scores after it.
+# The list `found.steps` contains each replacement and the scores after it.
 
 scores = [found.natural_scores, *(step.scores for step in found.steps)]
 labels = ["natural", *(f"{step.old} → {step.new}" for step in found.steps)]

@@ -2,10 +2,10 @@
 Triplets
 ========
 
-A triplet consists of a natural sentence, a synthetic sentence that model 1 accepts and model 2
-rejects, and a synthetic sentence that model 2 accepts and model 1 rejects. The axes are the scores
-under the two models. Natural sentences are near the diagonal, and synthetic sentences are on
-either side of it.
+A triplet consists of a natural sentence and two synthetic ones, one of which only model 1 accepts
+and the other only model 2. In the figure, the axes are the scores under the two models. Natural
+sentences are near the diagonal, because the models agree about them, and the synthetic sentences
+are on either side of it.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,8 @@ ax.legend(fontsize="small")
 plt.show()
 
 ###################################################################################################
-# The sentences come with contstim: SmolLM2 wrote them (:doc:`/how-to/readable`). The first triplet,
-# and its controversiality, the sum of both falls in nats:
+# The sentences, written by SmolLM2 (:doc:`/how-to/readable`), are bundled with contstim. Print the
+# first triplet and its controversiality, the sum of both decreases in log-probability (nats):
 
 first = table.iloc[0]
 falls = (first["natural_lp_2"] - first["synthetic_1_lp_2"]) + (

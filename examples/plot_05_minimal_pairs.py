@@ -29,7 +29,7 @@ ax.set_xlabel("fall (nats)")
 plt.show()
 
 ###################################################################################################
-# What was changed:
+# Print the words that were changed:
 
 for synthesis in reversed(found):
     both = zip(synthesis.natural.split(), synthesis.sentence.split(), strict=True)

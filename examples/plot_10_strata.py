@@ -2,10 +2,10 @@
 Stimuli from all strata
 =======================
 
-Without further conditions, all of the most controversial triplets may come from very improbable
-sentences. *Strata* prevent this: the range of a model's scores is divided into parts, and the same
-number of triplets is selected from each part. In this example, one triplet is selected from each
-of three strata of both models.
+The models disagree most about very improbable sentences, so all of the most controversial triplets
+may come from this kind. *Strata* prevent this: the range of a model's scores is divided into parts,
+and the same number of triplets is selected from each part. In this example, one triplet is selected
+from each of three strata of both models.
 """
 
 import matplotlib.pyplot as plt

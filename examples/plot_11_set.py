@@ -2,11 +2,11 @@
 One set of pairs for many models
 ================================
 
-If four models prefer the first sentence of a pair and two models prefer the second, one answer to
-this pair supports one model and contradicts the other in eight pairs of models. The function
-`select_set` selects sentence pairs so that the two models that are separated by the fewest
-sentence pairs are separated as often as possible. The figure compares the result with the same
-number of random pairs.
+In an experiment with many models, one sentence pair can distinguish several pairs of models. If
+four models prefer the first sentence and two prefer the second, one answer supports one model and
+contradicts the other in eight pairs of models. The function `select_set` selects sentence pairs so
+that even the two models that are distinguished least often are distinguished as often as possible.
+The figure compares its result with the same number of random pairs.
 """
 
 import itertools

@@ -2,11 +2,10 @@
 Simulated participants
 ======================
 
-Simulated participants show what a design can find out before real participants are recruited. A
-simulated participant chooses the sentence that a model prefers, more often if the model's
-preference is stronger. The simulation includes preferences for one side, guesses, and effects of
-sentence pairs that no model predicts. The default parameters were fitted to a published
-experiment.
+Simulated participants show what a design can find out before real participants are recruited. They
+choose the sentence that a language model prefers, more often if this preference is stronger. The
+simulation includes preferences for one side of the screen, guesses, and effects of sentence pairs
+that no model predicts. Its default parameters were fitted to a published experiment.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 Number of participants
 ======================
 
-The figure shows the power of a study by the number of participants. Studies are simulated with
-participants who follow the trigram model. The solid lines show the share of studies in which the
-test finds a difference between two models, and the dashed line the share of studies in which the
-trigram model has the best result.
+The statistical power of a study is the probability that its test finds a difference between two
+models. To show how it depends on the number of participants, studies are simulated in which the
+participants follow the trigram model. The solid lines show the power, and the dashed line the share
+of studies in which the trigram model has the best result.
 """
 
 import matplotlib.pyplot as plt

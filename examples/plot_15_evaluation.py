@@ -3,9 +3,9 @@ Evaluation of models
 ====================
 
 Twenty simulated participants, who follow the trigram model with some noise, choose between the
-sentences of 40 controversial pairs. The points show the accuracy of each model with a 95 %
-confidence interval. The grey band is the *noise ceiling*, the performance of the best possible
-model.
+sentences of 40 controversial pairs. The points show how accurately each model predicts these
+choices, with a 95 % confidence interval. The grey band is the *noise ceiling*, the performance of
+the best possible model.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,8 @@ evaluation.figure()
 plt.show()
 
 ###################################################################################################
-# Figures draw on axes of one's own as well, `evaluation.figure(ax=ax)`, and every number is in a
-# table.
+# To draw on existing axes, call `evaluation.figure(ax=ax)`. Every number of the figure is also in
+# a table.
 
 shown = evaluation.models.query("analysis == 'all' and measure == 'accuracy'")
 print(shown[["model", "value", "ci_low", "ci_high", "ceiling_lower"]].to_string(index=False))

@@ -2,10 +2,10 @@
 The noise ceiling and the reliability of answers
 ================================================
 
-Participants who answer less consistently agree less with each other, and no model can predict
-their answers well. The *noise ceiling* is the performance of the best possible model. Its lower
-bound predicts each participant from the other participants, and its upper bound predicts each
-participant from all participants.
+If participants answer less consistently, they agree less with each other, and no model can predict
+their answers well. The *noise ceiling* is the performance of the best possible model, for which
+there are two bounds. The lower bound predicts each participant from the other participants, and the
+upper bound from all participants.
 """
 
 import matplotlib.pyplot as plt
