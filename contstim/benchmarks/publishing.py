@@ -85,9 +85,9 @@ class DataSetDescription:
     Attributes
     ----------
     title
-        One line, which also becomes part of the file names.
+        Title in one line, which also becomes part of the file names.
     description
-        Some sentences for the README.
+        Description in a few sentences, for the README.
     authors
         Full names of the authors.
     licence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -89,9 +90,18 @@ class RatingBenchmark(Benchmark):
         }
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
-        n, mean, _ = self._answers.moments(np.ones(len(self.ratings), dtype=np.bool_))
-        means = {"sentence": self.sentences, "mean_rating": mean, "n_ratings": n}
-        return {"sentences": pd.DataFrame(means)}
+        every_rating = np.ones(len(self.ratings), dtype=np.bool_)
+        means = self._answers.average_ratings(every_rating)
+        columns = {"mean_rating": means.mean, "n_ratings": means.n_ratings}
+        return {"sentences": pd.DataFrame({"sentence": self.sentences, **columns})}
+
+
+class _MeanRatings(NamedTuple):
+    """Number of ratings, mean rating and its error variance for each of S sentences, shape (S,)."""
+
+    n_ratings: FloatArray
+    mean: FloatArray
+    error_variance: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,12 +142,13 @@ class _RatingData:
             item = np.asarray(pd.factorize(item_by_sentence)[0])
         return cls(np.asarray(sentence), participant, rating, item)
 
-    def moments(self, is_included: BoolArray) -> FloatArray:
+    def average_ratings(self, is_included: BoolArray) -> _MeanRatings:
         """Compute the mean rating of each sentence and its error variance.
 
-        The error variance is the jackknife variance over participants. The change that a
-        participant causes in the mean ratings of all sentences alike is subtracted, because it does
-        not affect a correlation.
+        The error variance is the jackknife variance over participants: (n - 1) / n Σ d², where n is
+        the number of ratings of the sentence, and d the decrease in its mean rating when one rating
+        is left out. A participant's mean decrease over all sentences is subtracted from d, because
+        a shift of all means by the same amount does not affect a correlation.
 
         Parameters
         ----------
@@ -146,33 +157,38 @@ class _RatingData:
 
         Returns
         -------
-        (3, S) array
-            Number of ratings, mean rating, and error variance of the mean rating.
+        _MeanRatings
+            Statistics of the S sentences; the mean is NaN for sentences without a rating.
         """
         weight, n_sentences = is_included.astype(float), len(self.item)
-        n = np.bincount(self.sentence, weight, n_sentences)
+        n_ratings = np.bincount(self.sentence, weight, n_sentences)
+        n = n_ratings[self.sentence]  # number of ratings of the same sentence, by rating
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n
-            # Jackknife: without rating x, the mean m of n ratings decreases by (x - m) / (n - 1).
-            decrease = weight * (self.rating - mean[self.sentence]) / (n[self.sentence] - 1)
-            decrease = np.where(n[self.sentence] > 1, decrease, 0.0)
+            mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n_ratings
+            # Without rating x, the mean m of n ratings decreases by (x - m) / (n - 1).
+            decrease = weight * (self.rating - mean[self.sentence]) / (n - 1)
+            decrease = np.where(n > 1, decrease, 0.0)
             if self.participant is not None:
-                mean_decrease = np.bincount(self.participant, decrease) / np.count_nonzero(n)
+                n_rated_sentences = np.count_nonzero(n_ratings)
+                mean_decrease = np.bincount(self.participant, decrease) / n_rated_sentences
                 decrease = decrease - weight * mean_decrease[self.participant]
             squares = np.bincount(self.sentence, decrease**2 * weight, n_sentences)
-            error_variance = (n - 1) / n * squares
-        return np.array([n, mean, np.where(n > 1, error_variance, np.nan)])
+            error_variance = (n_ratings - 1) / n_ratings * squares
+        return _MeanRatings(n_ratings, mean, np.where(n_ratings > 1, error_variance, np.nan))
 
     @cached_property
-    def _all_moments(self) -> list[FloatArray]:
-        """Statistics of all ratings, followed by those without each participant's ratings."""
+    def _all_means(self) -> list[_MeanRatings]:
+        """Mean ratings from all ratings, followed by those without each participant in turn."""
         participants = () if self.participant is None else np.unique(self.participant)
         masks = [np.ones(len(self.rating), dtype=np.bool_)]
         masks += [self.participant != participant for participant in participants]
-        return [self.moments(mask) for mask in masks]
+        return [self.average_ratings(mask) for mask in masks]
 
     def estimate(self, score: FloatArray) -> dict[str, float]:
-        """Estimate correlation, noise ceiling and their difference with jackknife intervals.
+        """Estimate the correlation of scores with ratings, and its noise ceiling.
+
+        Confidence intervals for both and for their difference are computed by leaving out one item
+        and one participant at a time (jackknife).
 
         Parameters
         ----------
@@ -185,15 +201,14 @@ class _RatingData:
             Columns of a row of results, see `Benchmark.estimate`.
         """
         has_score = np.isfinite(score)
-        moments, *moments_without_participant = self._all_moments
-        value, ceiling = _correlation(score, moments, has_score)
+        means, *means_without_participant = self._all_means
+        value, ceiling = _correlate(score, means, has_score)
         without_item = [
-            _correlation(score, moments, has_score & (self.item != item))
+            _correlate(score, means, has_score & (self.item != item))
             for item in np.unique(self.item)
         ]
         without_participant = [
-            _correlation(score, moments_without, has_score)
-            for moments_without in moments_without_participant
+            _correlate(score, other_means, has_score) for other_means in means_without_participant
         ]
         # Jackknife variance over n units: (n - 1) / n times the sum of squared deviations, of the
         # correlation and the ceiling on Fisher's z scale, and of their difference.
@@ -221,8 +236,8 @@ class _RatingData:
         return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, limits, strict=True))}
 
 
-def _correlation(
-    score: FloatArray, moments: FloatArray, is_included: BoolArray
+def _correlate(
+    score: FloatArray, ratings: _MeanRatings, is_included: BoolArray
 ) -> tuple[float, float]:
     """Compute the correlation of scores with mean ratings, and its noise ceiling.
 
@@ -230,8 +245,8 @@ def _correlation(
     ----------
     score
         Scores of S sentences, shape (S,).
-    moments
-        Statistics of the ratings, from `_RatingData.moments`, shape (3, S).
+    ratings
+        Number of ratings, mean rating and error variance of each sentence.
     is_included
         Mask of the sentences to use, shape (S,).
 
@@ -240,12 +255,11 @@ def _correlation(
     correlation, ceiling : float
         Both are NaN if they are undefined, for example for fewer than three sentences.
     """
-    n_ratings, mean_rating, error_variances = moments
-    is_used = is_included & (n_ratings > 0)
-    x, y = score[is_used], mean_rating[is_used]
+    is_used = is_included & (ratings.n_ratings > 0)
+    x, y = score[is_used], ratings.mean[is_used]
     if len(x) < MIN_UNITS or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan, np.nan
-    used_variances = error_variances[is_used]
+    used_variances = ratings.error_variance[is_used]
     is_undefined = np.isnan(used_variances).all()
     error_variance = np.nan if is_undefined else float(np.nanmean(used_variances))
     # The reliability is the share of the variance of mean ratings that is not error.

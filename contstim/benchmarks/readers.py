@@ -49,7 +49,7 @@ def _finish_choices(table: pd.DataFrame, first_code: int, second_code: int) -> H
     return prepare_choices(RawChoices(table, cleaning, "slider"))
 
 
-def golan2023(files: _Files, shared: _Shared) -> Benchmark:
+def read_golan2023(files: _Files, shared: _Shared) -> Benchmark:
     """Read the choices of the second experiment of Golan et al. (2023)."""
     path = files["contstim_Nov2022_30_participants_anon.csv"]
     return ChoiceBenchmark(**shared, human=read_choices(path, format="golan2023"))
@@ -70,8 +70,20 @@ def _blimp_summary(files: _Files) -> pd.DataFrame:
     return table[["UID", "linguistics_term", *_BLIMP_MODELS]].rename(columns=_BLIMP_MODELS)
 
 
-def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
-    """Read the minimal pairs of BLiMP, with published and human accuracies."""
+def read_blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
+    """Read the minimal pairs of BLiMP, with the accuracies of people and of four models.
+
+    Parameters
+    ----------
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published figures.
+
+    Source
+    ------
+    Warstadt et al. (2020), doi 10.1162/tacl_a_00321.
+    """
     models = list(_BLIMP_MODELS.values())
     summary = _blimp_summary(files)
     is_overall = summary["UID"] == "overall"
@@ -96,7 +108,7 @@ def blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     )
 
 
-def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
+def read_blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
     """Read the human choices that validated BLiMP.
 
     Each row of the file is a task of five pairs. One of them is an attention check, which is left
@@ -127,7 +139,7 @@ def blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
     return ChoiceBenchmark(**shared, human=_finish_choices(table, 1, 2))
 
 
-def li_adger(files: _Files, shared: _Shared) -> Benchmark:
+def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
     """Read the sentences and minimal pairs of the LI-Adger data, with published scores.
 
     The scores are pseudo-log-likelihoods (PLL) of masked models by sentence, and the SLOR and
@@ -160,15 +172,17 @@ def li_adger(files: _Files, shared: _Shared) -> Benchmark:
     return DeltaBenchmark(**shared, judgements=judgements, pairs=pairs, scores=scores)
 
 
-def lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
+def read_lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
     """Read the acceptability ratings of Lau et al. (2020) for one kind of context.
 
     Participants read a context before each sentence; models score the sentences without context.
 
     Parameters
     ----------
-    files, shared
-        As for `syntaxgym`.
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published figures.
     context
         Kind of context, as in the name of the file.
     """
@@ -179,7 +193,7 @@ def lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
     return RatingBenchmark(**shared, ratings=ratings)
 
 
-def events(
+def read_event_ratings(
     files: _Files, shared: _Shared, *, subset: str, prefix: str, models: Mapping[str, str]
 ) -> Benchmark:
     """Read plausibility ratings of sentences that describe events, with published scores.
@@ -188,17 +202,19 @@ def events(
 
     Parameters
     ----------
-    files, shared
-        As for `syntaxgym`.
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published figures.
     subset
-        Set of events, as in the name of the file of ratings.
+        Name of the set of events in the name of the file of ratings.
     prefix
-        Beginning of the names of the score files, before a dot.
+        First part of the names of the files of scores, up to the first dot.
     models
-        Rest of the names of the score files, by model.
+        Mapping from the name of each published model to the remaining part of its file name.
     """
-    path = files[f"clean_{subset}_human_dat.csv"]
-    table = read_table(path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="inferred")
+    ratings_path = files[f"clean_{subset}_human_dat.csv"]
+    table = read_table(ratings_path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="inferred")
     ratings = pd.DataFrame(
         {
             "participant": pd.factorize(table["WorkerId"])[0] + 1,
@@ -209,11 +225,11 @@ def events(
     ).dropna(subset=["rating"])
     scores = {}
     for model, name in models.items():
-        lines = _read_lines(
-            files[f"{prefix}.{name}.txt"], ["number", "sentence", "score", "a", "b"]
-        )
+        # The last two of five columns are not used.
+        columns = ["number", "sentence", "score", "unused_1", "unused_2"]
+        lines = _read_lines(files[f"{prefix}.{name}.txt"], columns)
         score = lines.drop_duplicates("sentence").set_index("sentence")["score"].astype(float)
-        # Surprisals become log-probabilities.
+        # Some files contain surprisals, -log p, instead of log-probabilities.
         scores[model] = -score if "surprisal" in name else score
     return RatingBenchmark(**shared, ratings=ratings, scores=pd.DataFrame(scores))
 
@@ -260,7 +276,7 @@ def _sprouse_answers(path: Path) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), dtype={"item": str})
 
 
-def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
+def read_sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
     """Read the forced choices between an acceptable and an unacceptable sentence.
 
     The file has two rows per choice, one for each sentence of the pair. Only the row of the
@@ -289,13 +305,15 @@ def sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
     return ChoiceBenchmark(**shared, human=_finish_choices(table, 0, 1))
 
 
-def sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchmark:
+def read_sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchmark:
     """Read ratings by Sprouse et al. (2013), which are z-scored within participants.
 
     Parameters
     ----------
-    files, shared
-        As for `syntaxgym`.
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published figures.
     file
         Name of the file with Likert ratings or magnitude estimates.
     """
@@ -314,7 +332,7 @@ def sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchma
     return RatingBenchmark(**shared, ratings=ratings.drop_duplicates(["participant", "sentence"]))
 
 
-def cola(files: _Files, shared: _Shared) -> Benchmark:
+def read_cola_labels(files: _Files, shared: _Shared) -> Benchmark:
     """Read sentences with acceptability labels from the Corpus of Linguistic Acceptability."""
     parts = {}
     for name in ("in_domain_train", "in_domain_valid", "out_of_domain_valid"):
@@ -325,24 +343,25 @@ def cola(files: _Files, shared: _Shared) -> Benchmark:
     return LabelBenchmark(**shared, train=train, parts=development_sets)
 
 
-def syntaxgym(
+def read_syntaxgym(
     files: _Files, shared: _Shared, *, models: Mapping[str, str], circuits: Mapping[str, str]
 ) -> Benchmark:
     """Read the test suites of SyntaxGym, with the accuracies of published models.
 
-    Only the first prediction of a suite is tested, as in the publication. The accuracy of a model
-    is the mean over networks of the same architecture and training set.
+    A test suite contains sentences that test one grammatical phenomenon, and predictions about
+    their surprisals. Only the first prediction is tested, as in the publication. The accuracy of a
+    published model is the mean over networks of the same architecture and training set.
 
     Parameters
     ----------
     files
-        Local paths of the suites and of the published results, by file name.
+        Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark.
+        Keyword arguments of every benchmark: name, title, source and published figures.
     models
-        Names of the published models, by their names in the files of results.
+        Mapping from the name of each published model in the file names to its full name.
     circuits
-        Group of related phenomena that each suite belongs to, by the name of the suite.
+        Mapping from the name of each test suite to its circuit, a group of related phenomena.
     """
     suites = []
     for name in circuits:
@@ -361,7 +380,7 @@ def syntaxgym(
     )
 
 
-def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) -> Benchmark:
+def read_devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) -> Benchmark:
     """Read how predictable words are to humans and to published models (de Varda et al. 2024).
 
     Human measures are cloze probabilities (the proportion of participants who guess the word) and
@@ -370,10 +389,12 @@ def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) ->
 
     Parameters
     ----------
-    files, shared
-        As for `syntaxgym`.
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published figures.
     models
-        Names of the published models, by column of surprisals.
+        Mapping from each column of surprisals to the name of the published model.
     """
     number_columns = ["context_length", "rating_mean", "cloze_s", *models]
     # Cells are read as text, because one of the words is "None".
@@ -400,9 +421,15 @@ def devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str]) ->
 
 #: Readers by the name that ``data_sets.toml`` uses.
 READERS: dict[str, Callable[..., Benchmark]] = {
-    reader.__name__: reader
-    for reader in (
-        *(golan2023, blimp_pairs, blimp_choices, li_adger, lau2020, events),
-        *(sprouse2013_choices, sprouse2013_ratings, cola, syntaxgym, devarda2024),
-    )
+    "golan2023": read_golan2023,
+    "blimp_pairs": read_blimp_pairs,
+    "blimp_choices": read_blimp_choices,
+    "li_adger": read_li_adger,
+    "lau2020": read_lau2020,
+    "events": read_event_ratings,
+    "sprouse2013_choices": read_sprouse2013_choices,
+    "sprouse2013_ratings": read_sprouse2013_ratings,
+    "cola": read_cola_labels,
+    "syntaxgym": read_syntaxgym,
+    "devarda2024": read_devarda2024,
 }

@@ -113,12 +113,31 @@ class Suite:
 
 
 def read_suite(path: str | Path) -> Suite:
-    """Read the JSON file of a suite.
+    """Read a SyntaxGym test suite from its JSON file.
+
+    A test suite consists of sentences that test one grammatical phenomenon, and of predictions
+    about the surprisals of their parts. The file contains one object with the lists ``items`` and
+    ``predictions``:
+
+    - An item has an ``item_number`` and a list ``conditions``, one for each version of a sentence.
+      A condition has a ``condition_name`` and a list ``regions``. A region is a part of the
+      sentence, with a ``region_number`` and its text, ``content``.
+    - A prediction has a ``formula``, in the syntax of `evaluate_formula`.
+
+    Parameters
+    ----------
+    path
+        JSON file. Its name without suffix becomes the name of the suite.
+
+    Returns
+    -------
+    Suite
+        Sentences and predictions.
 
     Raises
     ------
     InputError
-        If the file is not a suite.
+        If the file has another format.
 
     Source
     ------

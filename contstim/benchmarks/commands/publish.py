@@ -52,7 +52,7 @@ def publish(
     preset: Annotated[Name, Parameter(group=MODELS)] = "default",
     out: Annotated[OutputFolder, Parameter(group=OUTPUT)],
 ) -> None:
-    """Publish a study.
+    """Write the choices, scores and results of a finished study to a folder for publication.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def publish(
     licence
         licence of the data, such as CC-BY-4.0
     description
-        some sentences on the data set
+        description of the data set in a few sentences, for its README
     language
         language of the sentences
     data
