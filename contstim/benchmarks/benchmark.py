@@ -124,7 +124,7 @@ class Benchmark(ABC):
 
     @property
     def published_values(self) -> Mapping[str, pd.Series]:
-        """Values of each published model with public scores, by its name, as for `estimate`."""
+        """Mapping from each published model with public scores to its values for `estimate`."""
         return {}
 
     @property

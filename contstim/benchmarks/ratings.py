@@ -161,7 +161,7 @@ class _RatingData:
             Statistics of the S sentences; the mean is NaN for sentences without a rating.
         """
         weight, n_sentences = is_included.astype(float), len(self.item)
-        n_ratings = np.bincount(self.sentence, weight, n_sentences)
+        n_ratings = np.bincount(self.sentence, weight, n_sentences).astype(np.float64)
         n = n_ratings[self.sentence]  # number of ratings of the same sentence, by rating
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n_ratings

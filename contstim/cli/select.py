@@ -81,7 +81,7 @@ TokenCounts = Annotated[bool, Parameter(group=OUTPUT)]
 
 @Parameter(name="*", group=CANDIDATES)
 @dataclass(frozen=True)
-class Sentences:
+class SentenceOptions:
     """Candidate sentences and constraints on the selection.
 
     Attributes
@@ -139,7 +139,7 @@ class Sentences:
         return log_probs, eligible, constraints
 
 
-ALL_SENTENCES = Sentences()
+ALL_SENTENCES = SentenceOptions()
 
 app = create_application("select", __doc__)
 
@@ -233,18 +233,18 @@ def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> Non
         )
 
 
-def natural(
+def select_natural(
     scores: File,
     /,
     *,
     per_pair: PerPair = 10,
     criterion: Criterion = "rank",
     accept_from: Rank = 0.5,
-    among: Sentences = ALL_SENTENCES,
+    sentences: SentenceOptions = ALL_SENTENCES,
     tokens: TokenCounts = False,
     out: Out = STANDARD_OUTPUT,
 ) -> None:
-    """Select pairs of natural sentences.
+    """Select pairs of natural sentences about which two models disagree.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def natural(
     """
     from contstim.selection import select_natural_pairs
 
-    table, eligible, constraints = among.read(scores)
+    table, eligible, constraints = sentences.read(scores)
     selected = select_natural_pairs(
         table,
         per_pair,
@@ -274,10 +274,10 @@ def natural(
         eligible=eligible,
         constraints=constraints,
     )
-    write_selection(selected, out, [scores, among.repeatable, among.features], tokens)
+    write_selection(selected, out, [scores, sentences.repeatable, sentences.features], tokens)
 
 
-def triplets(
+def select_from_triplets(
     triplets: File,
     /,
     *,
@@ -292,7 +292,7 @@ def triplets(
     tokens: TokenCounts = False,
     out: Out = STANDARD_OUTPUT,
 ) -> None:
-    """Select triplets.
+    """Select triplets of a natural sentence and two synthetic ones.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def triplets(
     write_selection(selected, out, [triplets, reference], tokens)
 
 
-def set_of_pairs(
+def select_pair_set(
     scores: File,
     /,
     *,
@@ -346,14 +346,14 @@ def set_of_pairs(
         Literal["natural", "synthetic", "both"] | None,
         Parameter(group=CANDIDATES, metavar="WHICH"),
     ] = None,
-    among: Sentences = ALL_SENTENCES,
+    sentences: SentenceOptions = ALL_SENTENCES,
     time_limit: Annotated[
         float, float_parameter(metavar="SECONDS", above=0), Parameter(group=OUTPUT)
     ] = 60.0,
     seed: Annotated[RandomSeed, Parameter(group=OUTPUT)] = 0,
     out: Out = STANDARD_OUTPUT,
 ) -> None:
-    """Select a set of pairs.
+    """Select a set of sentence pairs that together separate every two models.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def set_of_pairs(
 
     if candidates and not triplets:
         raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
-    table, eligible, constraints = among.read(scores)
+    table, eligible, constraints = sentences.read(scores)
     pairs = None
     if triplets:
         rows = read_triplets(triplets)
@@ -406,9 +406,9 @@ def set_of_pairs(
         time_limit=time_limit,
         seed=seed,
     )
-    write_selection(selected, out, [scores, triplets, among.repeatable, among.features])
+    write_selection(selected, out, [scores, triplets, sentences.repeatable, sentences.features])
 
 
-app.command(create_application("natural", NATURAL, natural))
-app.command(create_application("triplets", TRIPLETS, triplets))
-app.command(create_application("set", SET, set_of_pairs))
+app.command(create_application("natural", NATURAL, select_natural))
+app.command(create_application("triplets", TRIPLETS, select_from_triplets))
+app.command(create_application("set", SET, select_pair_set))

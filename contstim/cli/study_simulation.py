@@ -34,14 +34,15 @@ def load_followed(
     Parameters
     ----------
     follow
-        Values of ``--follow``: model specifications with optional weights, ``SPEC=WEIGHT``.
+        Models that simulated participants follow. Each entry is a model specification string (for
+        example ``hf:gpt2``), optionally followed by ``=`` and a weight.
 
     Returns
     -------
     models : dict
-        Models by name.
-    weights : tuple
-        Names and weights of the mixture.
+        Mapping from name to model.
+    weights : tuple of (str, float)
+        Name of each model and its weight in the mixture that participants follow.
     """
     specs_and_weights = [parse_weight(text) for text in follow]
     models = [load_model(spec) for spec, _ in specs_and_weights]
@@ -52,16 +53,14 @@ def load_followed(
 
 
 def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, float]:
-    """Parse a value of ``--follow``: a model specification, or ``SPEC=WEIGHT``.
-
-    The default weight is 1.
+    """Split a value of the option ``--follow`` into a model and its weight, 1 by default.
 
     Parameters
     ----------
     text
-        Value of ``--follow``.
+        Model specification string or name of a model, optionally followed by ``=`` and a weight.
     names
-        Names of models that may be given instead of specifications.
+        Names of models, if these are given instead of specifications.
 
     Returns
     -------
@@ -93,23 +92,25 @@ def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, fl
 def simulate_participants(
     trials: str, follow: Sequence[str], options: dict[str, Any], seed: int
 ) -> pd.DataFrame:
-    """Simulate the choices of participants.
+    """Simulate the choices of participants who follow given models.
 
     Parameters
     ----------
     trials
-        Path of the trials.
+        Path of the table of trials.
     follow
-        Values of ``--follow``.
+        Models that simulated participants follow. Each entry is a model specification string (for
+        example ``hf:gpt2``), optionally followed by ``=`` and a weight.
     options
-        Options of `Simulation`.
+        Parameters of the simulated participants, such as ``slope_sd`` and ``lapse``, by the name of
+        the field of `Simulation`.
     seed
         Random seed.
 
     Returns
     -------
     DataFrame
-        Table of choices.
+        Table of choices, one row per trial.
     """
     models, weights = load_followed(follow)
     table = read_table(trials, cells="text")
@@ -117,7 +118,11 @@ def simulate_participants(
 
 
 def simulate_difference(difference: float, effects: dict[str, Any]) -> StudySimulator:
-    """Return a simulator of studies in which two models differ in accuracy by `difference`."""
+    """Return a simulator of studies in which two models differ in accuracy by `difference`.
+
+    Participants have the parameters of the published study by Golan et al. (2023), except for those
+    in `effects`, a mapping from field of `Simulation` to value.
+    """
     simulation = replace(GOLAN2023_PARTICIPANTS, **effects)
     return StudySimulator.from_difference(difference, simulation)
 
@@ -180,10 +185,11 @@ def simulate_trials(
     scores
         Path of log-probabilities of the models to compare.
     follow
-        Values of ``--follow``, the models that simulated participants follow; by default the first
-        model.
+        Models that simulated participants follow. Each entry is a model specification string (for
+        example ``hf:gpt2``), optionally followed by ``=`` and a weight.
+        By default, participants follow the first model to compare.
     effects
-        Options of `Simulation`.
+        Parameters of the simulated participants, by the name of the field of `Simulation`.
     """
     design = read_table(trials, cells="text")
     require_pairs(design, trials)

@@ -53,7 +53,7 @@ def build_plan(
     Parameters
     ----------
     options
-        Values of `SynthesisOptions` by name.
+        Mapping from fields of `SynthesisOptions` to their values.
     path
         Path of the plan file.
     sentences
@@ -150,7 +150,7 @@ def write_sentences(
     estimate
         Whether to stop after ten seconds and estimate the duration.
     executor_name
-        Value of ``--executor``.
+        Name of the executor, which defines where tasks are computed.
 
     Returns
     -------

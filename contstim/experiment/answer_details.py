@@ -1,4 +1,4 @@
-"""Details of answers: JSON objects that presentations send in addition to the choice."""
+"""Additional data of answers: JSON objects that presentations send besides the choice."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as an escape sequence in JSON
 
 
 def parse_detail(detail: str) -> dict[str, Any]:
-    """Parse the detail of an answer.
+    """Parse the additional data that a presentation sends with an answer.
 
     Parameters
     ----------
     detail
-        JSON object as text.
+        Additional data, a JSON object as text.
 
     Returns
     -------
@@ -40,12 +40,13 @@ def parse_detail(detail: str) -> dict[str, Any]:
 
 
 def read_word_times(detail: str) -> list[tuple[str, float]]:
-    """Return the words and reading times of an answer to a self-paced reading trial.
+    """Extract the words and their reading times from an answer to a self-paced reading trial.
 
     Parameters
     ----------
     detail
-        Detail of the answer: a JSON object as text, with the lists ``words`` and ``rt_ms``.
+        Additional data of the answer: a JSON object as text, with the lists ``words`` and
+        ``rt_ms``.
 
     Returns
     -------

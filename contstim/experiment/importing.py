@@ -70,12 +70,13 @@ class _SessionLog:
 
 
 def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> ImportResult:
-    """Add the logs of pages without a server to the data of a study.
+    """Import answers from log files into the data of a study.
 
-    The data are the same as if the study's server had received the answers.
+    Experiment pages that are hosted without the study's server write the answers to log files. The
+    import leads to the same data as if the server had received the answers.
 
-    Rows that the data already contain are skipped, which makes the import repeatable. An invalid
-    line or answer is skipped and noted; the rest is imported.
+    Answers that the data already contain are skipped, so that the import can be repeated. Invalid
+    lines and answers are skipped and reported in the notes; the others are imported.
 
     Parameters
     ----------
@@ -91,13 +92,13 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     Returns
     -------
     ImportResult
-        Numbers of sessions and answers, and notes.
+        Numbers of sessions and answers, and a note about each invalid line or answer.
 
     Raises
     ------
     InputError
-        If a file cannot be read, a file or folder has no log of the study, or the data have other
-        trials. Nothing is imported then.
+        If a file cannot be read, a file or folder contains no log of the study, or the data file
+        belongs to other trials. Nothing is imported then.
     OutputError
         If the data file cannot be written. Nothing is imported then.
     """

@@ -282,7 +282,7 @@ def read_event(value: Any) -> PageEvent:
     Parameters
     ----------
     value
-        JSON value. If its detail is not a text, it is converted to JSON text.
+        JSON value. If its field ``detail`` is not a text, it is converted to JSON text.
 
     Returns
     -------
@@ -300,14 +300,14 @@ def read_event(value: Any) -> PageEvent:
 
 
 def read_responses(study: Study, detail: str) -> Responses:
-    """Check the detail of an event of the kind ``responses`` against the study's questions.
+    """Check a participant's responses to the questions of a screen.
 
     Parameters
     ----------
     study
         Study with the questions and the boxes of the consent form.
     detail
-        Detail of the event, a JSON object as text.
+        Field ``detail`` of the event of kind ``responses``, a JSON object as text.
 
     Returns
     -------

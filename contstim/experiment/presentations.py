@@ -56,8 +56,8 @@ class Presentation:
     answer_description
         Possible answers, for the documentation of exported data.
     time_columns
-        Names of the times in an answer's detail that become columns of the exported table. None
-        exports every text and number of the detail as ``detail_NAME``.
+        Names of the times in the additional data of an answer (field ``detail``) that become
+        columns of the exported table. None exports every text and number as ``detail_NAME``.
     """
 
     module: str
@@ -100,7 +100,10 @@ sentence = "The postman barked dog the at."
         return bundled if bundled.is_file() else Path(getfile(type(self))).with_name(self.module)
 
     def translated_texts(self, language: str) -> Mapping[str, str]:
-        """Return the replacement texts by key, in English if `language` has no translation.
+        """Return the texts of the page that this presentation replaces.
+
+        The texts are in English if `language` has no translation. The result is a mapping from the
+        key of a text to its replacement.
 
         Parameters
         ----------
@@ -229,7 +232,7 @@ sentence = "The postman barked dog the at."
         choice
             Choice of the participant.
         detail
-            Further data from the JavaScript module, a JSON object as text.
+            Additional data of the answer, a JSON object as text.
 
         Raises
         ------
@@ -243,37 +246,43 @@ sentence = "The postman barked dog the at."
             raise InputError(f"choice is {choice}; give at most nine digits")
 
     def detail_columns(self, detail: str) -> dict[str, str | int | float]:
-        """Return the exported columns of an answer's detail, by their names.
+        """Extract the columns to export from the additional data of an answer.
+
+        In addition to the choice, the JavaScript module of a presentation may send further data,
+        such as reading times. The attribute `time_columns` defines which of them are exported.
 
         Parameters
         ----------
         detail
-            Further data from the JavaScript module, a JSON object as text.
+            Additional data of the answer, a JSON object as text.
 
         Returns
         -------
         dict
-            Texts and numbers by column name.
+            Mapping from column name to text or number.
         """
         values = parse_detail(detail)
+        columns: dict[str, str | int | float] = {}
         if self.time_columns is not None:
-            times = {name: values.get(name) for name in self.time_columns}
-            return {name: time for name, time in times.items() if is_time(time)}
-        return {
-            f"detail_{name}": value
-            for name, value in values.items()
-            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
-        }
+            for name in self.time_columns:
+                if is_time(time := values.get(name)):
+                    columns[name] = time
+            return columns
+        for name, value in values.items():
+            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name):
+                columns[f"detail_{name}"] = value
+        return columns
 
     def word_times(self, detail: str) -> list[tuple[str, float]]:
         """Return the reading time of each word in milliseconds.
 
-        The detail has the format of `SelfPacedReading`; the list is empty for other details.
+        The times are part of the additional data of an answer to `SelfPacedReading`. For answers
+        without such data, the list is empty.
 
         Parameters
         ----------
         detail
-            Further data from the JavaScript module, a JSON object as text.
+            Additional data of the answer, a JSON object as text.
 
         Returns
         -------
@@ -359,8 +368,9 @@ class SentenceRating(Presentation):
 class SelfPacedReading(Presentation):
     """Self-paced reading of a sentence, followed by an optional yes-no question (``reading``).
 
-    The choice is 1 for yes, 2 for no, and 0 without a question. The detail of an answer contains
-    the regions of the sentence (``words``) and their reading times in milliseconds (``rt_ms``).
+    The choice is 1 for yes, 2 for no, and 0 without a question. The additional data of an answer
+    contain the regions of the sentence (``words``) and their reading times in milliseconds
+    (``rt_ms``).
     """
 
     module = "presentations/reading.js"
@@ -386,17 +396,22 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
     time_columns = ("question_rt_ms",)
 
     def check_fields(self, fields: Mapping[str, str]) -> None:
-        """Check that bars are attached to words, as in "The old man| the boats", to divide regions.
+        """Check that the vertical bars in a sentence can be used to divide it into regions.
+
+        Participants see one region after the other. By default each word is a region. If the
+        sentence contains vertical bars, as in "The old man| the boats.", the parts between them are
+        the regions. A bar must follow or precede a word without a space, because a bar between
+        spaces may be a part of the text.
 
         Parameters
         ----------
         fields
-            Fields of the trial.
+            Fields of the trial; ``sentence`` is the text.
 
         Raises
         ------
         InputError
-            If a bar has a space on both sides, like a bar that belongs to the text.
+            If a bar has a space on both sides.
         """
         sentence = fields["sentence"]
         if any(set(word) == {"|"} for word in sentence.split()):

@@ -85,8 +85,10 @@ def create_example_study(folder: Path) -> Study:
 
     Raises
     ------
-    InputError, OutputError
-        As `create_study`.
+    InputError
+        If the folder is not empty.
+    OutputError
+        If the folder cannot be written.
     """
     with as_file(files("contstim.experiment") / "example") as example:
         create_study(folder, example / "trials.csv")

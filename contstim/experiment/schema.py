@@ -117,8 +117,10 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
 
     Parameters
     ----------
-    path, study
-        As for `open_data`.
+    path
+        Data file.
+    study
+        Study of the data. If it is given, a missing file is created.
 
     Yields
     ------
@@ -127,8 +129,10 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
 
     Raises
     ------
-    InputError, OutputError
-        As `open_data`; also OutputError if the data cannot be written.
+    InputError
+        If the file is missing, or contains the data of another study.
+    OutputError
+        If the file cannot be opened or the data cannot be written.
     """
     connection = open_data(path, study)
     try:

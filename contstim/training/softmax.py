@@ -42,7 +42,7 @@ def cross_entropy(
     negatives: NegativeSamples,
     max_logits: int = 8_000_000,
 ) -> Tensor:
-    """Return the mean cross-entropy in nats.
+    """Return the mean cross-entropy of next-token predictions in nats.
 
     The loss of a token with query h and target t is log Z - s_t, where s = E h + b are the logits.
     The normaliser Z is the sum of exp(s) over the head tokens, the target, and the tokens drawn
@@ -63,28 +63,33 @@ def cross_entropy(
         Maximum number of logits in memory. Logits are computed again for the gradient.
     """
     head, tail = negatives.head, negatives.tail
-    columns = torch.cat([matrix[:head], matrix[tail]]).to(queries.dtype)
-    offsets = torch.cat([bias[:head], bias[tail] + negatives.log_weight])
-    column_indices = torch.full((len(matrix),), -1, dtype=torch.long, device=queries.device)
-    column_indices[tail] = torch.arange(head, len(columns), device=queries.device)
+    # The normaliser is a sum over K tokens: all head tokens, then the tokens drawn from the tail.
+    # The logarithm of an importance weight is added to the bias of a drawn token.
+    sampled_matrix = torch.cat([matrix[:head], matrix[tail]]).to(queries.dtype)
+    sampled_bias = torch.cat([bias[:head], bias[tail] + negatives.log_weight])
+    # Position of each tail token of the vocabulary among the K tokens, -1 if it was not drawn.
+    drawn_positions = torch.full((len(matrix),), -1, dtype=torch.long, device=queries.device)
+    drawn_positions[tail] = torch.arange(head, len(sampled_matrix), device=queries.device)
 
-    def chunk_loss(query: Tensor, target: Tensor) -> Tensor:
-        logits = (query @ columns.t()).float() + offsets
-        # Exclude drawn tokens that equal the target, since the target gets a separate logit.
-        target_columns = column_indices[target]
-        rows = (target_columns >= 0).nonzero().squeeze(1)
-        drawn_targets = rows, target_columns[rows]
+    def sum_losses(query: Tensor, target: Tensor) -> Tensor:
+        """Return the sum of the losses of a chunk of tokens, with queries and target ids."""
+        logits = (query @ sampled_matrix.t()).float() + sampled_bias
+        # Exclude drawn tokens that equal the target, since a tail target gets a separate logit.
+        target_positions = drawn_positions[target]
+        rows = (target_positions >= 0).nonzero().squeeze(1)
+        drawn_targets = rows, target_positions[rows]
         logits = logits.index_put(drawn_targets, torch.tensor(-torch.inf, device=logits.device))
         head_logits = logits.gather(1, target.clamp(max=head - 1)[:, None]).squeeze(1)
         tail_logits = (query.float() * matrix[target]).sum(1) + bias[target]
         is_tail = target >= head
         target_logits = torch.where(is_tail, tail_logits, head_logits)
+        # A head target is already among the K tokens; exp(-inf) = 0 does not count it again.
         separate_logits = torch.where(is_tail, target_logits, -torch.inf)
         log_normaliser = torch.cat([logits, separate_logits[:, None]], 1).logsumexp(1)
         return (log_normaliser - target_logits).sum()
 
-    chunk_size = max(1, max_logits // len(columns))
+    chunk_size = max(1, max_logits // len(sampled_matrix))
     chunks = zip(torch.split(queries, chunk_size), torch.split(targets, chunk_size), strict=True)
-    # Logits are not stored for the backward pass.
-    losses = [checkpoint(chunk_loss, *chunk, use_reentrant=False) for chunk in chunks]
+    # Checkpointing computes the logits again in the backward pass instead of storing them.
+    losses = [checkpoint(sum_losses, *chunk, use_reentrant=False) for chunk in chunks]
     return torch.stack(losses).sum() / len(queries)

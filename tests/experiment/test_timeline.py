@@ -12,7 +12,7 @@ from contstim.cli import main
 from contstim.evaluation import read_choices
 from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import make_presentation
-from contstim.experiment.timeline import timeline_variables
+from contstim.experiment.timeline import make_timeline_variables
 from contstim.experiment.trials import read_design
 
 KEY = ["participant", "trial"]
@@ -81,7 +81,7 @@ def test_data_of_jspsych_are_the_design_again(trials, tmp_path, capsys):
 
 
 def test_a_list_holds_what_is_shown_and_the_row(trials, tmp_path):
-    lists = timeline_variables(read_design(trials))
+    lists = make_timeline_variables(read_design(trials))
     first = pd.read_csv(trials).iloc[0]
     left, right = ("1", "2") if first["side_1"] == "left" else ("2", "1")
     shown = lists["1"][0]
@@ -94,7 +94,7 @@ def test_a_list_holds_what_is_shown_and_the_row(trials, tmp_path):
     catch = [one["data"].get("expected") for one in lists["1"]]
     assert catch.count("1") == 2
     assert catch.count(None) == 4
-    of_groups = timeline_variables(read_design(trials), by="group")
+    of_groups = make_timeline_variables(read_design(trials), unit="group")
     assert list(of_groups) == ["1", "2"]
     assert "assignment" not in of_groups["1"][0]["data"]
     script = tmp_path / "trials.js"
@@ -111,7 +111,7 @@ def test_sentences_to_rate_come_with_what_is_expected(tmp_path):
         "participant,group,trial,condition,sentence,item,expected\n1,1,1,a,Dogs run.,4,5\n", "utf-8"
     )
     rating = make_presentation(TrialOptions("rating"))
-    lists = timeline_variables(read_design(path, presentation=rating), rating)
+    lists = make_timeline_variables(read_design(path, presentation=rating), rating)
     (one,) = lists["1"]
     assert one["sentence"] == "Dogs run."
     assert (one["data"]["expected"], one["data"]["item"]) == ("5", "4")

@@ -50,7 +50,7 @@ from contstim.experiment.scaffold import (
     write_sentence_trials,
 )
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.timeline import format_timeline, timeline_variables
+from contstim.experiment.timeline import format_timeline, make_timeline_variables
 from contstim.experiment.trials import read_design
 from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
 from contstim.files import write_atomically
@@ -391,7 +391,7 @@ def timeline(
     """
     shown_as = _get_presentation(presentation)
     design = read_design(Path(trials), presentation=shown_as)
-    variables = timeline_variables(design, shown_as, lists)
+    variables = make_timeline_variables(design, shown_as, lists)
     refuse_overwriting(out, [trials])
     write_atomically(Path(out), format_timeline(variables, Path(out).suffix == ".js"))
     print(f"{out}: {len(variables)} lists of {design.n_trials} trials, one per {lists}")

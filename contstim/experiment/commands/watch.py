@@ -40,7 +40,7 @@ def watch(
         float | None, float_parameter(1, 1e6, "SECONDS"), Parameter(group=OUTPUT)
     ] = None,
 ) -> None:
-    """Analyse a running study.
+    """Analyse the choices collected so far, and report whether the study may stop.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ def watch(
         log-probabilities of natural sentences and of the sentences of the study, in nats [scores in
         the study folder]
     plan
-        study plan (TOML) with a table [adaptive] [plan in the study folder]
+        study plan, a TOML file with a table "adaptive" [plan in the study folder]
     pilot
-        data of a pilot of the study
+        analyse the data of a pilot study
     blinded
-        no results, only stop or continue
+        print only "stop" or "continue", without results
     every
         interval between analyses in seconds, until the study may stop [one analysis]
     """

@@ -56,21 +56,25 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def student_kind(spec: ModelSpec) -> ScoreKind:
-    """Return name, unit and upper bound of a student's score.
+    """Describe the scores of a student: a small network that estimates another model's scores.
 
-    A student estimates the score of another model, its teacher, and has the same upper bound. The
-    bound is infinite if the training record cannot be read, for example because it is on another
-    machine.
+    The scores have the same upper bound as the scores of the other model, the teacher. The bound is
+    infinite if the training record cannot be read, for example because it is on another machine.
+
+    Parameters
+    ----------
+    spec
+        Specification of the student, with the path of its folder.
     """
     try:
         teacher = read_record(spec.path, "student")["teacher"]
     except (KeyError, ModelFileError):
         teacher = {}
-    highest = teacher.get("highest")
+    upper_bound = teacher.get("highest")  # highest possible score of the teacher
     return ScoreKind(
-        "estimate of a score",
-        "score",
-        math.inf if highest is None else float(highest),
+        name="estimate of a score",
+        unit="score",
+        highest=math.inf if upper_bound is None else float(upper_bound),
         splits_over_words=False,
         # Without a record, assume that the teacher's score is a log-probability.
         differs_in_nats=bool(teacher.get("differs_in_nats", True)),
@@ -78,12 +82,16 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
 
 
 def classifier_kind(spec: ModelSpec) -> ScoreKind:
-    """Return name, unit and upper bound of a classifier's score, which is not a log-probability."""
+    """Describe the scores of an acceptability classifier, which are not log-probabilities.
+
+    By default, the score is a signed confidence between -1 (unacceptable) and 1 (acceptable). With
+    the option ``output=margin`` of the specification, it is the unbounded difference of the logits.
+    """
     is_margin = spec.get("output", "confidence") == "margin"
     return ScoreKind(
-        "margin" if is_margin else "signed confidence",
-        "score",
-        math.inf if is_margin else 1.0,
+        name="margin" if is_margin else "signed confidence",
+        unit="score",
+        highest=math.inf if is_margin else 1.0,
         splits_over_words=False,
         differs_in_nats=False,
     )
