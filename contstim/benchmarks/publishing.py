@@ -109,9 +109,9 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
     Parameters
     ----------
     folder
-        The study folder.
+        Study folder.
     data
-        The data file, by default the one in the folder.
+        Data file; by default the data file in the folder.
 
     Raises
     ------
@@ -127,9 +127,8 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
             "`contstim experiment export` writes its data as Psych-DS"
         )
     collected = read_study_data(study, data)
-    complete = collected.choices[
-        collected.choices["participant"].isin(collected.complete_participants)
-    ]
+    choices = collected.choices
+    complete = choices[choices["participant"].isin(collected.complete_participants)]
     if complete.empty:
         raise NoDataError(f"nobody has answered every trial of {folder} yet; publish it then")
     return read_choices(complete, "tidy")
@@ -155,7 +154,7 @@ def publish(
     Parameters
     ----------
     human
-        The choices.
+        Choices of the participants.
     about
         Description of the data set.
     folder

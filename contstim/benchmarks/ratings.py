@@ -77,9 +77,8 @@ class RatingBenchmark(Benchmark):
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         answers, score = self._answers, values.to_numpy(dtype=float)
-        n_participants = (
-            np.nan if answers.participant is None else float(answers.participant.max() + 1)
-        )
+        participant = answers.participant
+        n_participants = np.nan if participant is None else float(participant.max() + 1)
         yield {
             "analysis": "all",
             "measure": "correlation",
@@ -90,8 +89,7 @@ class RatingBenchmark(Benchmark):
         }
 
     def detail_tables(self, values_by_model: Mapping[str, pd.Series]) -> Mapping[str, pd.DataFrame]:  # noqa: D102
-        every_rating = np.ones(len(self.ratings), dtype=np.bool_)
-        means = self._answers.average_ratings(every_rating)
+        means = self._answers.average_ratings(np.ones(len(self.ratings), dtype=np.bool_))
         columns = {"mean_rating": means.mean, "n_ratings": means.n_ratings}
         return {"sentences": pd.DataFrame({"sentence": self.sentences, **columns})}
 

@@ -49,7 +49,7 @@ def _finish_choices(table: pd.DataFrame, first_code: int, second_code: int) -> H
     return prepare_choices(RawChoices(table, cleaning, "slider"))
 
 
-def read_golan2023(files: _Files, shared: _Shared) -> Benchmark:
+def read_golan2023_choices(files: _Files, shared: _Shared) -> Benchmark:
     """Read the choices of the second experiment of Golan et al. (2023)."""
     path = files["contstim_Nov2022_30_participants_anon.csv"]
     return ChoiceBenchmark(**shared, human=read_choices(path, format="golan2023"))
@@ -163,10 +163,9 @@ def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
     )
     for name, column in (("SLOR", "slor"), ("log-probability", "logProb")):
         # Scores of the grammatical and of the ungrammatical sentences, by sentence id.
-        scores_by_grammaticality = [
-            by_pair.set_index(f"{kind}_id")[f"{column}_{kind}"] for kind in ("gramm", "ungramm")
-        ]
-        by_id = pd.concat(scores_by_grammaticality).dropna()
+        grammatical = by_pair.set_index("gramm_id")[f"{column}_gramm"]
+        ungrammatical = by_pair.set_index("ungramm_id")[f"{column}_ungramm"]
+        by_id = pd.concat([grammatical, ungrammatical]).dropna()
         scores[f"trigram, {name}"] = by_id[~by_id.index.duplicated()]
     pairs = pairs[pairs["discard"].isna()].reset_index(drop=True)
     return DeltaBenchmark(**shared, judgements=judgements, pairs=pairs, scores=scores)
@@ -421,15 +420,10 @@ def read_devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str
 
 #: Readers by the name that ``data_sets.toml`` uses.
 READERS: dict[str, Callable[..., Benchmark]] = {
-    "golan2023": read_golan2023,
-    "blimp_pairs": read_blimp_pairs,
-    "blimp_choices": read_blimp_choices,
-    "li_adger": read_li_adger,
-    "lau2020": read_lau2020,
-    "events": read_event_ratings,
-    "sprouse2013_choices": read_sprouse2013_choices,
-    "sprouse2013_ratings": read_sprouse2013_ratings,
-    "cola": read_cola_labels,
-    "syntaxgym": read_syntaxgym,
-    "devarda2024": read_devarda2024,
+    reader.__name__.removeprefix("read_"): reader
+    for reader in (
+        *(read_golan2023_choices, read_blimp_pairs, read_blimp_choices, read_li_adger),
+        *(read_lau2020, read_event_ratings, read_sprouse2013_choices, read_sprouse2013_ratings),
+        *(read_cola_labels, read_syntaxgym, read_devarda2024),
+    )
 }

@@ -75,9 +75,7 @@ def watch_study(
             if blinded:
                 message = "stop" if may_stop else "continue"
             else:
-                deviations = []
-                if plan_from_file is not None:
-                    deviations = find_deviations(choices, plan_from_file)
+                deviations = find_deviations(choices, plan_from_file) if plan_from_file else []
                 lines = [f"deviation from the plan: {text}" for text in deviations]
                 message = "\n".join([str(result), *lines])
             stream = sys.stdout
