@@ -320,8 +320,10 @@ class ParticipantQuadrature:
         ----------
         state
             Probabilities of the nodes, shape (..., M, H, K); initially `weights`.
-        preferences, answers
-            As for `likelihood`.
+        preferences
+            Preferences g of the models for the right-hand sentence, shape (..., M).
+        answers
+            Answer codes, shape (...).
 
         Returns
         -------

@@ -27,12 +27,12 @@ class Sample:
     trials_each: PositiveInt | None = None
 
     def describe_deviations(self, choices: pd.DataFrame) -> list[str]:
-        """Compare the sample with the plan.
+        """Compare the numbers of participants, groups and trials in the data with the plan.
 
         Parameters
         ----------
         choices
-            Choices table, before exclusions.
+            Table of choices before the exclusion of participants and trials.
 
         Returns
         -------

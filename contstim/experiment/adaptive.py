@@ -68,7 +68,8 @@ def create_adaptive_study(
         Number of catch trials per participant. Each shows a sentence of `scores` that is not in the
         pool and the same sentence with shuffled words.
     preset, language, presentation
-        As for `create_study`; the presentation must show pairs.
+        Name of a published experiment to replicate, language of the page, and presentation of the
+        trials, which must show pairs of sentences; see `create_study`.
 
     Returns
     -------
@@ -517,8 +518,10 @@ class LatestResult:
 
         Parameters
         ----------
-        study, now
-            As for `read`.
+        study
+            Study, which may have gained assignments.
+        now
+            Current time in seconds since 1970.
 
         Returns
         -------

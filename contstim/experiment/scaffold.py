@@ -242,7 +242,8 @@ def write_sentence_trials(
         Folder in which ``trials.csv`` and its metadata file are written. The metadata include
         notes on imbalance.
     participants, seed, factors
-        As for `latin_square`.
+        Number of participants, random seed of orders and sides, and columns that define the
+        condition of a sentence without a ``condition``; see `latin_square`.
     presentation
         Presentation that the sentences must fit, if given.
 
@@ -254,7 +255,8 @@ def write_sentence_trials(
     Raises
     ------
     InputError
-        As `latin_square`; also if a row does not fit the presentation.
+        If a column is missing, an item has a condition twice or lacks one that other items have,
+        or a row does not fit the presentation.
     OutputError
         If the folder cannot be written.
     """

@@ -153,15 +153,19 @@ def read_text(
 
     Parameters
     ----------
-    paths, punctuation, language
-        As for `tokenize_lines`.
+    paths
+        UTF-8 text files, gzip-compressed if the name ends in ``.gz``.
+    punctuation
+        Treatment of punctuation marks: ``keep``, ``split`` or ``drop``.
     max_length
         Maximum number of tokens per sentence; None for no maximum.
+    language
+        Language that determines how lines are divided into words.
 
     Raises
     ------
     InputError
-        If `tokenize_lines` raises one, or a line has more than `max_length` tokens.
+        If a file cannot be read, or a line has more than `max_length` tokens.
     """
     # Looking up a new word assigns the next id to it.
     word_ids: defaultdict[str, int] = defaultdict()

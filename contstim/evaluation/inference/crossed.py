@@ -121,10 +121,13 @@ class QuasiFInference:
             first = [first_cells[model] for model in models]
             second = [second_cells[model] for model in models]
             if np.intersect1d(first[0].participants, second[0].participants).size:
-                means = _common_participants([*first, *second])
+                means = _restrict_to_common_participants([*first, *second])
                 conditions = means[: len(models)], means[len(models) :]
             else:
-                conditions = _common_participants(first), _common_participants(second)
+                conditions = (
+                    _restrict_to_common_participants(first),
+                    _restrict_to_common_participants(second),
+                )
             if any(len(mean.rows) == 0 for condition in conditions for mean in condition):
                 continue
             n_first, n_second = (
@@ -284,9 +287,8 @@ class _Cells:
 
         Participants without a value in either of the two means are excluded from both.
         """
-        first, second = (
-            mean._replace(cells=mean.cells[None]) for mean in _common_participants([self, other])
-        )
+        means = _restrict_to_common_participants([self, other])
+        first, second = (mean._replace(cells=mean.cells[None]) for mean in means)
         if not len(first.rows) or not len(second.rows):
             return MeanEstimate(np.nan, np.nan, np.nan)
         return estimate_differences(first, second, self.subset.data.design, item_effects)[0]
@@ -305,15 +307,25 @@ def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cell
     return cells
 
 
-def _common_participants(several: Sequence[_Cells]) -> list[CellMean]:
-    """Restrict several means to the participants who have a value in all of them.
+def _restrict_to_common_participants(samples: Sequence[_Cells]) -> list[CellMean]:
+    """Exclude participants who do not have a value in every sample.
 
-    Comparing means of different participants would confound the difference with differences between
-    participants. The result contains one `CellMean` for each element of `several`.
+    Means over different participants cannot be compared, because the difference would also contain
+    differences between the participants.
+
+    Parameters
+    ----------
+    samples
+        Samples of numbers to be averaged, for example the values of different models.
+
+    Returns
+    -------
+    list of CellMean
+        Mean of each sample over the common participants.
     """
-    common = reduce(np.intersect1d, [cells.participants for cells in several])
+    common = reduce(np.intersect1d, [cells.participants for cells in samples])
     means = []
-    for cells in several:
+    for cells in samples:
         is_common = np.isin(cells.subset.participants, common)
         rows = cells.is_defined & is_common[cells.subset.participant_index]
         design = cells.subset.design(rows)

@@ -63,7 +63,11 @@ class Term(NamedTuple):
 
 
 class QuasiFTerms(NamedTuple):
-    """The terms of the quasi-F variance: V_P, V_I and -V_B, see `CrossedDesign`."""
+    """Terms of the variance of a mean over participants and items that are both random (quasi-F).
+
+    The variance is the sum of the three terms: V_P for participants, V_I for items, and -V_B, the
+    residual variance, which V_P and V_I both contain. `CrossedDesign` defines these symbols.
+    """
 
     participants: Term
     items: Term
@@ -84,19 +88,26 @@ class CrossedDesign:
 
     Notes
     -----
+    The standard error takes both participants and items as random samples (quasi-F, Clark 1973,
+    doi 10.1016/S0022-5371(73)80014-3), with Satterthwaite degrees of freedom. A *block* consists of
+    the cells of one participant for one item. The variance of a cell is the sum of the variances
+    s_P of participants, s_I of items and s_B of blocks.
+
     All participants have the same weight in a mean: a cell x of a participant with n cells has the
-    weight w = 1 / (N n) and the deviation d = w (x - mean). Q_P, Q_I and Q_B are the sums of
-    squares of d after summation within participants, items and blocks. Their expectations are
-    linear in the variances s_P, s_I and s_B of participants, items and blocks. Solving the three
-    equations gives unbiased estimates of the variances. With W_P, W_I and W_B the sums of squared
-    weights of participants, items and blocks,
+    weight w = 1 / (N n), where N is the number of participants, and the deviation d = w (x - mean).
+    The deviations are summed within participants, within items and within blocks.
+    The three sums of squares of these sums have expectations that are linear in s_P, s_I and s_B.
+    Solving the three equations gives unbiased estimates of the variances (method of moments). With
+    W_P, W_I and W_B the sums of squared weights of participants, items and blocks,
 
         V_P = s_P W_P + V_B,   V_I = s_I W_I + V_B,   V_B = s_B W_B,
         variance of the mean = max(V_P + V_I - V_B, V_B),
-        df = variance² / (V_P² / (N - 1) + V_I² / (K - 1) + V_B² / ((N - 1) (K - 1))),
+        df = variance² / (V_P² / (N - 1) + V_I² / (K - 1) + V_B² / ((N - 1) (K - 1))).
 
-    where N = 1 / W_P and K = 1 / W_I are effective numbers. In a complete table with one cell per
-    block, V_P = MS_participants / (N K), V_I = MS_items / (N K) and V_B = MS_residual / (N K).
+    Here N = 1 / W_P, and K = 1 / W_I is the effective number of items, which is the actual number
+    if all items have the same weight. In a complete table with one cell per block, V_P =
+    MS_participants / (N K), V_I = MS_items / (N K) and V_B = MS_residual / (N K), where MS is a
+    mean square of the analysis of variance.
 
     Examples
     --------

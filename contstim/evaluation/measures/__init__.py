@@ -19,12 +19,13 @@ from contstim.plugins import Registry
 
 
 class Measure(ABC):
-    """Agreement between the predictions of a model and the responses of a participant.
+    """Base class of measures of how well a model predicts the responses of a participant.
 
-    Predictions are log-ratios, log p(sentence 2) - log p(sentence 1). Responses are ratings,
-    positive for sentence 2, unless `responses` is overridden. A measure defines at least
-    `participant_value` and `votes`; all other methods are derived from these two. A measure may
-    override `trial_influence` with a faster equivalent, which `check_measure` compares with
+    The predictions of a model are log-ratios, log p(sentence 2) - log p(sentence 1). Responses are
+    ratings, positive for sentence 2, unless `responses` is overridden. A subclass defines two
+    methods: `participant_value` computes the measure for one participant, and `votes` transforms
+    ratings before they are averaged over participants. All other methods are derived from these.
+    For speed, a subclass may override `trial_influence`; `check_measure` compares the result with
     `participant_value`.
 
     Attributes
@@ -38,12 +39,13 @@ class Measure(ABC):
     is_trial_mean
         Whether the value is the mean of one independent number per trial.
     jackknife
-        Kind of jackknife whose pseudo-values `trial_influence` returns, for the methods section.
+        Name of the jackknife that estimates the influence of each trial on the value, such as
+        ``delete-one``, for the methods section of a report.
     description
-        Beginning of a sentence in the methods section: definition of the measure and of its lower
-        noise ceiling.
+        Definition of the measure and of its lower noise ceiling, for the methods section. The text
+        has no full stop, since `upper_ceiling_description` continues it.
     upper_ceiling_description
-        End of that sentence: definition of the upper noise ceiling.
+        Definition of the upper noise ceiling, which completes the sentence of `description`.
 
     Examples
     --------
@@ -360,21 +362,23 @@ MEASURES: Registry[Measure] = Registry(
 
 @dataclass(frozen=True, eq=False)
 class NoiseCeilings:
-    """The lower and upper noise ceiling of each participant.
+    """Lower and upper noise ceiling of each participant.
 
-    A ceiling estimates the value of the best possible model for the participant.
+    A noise ceiling estimates which value the best possible model would reach. It is the value of a
+    model that predicts each choice of a participant from the mean preference of other participants
+    (lower ceiling) or of all participants (upper ceiling) for the same sentence pair.
 
     Attributes
     ----------
     matched
-        The choices on pairs that enough other participants judged. The ceilings use no others.
+        Choices from which the ceilings are computed. Choices on sentence pairs that too few other
+        participants judged are excluded.
     lower, upper
-        Ceilings of the N participants of `matched`, shape (N,). NaN if a participant has no
-        preference in any trial. This participant still contributes to the mean vote (the average
-        preference of participants, see `Measure.votes`) that predicts the choices of the others.
+        Ceilings of the N participants of `matched`, shape (N,). They are NaN for a participant
+        without a preference in any trial, who still contributes to the mean preferences.
     lower_influence, upper_influence
-        Jackknife pseudo-value of each choice of `matched` for the mean of each ceiling, shape (R,).
-        See `Measure.ceiling_influence`.
+        Jackknife pseudo-value of each of the R choices of `matched`, shape (R,). Their means are
+        the mean ceilings, and their variation gives the standard errors.
     """
 
     matched: Subset

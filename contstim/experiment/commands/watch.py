@@ -54,9 +54,9 @@ def watch(
     plan
         study plan, a TOML file with a table "adaptive" [plan in the study folder]
     pilot
-        analyse the data of a pilot study
+        data of a pilot study
     blinded
-        print only "stop" or "continue", without results
+        no results, only the line "stop" or "continue"
     every
         interval between analyses in seconds, until the study may stop [one analysis]
     """
