@@ -81,10 +81,12 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
         - `n_trials` and `n_choices`: numbers of sentence pairs and of choices;
         - `near_unanimous`: proportion of pairs on which at least `near` of the participants chose
           the same sentence;
-        - `chance`: the same proportion as expected if participants chose at random (twice the
-          one-sided 1.1 % that Golan et al. 2023 report for ten participants);
+        - `chance`: expected value of `near_unanimous` if participants chose at random. Either
+          sentence may be preferred, so the value for ten participants is twice the 1.1 % that Golan
+          et al. (2023) report for a given sentence;
         - `majority`: mean proportion of participants who chose the preferred sentence of a pair;
-        - `expected_chosen`: proportion of choices of the sentence that is better by design;
+        - `expected_chosen`: proportion of choices of the correct sentence (column `expected` of
+          the trials);
         - `note`: reason for missing numbers.
     """
     trials = trial_table(data)

@@ -306,16 +306,25 @@ def _create_inference(
 def _select_analyses(
     data: TrialData, options: EvaluationOptions
 ) -> tuple[list[Analysis], list[Analysis], list[str]]:
-    """Return the analyses to carry out, in the order of the tables.
+    """Select the analyses to carry out, each of which uses a part of the trials.
+
+    Parameters
+    ----------
+    data
+        Trials and their conditions.
+    options
+        Options of the evaluation, with the names of analyses, if any, and the factors that split
+        the analyses.
 
     Returns
     -------
     analyses : list of Analysis
-        All analyses, including repetitions for single levels of factors.
+        All analyses in the order of the tables. An analysis that is repeated for the levels of a
+        factor, such as ``long`` and ``short``, is followed by the analysis of each level.
     split_analyses : list of Analysis
-        Analyses that are repeated for the levels of factors.
+        The analyses that are repeated in this way.
     notes : list of str
-        A note if there are too many conditions to analyse them separately.
+        A note if there are too many conditions to analyse each of them separately.
     """
     notes = []
     analyses = list(options.analyses)

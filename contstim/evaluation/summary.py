@@ -317,9 +317,12 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
 
 
 def _describe_distance_to_ceiling(row: pd.Series) -> str:
-    """Return the sentence on the difference between a model's value and the lower noise ceiling.
+    """Describe in one sentence how far a model's value is from the lower noise ceiling.
 
-    `row` is the row of the model in `Evaluation.models`.
+    Parameters
+    ----------
+    row
+        Row of the model in the table `Evaluation.models`.
     """
     gap = row["ceiling_lower"] - row["value"]
     if round(abs(gap), 3) == 0:

@@ -50,7 +50,8 @@ def result_tables(
     Parameters
     ----------
     outcomes
-        Values and noise ceilings of each analysis and measure.
+        One object for each combination of an analysis and a measure, with the values of the models
+        and the noise ceilings for each participant.
     inference
         Tests and confidence intervals.
     options

@@ -530,7 +530,10 @@ def resolve_targets(
 
 
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
-    """Return a note that names the targeted models without scores.
+    """Report models that sentence pairs were made for, but that have no scores.
+
+    A pair of sentences *targets* the two models for which it was selected or synthesized. A model
+    without scores cannot be evaluated on these pairs.
 
     Parameters
     ----------
@@ -542,7 +545,8 @@ def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[s
     Returns
     -------
     tuple of str
-        The note; empty if all targeted models have scores, or if no model is evaluated.
+        One sentence that names the models, or no sentence if all of them have scores or no model
+        is evaluated.
     """
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
     unscored = sorted(targeted - set(models))
