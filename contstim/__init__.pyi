@@ -1,6 +1,7 @@
 """Public names of contstim and the modules that define them, which are imported on first use."""
 
 from contstim import datasets
+from contstim.design.check import check_design
 from contstim.design.latin import latin_square
 from contstim.design.simulate import (
     Simulation,
@@ -8,7 +9,6 @@ from contstim.design.simulate import (
 )
 from contstim.design.trials import (
     Layout,
-    check_design,
     design_trials,
 )
 from contstim.errors import ContstimError

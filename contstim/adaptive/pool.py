@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.posterior import Link
+from contstim.adaptive.link import Link
 from contstim.arrays import FloatArray
 from contstim.display import displayable
 from contstim.errors import InputError

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from contstim.adaptive.link import Link
 from contstim.adaptive.policies import (
     PolicyOptions,
     PolicyState,
@@ -18,7 +19,7 @@ from contstim.adaptive.policies import (
     grid_positions,
 )
 from contstim.adaptive.pool import Pool
-from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.posterior import ModelPosterior
 from contstim.adaptive.stopping import Stopping
 from contstim.arrays import BoolArray, FloatArray
 from contstim.display import displayable, format_html

@@ -11,7 +11,8 @@ import pandas as pd
 from scipy.special import ndtri
 
 from contstim.arrays import BoolArray, FloatArray
-from contstim.design.studies import SimulatedData, StudySimulator, require_size
+from contstim.design.simulate import SimulatedData, require_size
+from contstim.design.studies import StudySimulator
 from contstim.errors import InputError, require_integer
 from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.inference.quasi_f import (

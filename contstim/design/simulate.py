@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -10,9 +11,10 @@ import pandas as pd
 from pydantic import Field
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InputError
+from contstim.errors import InputError, require_integer
 from contstim.evaluation.choices import align_choices, check_choices, lacks_sentence
 from contstim.evaluation.items import encode_items, normalise_trials
+from contstim.evaluation.measures import Measure
 from contstim.evaluation.rows import format_rows
 from contstim.evaluation.scores import (
     ScoreSource,
@@ -26,6 +28,8 @@ from contstim.models.registry import Models
 from contstim.settings import TupleFromList, settings
 from contstim.tables import require_columns
 from contstim.trial_kinds import CATCH
+
+_MAX_RATINGS = 10**7  # of one study
 
 
 @settings
@@ -321,3 +325,50 @@ def draw_ratings(
     is_lapse = rng.random(size=preference.shape) < simulation.lapse
     random_ratings = rng.choice(np.arange(-2.5, 3.0), size=preference.shape)
     return np.where(is_lapse, random_ratings, rating)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedData:
+    """Results of n simulated studies of the same size, prepared for the test of `power_curve`.
+
+    Attributes
+    ----------
+    participant_index : (C,) array
+        Index of the participant who gave each of the C ratings of a study, equal for all studies.
+    item : (n, C) array
+        Code of the item of each rating in each study.
+    influences
+        Tuples of the name of an analysis, a measure, and an array of shape (M, n, C). The array
+        contains the influence of each rating on the value of each of M models in each study
+        (`Measure.trial_influence`); NaN where it is undefined.
+    """
+
+    participant_index: IntArray
+    item: IntArray
+    influences: list[tuple[str, Measure, FloatArray]]
+
+
+def require_size(n_groups: int, n_participants: int, n_trials: int) -> None:
+    """Check that the size of a study is valid and small enough to simulate.
+
+    Parameters
+    ----------
+    n_groups
+        Number of groups of participants.
+    n_participants
+        Number of participants per group.
+    n_trials
+        Number of trials per participant.
+
+    Raises
+    ------
+    InputError
+        If a number is not a positive integer, or if a study has too many ratings.
+    """
+    require_integer("n_participants", n_participants, 1)
+    require_integer("n_trials", n_trials, 1)
+    if n_groups * n_participants * n_trials > _MAX_RATINGS:
+        raise InputError(
+            f"{n_groups * n_participants} participants with {n_trials} trials each are more than "
+            f"{_MAX_RATINGS} answers per study; ask for fewer"
+        )

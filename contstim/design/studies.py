@@ -11,12 +11,19 @@ from scipy.optimize import brentq
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.pilot import estimate_pilot, mean_choice
-from contstim.design.simulate import Simulation, draw_ratings, latent_preferences, require_pairs
+from contstim.design.simulate import (
+    SimulatedData,
+    Simulation,
+    draw_ratings,
+    latent_preferences,
+    require_pairs,
+    require_size,
+)
 from contstim.display import displayable
 from contstim.errors import InputError, format_count, require_integer, require_known
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
 from contstim.evaluation.items import encode_items, normalise_trials
-from contstim.evaluation.measures import MEASURES, Measure
+from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.scores import (
     ScoreSource,
@@ -35,31 +42,9 @@ from contstim.trial_kinds import EXPERIMENTAL
 GOLAN2023_PARTICIPANTS = Simulation(slope_sd=0.47, item_sd=0.75, lapse=0.011)
 
 _MEASURES = EvaluationOptions().measures
-_MAX_RATINGS = 10**7  # of one study
 _DEFAULT_TRIALS = 40
 _N_ITEMS = 5000  # from which studies with a specified difference draw
 _MAX_LATENT = 1e3
-
-
-@dataclass(frozen=True, eq=False)
-class SimulatedData:
-    """Results of n simulated studies of the same size, prepared for the test of `power_curve`.
-
-    Attributes
-    ----------
-    participant_index : (C,) array
-        Index of the participant who gave each of the C ratings of a study, equal for all studies.
-    item : (n, C) array
-        Code of the item of each rating in each study.
-    influences
-        Tuples of the name of an analysis, a measure, and an array of shape (M, n, C). The array
-        contains the influence of each rating on the value of each of M models in each study
-        (`Measure.trial_influence`); NaN where it is undefined.
-    """
-
-    participant_index: IntArray
-    item: IntArray
-    influences: list[tuple[str, Measure, FloatArray]]
 
 
 @displayable
@@ -498,29 +483,3 @@ class StudySimulator:
             order = rng.random((n_studies, int(self.item.max()) + 1))[:, self.item[pairs]]
             pair = pairs[np.argsort(order, axis=1, kind="stable")[:, :n_trials]]
         return pair, pair, self.item[pair]
-
-
-def require_size(n_groups: int, n_participants: int, n_trials: int) -> None:
-    """Check that the size of a study is valid and small enough to simulate.
-
-    Parameters
-    ----------
-    n_groups
-        Number of groups of participants.
-    n_participants
-        Number of participants per group.
-    n_trials
-        Number of trials per participant.
-
-    Raises
-    ------
-    InputError
-        If a number is not a positive integer, or if a study has too many ratings.
-    """
-    require_integer("n_participants", n_participants, 1)
-    require_integer("n_trials", n_trials, 1)
-    if n_groups * n_participants * n_trials > _MAX_RATINGS:
-        raise InputError(
-            f"{n_groups * n_participants} participants with {n_trials} trials each are more than "
-            f"{_MAX_RATINGS} answers per study; ask for fewer"
-        )

@@ -47,6 +47,8 @@ from contstim.evaluation.scores import (
     load_score_source,
     model_scores,
     model_specs,
+    note_unscored_targets,
+    resolve_targets,
     score_table,
     score_table_notes,
     score_units,
@@ -58,8 +60,6 @@ from contstim.evaluation.trials import (
     TrialData,
     default_analyses,
     factors_match_conditions,
-    note_unscored_targets,
-    resolve_targets,
     split_by_level,
 )
 from contstim.evaluation.values import compute_values

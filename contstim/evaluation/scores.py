@@ -14,7 +14,12 @@ from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.models.score_table import ScoreTable, canonical_scores, drop_repeated_scores
+from contstim.models.score_table import (
+    ScoreTable,
+    canonical_scores,
+    drop_repeated_scores,
+    model_name_in_spec,
+)
 from contstim.models.table_model import ScoreTableModel
 from contstim.tables import SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
@@ -306,3 +311,83 @@ def _match_rows(table: pd.DataFrame, sentences: list[str]) -> pd.DataFrame:
     table = table.loc[~table.index.duplicated()]
     rows = table.reindex([matches.get(sentence) for sentence in sentences])
     return rows.set_axis(pd.Index(sentences), axis=0)
+
+
+def resolve_targets(
+    choices: pd.DataFrame, models: Sequence[str], specs: Mapping[str, str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Replace the names of targeted models in the choices with the names of evaluated models.
+
+    The trials may name a model by its model specification string, or by its column in a score
+    table (``a`` for ``table:scores.csv?column=a``), whereas the model is evaluated under another
+    name. A target is replaced if exactly one evaluated model is specified in this way.
+
+    Parameters
+    ----------
+    choices
+        Choices table with the targeted models in the columns `model_1` and `model_2`.
+    models
+        Names of the evaluated models.
+    specs
+        Model specification strings by name of the model, except for models that are named by their
+        specification.
+
+    Returns
+    -------
+    choices : DataFrame
+        Choices with the replaced names.
+    notes : list of str
+        One sentence for each replaced name.
+    """
+    models_by_alias: dict[str, list[str]] = {}
+    for model in models:
+        spec = specs.get(model, model)
+        aliases = {spec, model_name_in_spec(spec)} - {"", model}
+        for alias in aliases:
+            models_by_alias.setdefault(alias, []).append(model)
+    columns = choices[["model_1", "model_2"]]
+    targets = {*columns["model_1"].dropna(), *columns["model_2"].dropna()}
+    unknown_targets = targets - set(models)
+    new_names = {
+        alias: candidates[0]
+        for alias, candidates in models_by_alias.items()
+        if alias in unknown_targets and len(candidates) == 1
+    }
+    if not new_names:
+        return choices, []
+    notes = [
+        f"The model {old} of the trials is taken to be {new}." for old, new in new_names.items()
+    ]
+    return choices.assign(**columns.replace(new_names)), notes
+
+
+def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
+    """Report models that sentence pairs were made for, but that have no scores.
+
+    A pair of sentences *targets* the two models for which it was selected or synthesized. A model
+    without scores cannot be evaluated on these pairs.
+
+    Parameters
+    ----------
+    pairs
+        Table of the sentence pairs with the targeted models in the columns `model_1` and `model_2`.
+    models
+        Names of the evaluated models.
+
+    Returns
+    -------
+    tuple of str
+        One sentence that names the models, or no sentence if all of them have scores or no model
+        is evaluated.
+    """
+    targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
+    unscored = sorted(targeted - set(models))
+    if not models or not unscored:
+        return ()
+    if unscored == sorted(targeted):
+        return (
+            f"The trials target {', '.join(unscored)}, of which none has scores; "
+            f"{', '.join(models)} {'is' if len(models) == 1 else 'are'} evaluated on all trials. "
+            "If a target is one of these models, give both the same name.",
+        )
+    return (f"These targeted models have no scores and are not evaluated: {', '.join(unscored)}.",)

@@ -29,8 +29,9 @@ from scipy.special import expit
 from scipy.stats import binomtest, norm
 
 from contstim.adaptive.anytime_valid import asymptotic_confidence_sequence
+from contstim.adaptive.link import Link
 from contstim.adaptive.policies import grid_positions
-from contstim.adaptive.posterior import Link, ParticipantQuadrature, softmax
+from contstim.adaptive.posterior import ParticipantQuadrature, softmax
 from contstim.response_model import ResponseModel
 
 Floats = NDArray[np.float64]

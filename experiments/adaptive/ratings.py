@@ -18,7 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from contstim.adaptive.posterior import Link, ParticipantQuadrature
+from contstim.adaptive.link import Link
+from contstim.adaptive.posterior import ParticipantQuadrature
 from contstim.response_model import ResponseModel
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from contstim.adaptive.link import Link
 from contstim.adaptive.policies import PolicyOptions
 from contstim.adaptive.pool import Pool
-from contstim.adaptive.posterior import Link
 from contstim.adaptive.scheduler import AdaptivePlan
 
 PLAN = AdaptivePlan(

@@ -6,8 +6,9 @@ import pytest
 from scipy.special import expit
 
 from contstim.adaptive.interim import interim_analysis
+from contstim.adaptive.link import Link
 from contstim.adaptive.policies import PolicyOptions
-from contstim.adaptive.posterior import Link, ModelPosterior
+from contstim.adaptive.posterior import ModelPosterior
 from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError

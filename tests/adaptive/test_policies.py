@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from contstim.adaptive.link import SIX_POINT, Link
 from contstim.adaptive.policies import (
     POLICIES,
     Policy,
@@ -13,7 +14,7 @@ from contstim.adaptive.policies import (
     choose_block,
     grid_positions,
 )
-from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior
+from contstim.adaptive.posterior import ModelPosterior
 from contstim.errors import InputError
 
 

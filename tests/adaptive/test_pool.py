@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.adaptive.link import Link
 from contstim.adaptive.pool import Pool
-from contstim.adaptive.posterior import Link
 from contstim.errors import InputError
 
 

@@ -1,4 +1,7 @@
-"""The posterior against integrals computed otherwise."""
+"""The posterior against integrals computed otherwise.
+
+Tests `contstim.adaptive.link` and `contstim.adaptive.posterior`.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +9,8 @@ from scipy import integrate
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from contstim.adaptive.posterior import SIX_POINT, Link, ModelPosterior, ParticipantQuadrature
+from contstim.adaptive.link import SIX_POINT, Link
+from contstim.adaptive.posterior import ModelPosterior, ParticipantQuadrature
 from contstim.errors import InputError
 from contstim.response_model import ResponseModel
 

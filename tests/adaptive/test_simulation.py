@@ -9,7 +9,7 @@ from pools import PLAN, make_pool
 
 from contstim.adaptive import Stopping, TrialScheduler, simulate
 from contstim.adaptive.interim import analyse_trials
-from contstim.adaptive.posterior import SIX_POINT
+from contstim.adaptive.link import SIX_POINT
 from contstim.adaptive.simulation import _simulate_study, collect_trials, simulate_answers
 from contstim.errors import InputError, UnknownNameError
 from contstim.response_model import ResponseModel

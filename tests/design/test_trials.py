@@ -1,6 +1,6 @@
 """The design of trials: equal shares, no sentence twice, sides and orders, refusals, the check.
 
-Tests `contstim.design` and `contstim.design.trials`.
+Tests `contstim.design`, `contstim.design.check` and `contstim.design.trials`.
 """
 
 import subprocess

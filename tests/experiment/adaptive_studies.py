@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from talking import answer, answers_to, opening
 
+from contstim.adaptive.link import Link
 from contstim.adaptive.policies import PolicyOptions
-from contstim.adaptive.posterior import Link
 from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.adaptive.stopping import Stopping
 from contstim.experiment.adaptive import create_adaptive_study
