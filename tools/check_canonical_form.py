@@ -50,7 +50,7 @@ ALLOWED = {
     ("experiment/study_data.py", "item"): "reads the answers of an experiment",
     ("experiment/maintenance.py", "item"): "reads the trials of an experiment",
     ("adaptive/interim.py", "side"): "estimates the bias to one side of the screen",
-    ("design/trials.py", "side"): "checks the sides that the design assigned",
+    ("design/check.py", "side"): "checks the sides that the design assigned",
     **{
         (f"experiment/{module}.py", "side"): "shows the trials on the screen"
         for module in ("study", "study_data", "timeline", "trials")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
-from collections.abc import Hashable
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.interim import interim_analysis
 from contstim.adaptive.policies import POLICIES
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
@@ -22,7 +20,6 @@ from contstim.errors import InputError
 from contstim.experiment.scaffold import create_study
 from contstim.experiment.schema import insert_row
 from contstim.experiment.study import Study
-from contstim.experiment.study_data import read_study_data
 from contstim.experiment.trials import ADAPTIVE, ANCHOR, normalise_pair
 from contstim.files import json_digest, write_metadata
 from contstim.selection.scores import read_scores
@@ -32,9 +29,6 @@ from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
 _PAIR = ["sentence_1", "sentence_2"]  # columns of the pool
 _SCORE_SUFFIXES = (*TABLE_SUFFIXES, ".npz")
-
-# Maximum age in seconds of the interim results on the dashboard.
-_MAX_AGE = 30.0
 
 # Maximum number of unanswered blocks of a session.
 _MAX_UNANSWERED_BLOCKS = 2
@@ -468,82 +462,3 @@ def _parse_block(row: sqlite3.Row) -> Block:
         swapped_sides=tuple(swapped_sides),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )
-
-
-class LatestResult:
-    """Latest interim result of an adaptive study, for the dashboard and the stopping rule.
-
-    The result is kept for half a minute, since an interim analysis takes time.
-
-    Parameters
-    ----------
-    study
-        Adaptive study.
-    path
-        Data file.
-    blinded
-        Whether to report only whether the study may stop.
-    """
-
-    def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:
-        assert study.adaptive is not None
-        self._path, self._blinded = path, blinded
-        self._plan = study.adaptive
-        self._scores = read_scores(find_scores(study))
-        self._time = float("-inf")
-        self._summary: dict[str, Any] = {}
-
-    def read(self, study: Study, now: float) -> dict[str, Any]:
-        """Return the latest interim result, analysing the study again if it is too old.
-
-        Parameters
-        ----------
-        study
-            Study, which may have gained assignments.
-        now
-            Current time in seconds since 1970.
-
-        Returns
-        -------
-        dict
-            ``stops`` and, unless blinded, ``lines`` (sentences), and ``models`` and ``pairs`` (rows
-            of tables).
-        """
-        if now - self._time > _MAX_AGE:
-            self.analyse(study, now)
-        return self._summary
-
-    def analyse(self, study: Study, now: float) -> str | None:
-        """Analyse the study and return the conclusion of its stopping rule, if any.
-
-        Parameters
-        ----------
-        study
-            Study, which may have gained assignments.
-        now
-            Current time in seconds since 1970.
-
-        Returns
-        -------
-        str or None
-            First conclusion at which the study may stop; None if it should continue.
-        """
-        choices = read_study_data(study, self._path).choices
-        self._time = now
-        self._summary = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
-        if not (choices["condition"] == ADAPTIVE).any():
-            return None
-        result = interim_analysis(choices, self._scores, self._plan)
-        self._summary = {"stops": result.stops}
-        if not self._blinded:
-            self._summary |= {
-                "lines": [*result.summary, f"{result.n_answers} answers to chosen trials"],
-                "models": _to_records(result.models),
-                "pairs": _to_records(result.pairs),
-            }
-        return None if result.first_stop is None else result.first_stop.text
-
-
-def _to_records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    """Convert a table to a list of rows for JSON, with None in place of NaN."""
-    return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -30,7 +30,8 @@ from contstim.experiment.writer import Writer
 from contstim.files import digest, lock
 
 if TYPE_CHECKING:
-    from contstim.experiment.adaptive import BlockIssuer, LatestResult
+    from contstim.experiment.adaptive import BlockIssuer
+    from contstim.experiment.latest_result import LatestResult
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -111,7 +112,8 @@ class Store:
         self._latest_result: LatestResult | None = None
         if study.adaptive is not None:
             # A study with a fixed design starts faster without pandas.
-            from contstim.experiment.adaptive import BlockIssuer, LatestResult
+            from contstim.experiment.adaptive import BlockIssuer
+            from contstim.experiment.latest_result import LatestResult
 
             self._issuer = BlockIssuer(study)
             self._latest_result = LatestResult(study, self.path, blinded)

@@ -16,6 +16,7 @@ from contstim.plugins import Registry
 from contstim.response_model import ResponseModel
 from contstim.selection.constraint_rows import SelectionConstraint
 from contstim.selection.constraints import merge_equal, pairing_codes
+from contstim.selection.pair_constraints import feasible_pairs
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 from contstim.selection.set_candidates import (
     even_split_pairs,
@@ -24,7 +25,7 @@ from contstim.selection.set_candidates import (
     tries_all_splits,
 )
 from contstim.selection.set_criteria import LogBayesFactor, Separation, SetCriterion
-from contstim.selection.set_programme import GREEDY, NO_PAIR, SetProgramme, feasible_pairs
+from contstim.selection.set_programme import GREEDY, NO_PAIR, SetProgramme
 
 #: Criteria of `select_set` by name.
 SET_CRITERIA = Registry[type[SetCriterion]](

@@ -1,4 +1,7 @@
-"""Studies that choose trials while people answer: issued once, stored first, the same again."""
+"""Studies that choose trials while people answer: issued once, stored first, the same again.
+
+Tests `contstim.experiment.adaptive` and `contstim.experiment.latest_result`.
+"""
 
 import json
 import multiprocessing

@@ -1,7 +1,7 @@
 """Selection for a set of models: the optimum by brute force, the bound, promises, refusals.
 
-Tests `contstim.selection.set_programme`, `contstim.selection.set_criteria` and
-`contstim.selection.set_candidates`.
+Tests `contstim.selection.pair_constraints`, `contstim.selection.set_programme`,
+`contstim.selection.set_criteria` and `contstim.selection.set_candidates`.
 """
 
 from itertools import combinations

@@ -1,0 +1,148 @@
+"""Constraints on the sentences of candidate pairs, and pairs that can satisfy them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import csr_array, diags_array, hstack
+
+from contstim.arrays import IntArray
+from contstim.selection.assignment import ROLES, AssignmentProblem, Role
+from contstim.selection.column_generation import find_fractional_assignment
+from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
+from contstim.selection.constraints import pairing_codes
+from contstim.selection.scores import RankedScores
+
+# Number of random pairings of the sentences of a fractional solution.
+_N_PAIRINGS = 20
+
+
+def feasible_pairs(
+    ranked: RankedScores,
+    rows: IntArray,
+    constraints: Sequence[SelectionConstraint],
+    n: int,
+    uses: int,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Propose pairs of sentences with which the constraints can be satisfied.
+
+    n sentences 1 and n sentences 2 that satisfy the constraints are found by linear programming,
+    where fractions of a sentence are allowed. They are then paired at random, several times.
+
+    Parameters
+    ----------
+    ranked
+        Ranked sentences.
+    rows
+        Rows of the sentences that may be paired.
+    constraints
+        Constraints, as returned by `merge_equal`.
+    n
+        Number of pairs to select.
+    uses
+        Maximum number of selected pairs that contain the same sentence.
+    rng
+        Random number generator.
+
+    Returns
+    -------
+    (n_pairs, 2) array
+        Rows of the sentences of candidate pairs.
+
+    Raises
+    ------
+    InfeasibleError
+        If the constraints cannot be satisfied; the message names them and their shortfall.
+    """
+    sentences = np.repeat(rows, uses)
+    any_role = np.ones((len(sentences), 2), dtype=bool)
+    roles = _side_roles(("sentences 1", "sentences 2"), n)
+    problem = AssignmentProblem(ranked.doubled[sentences][:, :2], any_role, any_role, roles)
+    constraint_rows = ConstraintRows(roles, ranked.labels[sentences], constraints)
+    rows_1, rows_2 = find_fractional_assignment(problem, constraint_rows)
+    sentences_1, sentences_2 = sentences[rows_1], sentences[rows_2]
+    # Pair sentences at random, but only sentences that agree in the features that must be equal.
+    codes = pairing_codes(constraints, ranked.labels)
+    pairings = []
+    for _ in range(_N_PAIRINGS):
+        shuffled_1, shuffled_2 = rng.permutation(sentences_1), rng.permutation(sentences_2)
+        for code in np.unique(codes[sentences_1]):
+            equal_1 = shuffled_1[codes[shuffled_1] == code]
+            equal_2 = shuffled_2[codes[shuffled_2] == code]
+            size = min(len(equal_1), len(equal_2))
+            pairings.append(np.column_stack([equal_1[:size], equal_2[:size]]))
+    pairs = np.concatenate(pairings)
+    return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
+
+
+def _side_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
+    """Create the roles of the sentences 1 and the sentences 2 of n sentence pairs.
+
+    `sides` describes the two kinds of sentences in error messages, in place of names of models.
+    """
+    return Role(*sides, ROLES[0], 0, 1, n), Role(*sides, ROLES[1], 1, 0, n)
+
+
+def pair_constraints(
+    constraints: Sequence[SelectionConstraint],
+    ranked: RankedScores,
+    used: IntArray,
+    codes: IntArray,
+    preferences: IntArray,
+    n: int,
+    uses: int,
+) -> tuple[csr_array, list[ConstraintRows]]:
+    """Convert constraints on sentences to constraints on candidate pairs.
+
+    The weight of a candidate pair in a constraint is the sum of the weights of its two sentences.
+    A constraint that compares the two sentences of a pair is applied once for each model, with the
+    sentence that this model prefers as sentence 1.
+
+    Parameters
+    ----------
+    constraints
+        Constraints, as returned by `merge_equal`.
+    ranked
+        Ranked sentences.
+    used
+        Rows of the sentences that occur in candidates.
+    codes : (K, 2) array
+        Indices in `used` of the two sentences of each candidate.
+    preferences : (K, M) array
+        1 if a model prefers sentence 1 of a candidate, -1 if it prefers sentence 2, 0 otherwise.
+    n
+        Number of pairs to select.
+    uses
+        Maximum number of selected pairs that contain the same sentence.
+
+    Returns
+    -------
+    weights : sparse (n_rows, K) array
+        Weight of each candidate in each constraint.
+    all_rows : list of ConstraintRows
+        Constraints on sentences, which provide the names and bounds of the rows of `weights`.
+    """
+    labels = ranked.labels[used]
+    sentence_1, sentence_2 = codes.T
+    # Constraints that do not compare the two sentences of a pair.
+    plain = [constraint for constraint in constraints if not constraint.compares_sides]
+    rows = ConstraintRows(_side_roles(("sentences 1", "sentences 2"), n), labels, plain, uses)
+    all_rows = [rows]
+    weights_1, weights_2 = rows.weights
+    weights = [weights_1[sentence_1] + weights_2[sentence_2]]
+    # Constraints that compare them, once for each model.
+    comparing = [constraint for constraint in constraints if constraint.compares_sides]
+    for model, model_preferences in zip(ranked.models, preferences.T, strict=True):
+        sides = (f"sentences that {model} prefers", "the others")
+        rows = ConstraintRows(_side_roles(sides, n), labels, comparing, uses)
+        all_rows.append(rows)
+        preferred, other = rows.weights
+        prefers_1 = diags_array((model_preferences == 1).astype(np.float64))
+        prefers_2 = diags_array((model_preferences == -1).astype(np.float64))
+        weights.append(
+            prefers_1 @ (preferred[sentence_1] + other[sentence_2])
+            + prefers_2 @ (preferred[sentence_2] + other[sentence_1])
+        )
+    return csr_array(hstack(weights, format="csr").T), all_rows
