@@ -89,6 +89,7 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     sampling_share = min(sampling_variance / variance, 1.0) if is_estimable else 1.0
     probability = mean + np.sqrt(1 - sampling_share) * (share - mean)
     slope_sd, latent = _estimate_slope_sd(data, is_chosen, probability, n_choices)
+    latent = side * latent
 
     # Simulate the sizes of preferences. Their quantiles at the proportions of ratings of at most
     # 1 and 2 in the pilot study are the limits of confidence.
@@ -103,7 +104,7 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
         very_confident=float(np.quantile(strength, (rating_size <= 2).mean())),
     )
     accuracy = (n_choices * (2 * probability - 1)) @ oriented
-    return side * latent, simulation, int(np.argmax(accuracy))
+    return latent, simulation, int(np.argmax(accuracy))
 
 
 def _estimate_slope_sd(
