@@ -108,7 +108,7 @@ def simulate(
 #: Options of `design power` that require a certain basis of the studies.
 _OPTIONS_BY_BASIS = {
     "difference": {"item_sd"},
-    "pilot_choices": {"trials", "compare", "scores", "format"},
+    "pilot_choices": {"trials", "compare", "scores", *vars(AS_RECOGNISED)},
     "trials": {"trials", "compare", "scores", "follow", "noise", "item_sd"},
 }
 
@@ -179,11 +179,11 @@ def power(
     basis = named_bases[0] if named_bases else "trials"
     options: dict[str, Any] = {"trials": trials, "compare": compare, "scores": scores}
     options |= {"follow": follow, "noise": noise, "item_sd": item_sd}
-    options["format"] = None if pilot_format == AS_RECOGNISED else pilot_format
+    options |= vars(pilot_format)
     for name, value in options.items():
-        if value not in (None, ()) and name not in _OPTIONS_BY_BASIS[basis]:
-            labels = {"trials": "the table of trials", "format": "the format of a pilot"}
-            label = labels.get(name, "--" + name.replace("_", "-"))
+        is_set = value not in (None, ()) and value != vars(AS_RECOGNISED).get(name)
+        if is_set and name not in _OPTIONS_BY_BASIS[basis]:
+            label = "the table of trials" if name == "trials" else "--" + name.replace("_", "-")
             basis_label = "a table of trials" if basis == "trials" else f"--{basis}"
             raise InputError(
                 f"{label} has no effect with {basis_label.replace('_', '-')}; leave it out"

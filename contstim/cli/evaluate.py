@@ -121,7 +121,8 @@ class ChoiceFormat:
         if self.format != "auto":
             for name, value in options.items():
                 if value is not None:
-                    option = {"columns": "--column"}.get(name, f"--{name}")
+                    labels = {"columns": "--column", "trials": "the table of trials"}
+                    option = labels.get(name, f"--{name}")
                     raise InputError(
                         f"{option} describes a file of your own, not --format {self.format}"
                     )

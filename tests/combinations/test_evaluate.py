@@ -574,6 +574,7 @@ def test_evaluate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ]
     left_out = (
         "MORE",
+        "--measure",
         "--condition",
         "--model",
         "--exclude",
@@ -582,6 +583,7 @@ def test_evaluate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "--mixed-models",
     )
     compared = {"--scores": "long.csv", **dict.fromkeys(left_out)}
-    Combinations("evaluate", VALUES, inputs, check, compare, RELATIONS, compared=compared).check(
-        tmp_path / "work", inert=inert
-    )
+    synonyms = {"--trials": "the table of trials"}
+    Combinations(
+        "evaluate", VALUES, inputs, check, compare, RELATIONS, synonyms, compared=compared
+    ).check(tmp_path / "work", inert=inert)

@@ -132,7 +132,9 @@ def read_export(
     description = f"{program} export" if program else "table"
     call = ReadCall(source, columns, low=low, high=high, n_choices=n_choices)
     if trials is not None and program != "Qualtrics":
-        raise InputError(f"--trials has no effect: {source} is no Qualtrics export; leave it out")
+        raise InputError(
+            f"the table of trials has no effect: {source} is no Qualtrics export; leave it out"
+        )
     excluded = concat_exclusions()
     decisions: list[str] = []
     if program == "Qualtrics":

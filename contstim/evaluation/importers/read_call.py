@@ -11,8 +11,8 @@ import pandas as pd
 class ReadCall:
     """Call that reads a table, shown to the user when the table cannot be read.
 
-    An error message contains the call with the missing arguments, as a command for a file or as a
-    call of `read_choices` for a DataFrame.
+    An error message contains the call with the missing arguments, as arguments of a command for a
+    file or as a call of `read_choices` for a DataFrame.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class ReadCall:
         Returns
         -------
         str
-            A command line if the source is a file, or Python code if it is a DataFrame.
+            Arguments of a command if the source is a file, or Python code if it is a DataFrame.
         """
         columns = {**self._columns, **(columns or {})}
         options = {**self.options, **options}
         if isinstance(self._source, pd.DataFrame):
             arguments = {**({"columns": columns} if columns else {}), **options}
             return f"read_choices(table, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
-        words = ["contstim evaluate", shlex.quote(str(self._source))]
+        words = [shlex.quote(str(self._source))]
         if columns:
             pairs = ",".join(f"{standard}={name}" for standard, name in columns.items())
             words += ["--column", shlex.quote(pairs)]
