@@ -124,7 +124,7 @@ def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixt
         (["t.csv", "--difference", "0.2"], "the table of trials has no effect with --difference"),
         (
             ["--difference", "0.2", "--low", "1"],
-            "the format of a pilot has no effect with --difference; leave it out",
+            "--low has no effect with --difference; leave it out",
         ),
         (
             ["--pilot-choices", "choices.csv"],

@@ -6,6 +6,7 @@ import csv
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ import pytest
 from covering import Combinations, Outcome, Relation, Row, on_files, require_values, run
 from material import as_windows, decompose, nfc, read_out, rewrite, sentences, shuffle
 
-from contstim import load_model
+from contstim import evaluate, load_model
+from contstim.design.power import power_curve, required_sample_size
+from contstim.design.simulate import Simulation
+from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
 
 TRIALS: dict[str, Any] = {
     "--natural": [None, "natural.csv"],
@@ -40,6 +44,29 @@ SIMULATE: dict[str, Any] = {
     "--slope-sd": [None, "0.5"],
     "--item-sd": [None, "2"],
     "--shared": [None, "1"],
+    "--seed": [None, "1"],
+    "--out": [None, "out.csv"],
+}
+POWER: dict[str, Any] = {
+    "TRIALS": [None, "pairs.csv"],
+    "--difference": [None, "0.3"],
+    "--compare": [None, f"{BIGRAM} {TRIGRAM}"],
+    "--scores": [None, "wide.csv", "long.csv"],
+    "--pilot-choices": [None, "pilot.csv"],
+    "--format": [None, "tidy"],
+    "--column": [None, "participant=subject"],
+    "--low": [None, "-3.5"],
+    "--high": [None, "3.5"],
+    "--side": [None, "none"],
+    "--buttons": [None, "2"],
+    "--participants": ["3 9", "4", None],
+    "--trials-each": [None, "4 8"],
+    "--target": [None, "0.5"],
+    "--follow": [None, TRIGRAM],
+    "--noise": [None, "0.1"],
+    "--item-sd": [None, "1"],
+    "--simulations": ["40", "80"],
+    "--figure": [None, "power.svg"],
     "--seed": [None, "1"],
     "--out": [None, "out.csv"],
 }
@@ -123,6 +150,8 @@ def check_latin_square(row: Row, table: pd.DataFrame) -> None:
     assert (square["condition"] == made).all()
     stated = items.assign(sentence_1=items["sentence_1"].map(nfc)).set_index("sentence_1")["note"]
     assert (square["note"] == square["sentence_1"].map(stated)).all()
+    versions = square.groupby("item")["condition"].nunique()
+    assert (versions == min(4, int(row["--participants"] or 24))).all()
     if int(row["--participants"] or 24) >= 4:
         assert table["stimulus"].nunique() == len(items)
 
@@ -251,12 +280,13 @@ def check_simulated(row: Row, outcome: Outcome) -> pd.DataFrame:
         assert abs((others["rating"] > 0).mean() - 0.5) < 0.2
     if row["--lapse"] == "1":
         assert np.abs(others["rating"]).value_counts(normalize=True).between(0.15, 0.5).all()
-    elif row["--follow"] == BIGRAM and row["--noise"] and not row["--item-sd"]:
+    if row["--follow"] == BIGRAM and row["--noise"] and not row["--item-sd"]:
         model = load_model(BIGRAM)
         ratio = model.score(choices["sentence_2"]) - model.score(choices["sentence_1"])
         strong = np.abs(ratio) > np.median(np.abs(ratio))
         agree = np.sign(ratio) == np.sign(choices["rating"])
-        assert agree[strong & (choices["condition"] != "catch")].mean() > 0.98
+        share = agree[strong & (choices["condition"] != "catch")].mean()
+        assert abs(share - 0.5) < 0.2 if row["--lapse"] == "1" else share > 0.95
     choices.to_csv("next.csv", index=False)
     following = run("evaluate", {"CHOICES": "next.csv", "--measure": "accuracy", "--out": "next"})
     assert following.status == 0 or row["--lapse"] == "1", following.err
@@ -276,7 +306,7 @@ def test_design_simulate(inputs: Path, tmp_path: Path, monkeypatch: pytest.Monke
         "column added": Relation(on_files(files, add_column)),
         "NFD": Relation(on_files(files, decompose)),
         "CRLF and BOM": Relation(on_files(files, as_windows)),
-        "quoted": Relation(on_files(files, quote)),
+        "quoted": Relation(on_files(files, quote), given={"--lapse": "1"}),
     }
     Combinations(
         "design simulate",
@@ -287,3 +317,151 @@ def test_design_simulate(inputs: Path, tmp_path: Path, monkeypatch: pytest.Monke
         relations,
         compared={"--follow": BIGRAM, "--noise": "0.1", "--lapse": "0", "--item-sd": None},
     ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--lapse", "0")])
+
+
+def write_power_inputs() -> None:
+    """Write 16 pairs of two groups, random scores, and a pilot of participants who follow one."""
+    rng = np.random.default_rng(1)
+    texts = sentences(32)
+    pairs = pd.DataFrame({"sentence_1": texts[:16], "sentence_2": texts[16:]})
+    pairs.assign(group=["g0", "g1"] * 8).to_csv("pairs.csv", index=False)
+    scores = pd.DataFrame(-20 + rng.normal(size=(32, 2)), texts, [BIGRAM, TRIGRAM])
+    scores = scores.rename_axis("sentence").reset_index()
+    scores.to_csv("wide.csv", index=False)
+    scores.melt("sentence", var_name="model", value_name="log_prob").to_csv("long.csv", index=False)
+    choices = pd.concat([pairs.assign(participant=f"p{k}", subject=f"s{k}") for k in range(6)])
+    ratio = np.tile(scores[BIGRAM][16:].to_numpy() - scores[BIGRAM][:16].to_numpy(), 6)
+    ratio += rng.normal(size=len(ratio))
+    choices["rating"] = np.sign(ratio) * (np.minimum(np.floor(np.abs(ratio)), 2) + 0.5)
+    choices.to_csv("pilot.csv", index=False)
+
+
+def simulator_of(row: Row) -> StudySimulator:
+    """Return the simulator of a row, from tables that pandas reads."""
+    effects = {"noise": row["--noise"], "item_sd": row["--item-sd"]}
+    effects = {name: float(value) for name, value in effects.items() if value}
+    if row["--difference"]:
+        return StudySimulator.from_difference(0.3, replace(GOLAN2023_PARTICIPANTS, **effects))
+    scores = pd.read_csv("wide.csv", encoding="utf-8-sig")
+    names = [*scores.columns.intersection([BIGRAM, TRIGRAM])]
+    if row["--compare"]:
+        names = row["--compare"].split()
+        texts = sorted({*scores["sentence"].map(nfc)})
+        scores = pd.DataFrame({name: load_model(name).score(texts) for name in names})
+        scores.insert(0, "sentence", texts)
+    if row["--pilot-choices"]:
+        choices = pd.read_csv("pilot.csv", encoding="utf-8-sig")
+        if row["--low"]:
+            choices["rating"] *= 2.5 / 3.5
+        return StudySimulator.from_pilot(evaluate(choices, scores).data)
+    simulation = Simulation(((row["--follow"] or names[0], 1.0),), **effects)
+    pairs = pd.read_csv("pairs.csv", encoding="utf-8-sig")
+    return StudySimulator.from_trials(pairs, scores, names, simulation)
+
+
+def check_power(row: Row, outcome: Outcome) -> pd.DataFrame:
+    """Compare the table with that of the Python function, and with what the options say."""
+    table, n_simulations = read_out(row, outcome), int(row["--simulations"])
+    assert Path("power.svg").exists() == bool(row["--figure"])
+    share = table["power"]
+    assert share.between(0, 1).all()
+    assert (table["first_better"] <= share + 1e-9).all()
+    assert (share <= table["power_unadjusted"] + 1e-9).all()
+    assert (table["n_simulations"] == n_simulations).all()
+    assert table["stderr"].to_numpy() == pytest.approx(np.sqrt(share * (1 - share) / n_simulations))
+    simulator, seed = simulator_of(row), int(row["--seed"] or 0)
+    numbers = [int(n) for n in (row["--participants"] or "").split()]
+    n_trials = [int(n) for n in (row["--trials-each"] or "").split()]
+    target = float(row["--target"] or 0.8)
+    if numbers:
+        expected = power_curve(simulator, numbers, n_trials or None, n_simulations, seed)
+        assert [*table["n_participants"].unique()] == numbers
+        keys = ["n_trials", "analysis", "measure"]
+        for _, of_one in table.groupby(keys):
+            assert of_one["n_participants"].is_monotonic_increasing
+            error = 3 * np.hypot(of_one["stderr"].iloc[0], of_one["stderr"].iloc[-1])
+            assert of_one["power"].iloc[-1] >= of_one["power"].iloc[0] - error
+    else:
+        curves = []
+        for n in n_trials or [simulator.default_trials]:
+            needed, curve = required_sample_size(simulator, n, target, n_simulations, seed)
+            curves.append(curve)
+            for line in needed.itertuples():
+                takes = f"{target:.0%} power takes {line.n_participants} participants"
+                assert (takes if pd.notna(line.n_participants) else "power is") in outcome.err
+        expected = pd.concat(curves)
+    pd.testing.assert_frame_equal(table, expected.reset_index(drop=True), check_dtype=False)
+    check_followed(row, table[table["measure"] == "accuracy"])
+    return table
+
+
+def check_followed(row: Row, table: pd.DataFrame) -> None:
+    """Assert that the difference in accuracy is the one given, or that of the model followed."""
+    difference = table["difference"]
+    if row["--difference"]:
+        assert (table["model_1"] == "first").all()
+        assert difference.to_numpy() == pytest.approx(0.3, abs=0.12)
+        assert (table["recovery"] > 0.5).all()
+    elif row["TRIALS"] and row["--scores"]:
+        follows_first = (row["--follow"] or table["model_1"].iloc[0]) == table["model_1"].iloc[0]
+        assert ((difference > 0) == follows_first).all()
+        assert (table["recovery"] > 0.5).all()
+        wrong = table["power"] - table["first_better"] if follows_first else table["first_better"]
+        assert (wrong < 0.1).all()
+    elif row["--scores"]:  # participants of the pilot follow the bigram model
+        assert ((difference > 0) == (table["model_1"] == BIGRAM)).all()
+
+
+def reverse_models(row: Row) -> Row:
+    """List the models in the other order; participants follow the same model."""
+    for path in ("wide.csv", "long.csv"):
+        table = pd.read_csv(path)
+        if path == "wide.csv":
+            table = table[["sentence", TRIGRAM, BIGRAM]]
+        else:
+            table = table.sort_values("model", ascending=False, kind="stable")
+        table.to_csv(path, index=False)
+    follow = row["--follow"] or (BIGRAM if row["TRIALS"] else None)
+    compare = row["--compare"] and " ".join(reversed(row["--compare"].split()))
+    return {**row, "--compare": compare, "--follow": follow}
+
+
+def models_back(table: pd.DataFrame) -> pd.DataFrame:
+    if (table["model_1"] == "first").all():
+        return table
+    first_better = table["power"] - table["first_better"]
+    table = table.rename(columns={"model_1": "model_2", "model_2": "model_1"})
+    return table.assign(difference=-table["difference"], first_better=first_better)
+
+
+def scale(path: str) -> None:
+    table = pd.read_csv(path)
+    numbers = table.select_dtypes("number").columns
+    table.assign(**{name: 4 * table[name] - 8 for name in numbers}).to_csv(path, index=False)
+
+
+def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_values("design power", POWER)
+    monkeypatch.setattr("contstim.drawing.save_figure", lambda _, path: path.touch())
+    monkeypatch.setattr("contstim.design.power._MAX_PARTICIPANTS", 16)
+    write_power_inputs()
+    scores, files = ["wide.csv", "long.csv"], ["wide.csv", "long.csv", "pairs.csv", "pilot.csv"]
+    relations = {
+        "scores permuted": Relation(on_files(scores[:1], permute)),
+        "scores scaled": Relation(on_files(scores, scale)),
+        "models reversed": Relation(reverse_models, models_back),
+        "NFD": Relation(on_files(files, decompose)),
+        "CRLF and BOM": Relation(on_files(files, as_windows)),
+        "quoted": Relation(on_files(files, quote)),
+        "column added": Relation(on_files(files[1:], add_column)),
+    }
+    Combinations(
+        "design power",
+        POWER,
+        inputs,
+        check_power,
+        equal_tables,
+        relations,
+        {"TRIALS": "table of trials", "--pilot-choices": r"pilot\.csv"},
+        compared={"--scores": "wide.csv", "TRIALS": "pairs.csv"},
+    ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--figure", "power.svg")])

@@ -33,28 +33,36 @@ strategy = "{strategy}"
 margin = {margin}
 max_word_share = 1.0
 [triplets]
-per_pair = 2
+per_pair = 3
 strata = {strata}
 objective = "{objective}"
+[natural]
+per_pair = 3
+accept_from = {accept_from}
 [design]
-groups = {groups}
-participants = 2
-conditions = ["synthetic_vs_synthetic"]
+groups = 3
+participants = {participants}
 """
 ROWS: list[dict[str, Any]] = [
-    {"strategy": "edit?candidates=all", "margin": 0.0, "strata": 1, "groups": 1},
-    {"strategy": "beam?width=4", "margin": 2.0, "strata": 2, "groups": 2},
+    {
+        "strategy": "edit?candidates=all",
+        "margin": 1.0,
+        "strata": 1,
+        "participants": 1,
+        "accept_from": 0.4,
+    },
+    {"strategy": "beam?width=4", "margin": 2.0, "strata": 3, "participants": 2, "accept_from": 0.5},
 ]
 OBJECTIVES = ("controversiality", "worst-rank")
-TABLES = ("synthesized", "triplets", "trials")
+TABLES = ("natural_pairs", "synthesized", "triplets", "trials")
 
 
 @pytest.fixture(params=range(len(ROWS)))
 def row(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Write a study plan with six sentences of six words, and run it into the folder `whole`."""
+    """Write a study plan with 120 sentences, and run it into the folder `whole`."""
     monkeypatch.chdir(tmp_path)
-    texts = [text for text in pool() if len(text.split()) == 6]
-    Path("texts.txt").write_text("\n".join(texts[:6]) + "\n", "utf-8")
+    texts = sorted((s for s in pool() if len(s.split()) < 10), key=lambda s: len(s.split()))
+    Path("texts.txt").write_text("\n".join(texts[:120]) + "\n", "utf-8")
     Vocabulary.from_text("texts.txt", size=60).save("words.csv")
     row = {**ROWS[request.param], "objective": OBJECTIVES[request.param]}
     Path("plan.toml").write_text(PLAN.format(**row), "utf-8")
@@ -79,21 +87,32 @@ def test_plan_agrees_with_commands_and_functions(row: dict[str, Any]) -> None:
     synthesis = {"--pair": f"{ONE} {TWO}", "--sentences": "texts.txt", "--vocabulary": "words.csv"}
     synthesis |= {"--strategy": row["strategy"], "--margin": str(row["margin"])}
     synthesis |= {"--max-word-share": "1", "--limit": "4", "--seed": "3"}
-    selection = {"--per-pair": "2", "--strata": str(row["strata"]), "--objective": row["objective"]}
+    selection = {"--per-pair": "3", "--strata": str(row["strata"]), "--objective": row["objective"]}
+    natural = {"--per-pair": "3", "--accept-from": str(row["accept_from"])}
+    trials = {"--natural": "whole/natural_pairs.csv", "--triplets": "whole/triplets.csv"}
+    trials |= {"--groups": "3", "--participants": str(row["participants"]), "--seed": "3"}
     commands = {
+        "scores": ("score", {"SENTENCES": "texts.txt", "--model": (ONE, TWO)}),
+        "natural_pairs": ("select natural", {"SCORES": "scores.csv", **natural}),
+        "trials": ("design trials", trials),
         "synthesized": ("synthesize", synthesis),
         "triplets": ("select triplets", {"TRIPLETS": "whole/synthesized.csv", **selection}),
     }
     for name, (command, given) in commands.items():
         outcome = run(command, {**given, "--out": f"{name}.csv"})
         assert outcome.status == 0, outcome.err
-        equal(table(f"{name}.csv"), table(f"whole/{name}.csv"))
+        if name != "scores":
+            equal(table(f"{name}.csv"), table(f"whole/{name}.csv"))
     triplets = table("whole/triplets.csv")
     chosen = contstim.select_triplets(
-        table("whole/synthesized.csv"), 2, row["objective"], strata=row["strata"]
+        table("whole/synthesized.csv"), 3, row["objective"], strata=row["strata"]
     )
     equal(chosen, triplets)
     models = (load_model(ONE), load_model(TWO))
+    texts = Path("texts.txt").read_text("utf-8").splitlines()
+    scores = pd.DataFrame({model.name: model.score(texts) for model in models}, texts)
+    pairs = contstim.select_natural_pairs(scores, 3, accept_from=row["accept_from"])
+    equal(pairs, table("whole/natural_pairs.csv"))
     words = SharedVocabulary(Vocabulary.read("words.csv"), models)
     for line in table("whole/synthesized.csv").itertuples():
         problem = Problem(reject=(models[1],), accept=(models[0],), margin=row["margin"])
@@ -105,9 +124,9 @@ def test_plan_agrees_with_commands_and_functions(row: dict[str, Any]) -> None:
             shared_vocabulary=words,
         )
         assert found.sentence == line.synthetic_1
-    layout = Layout(row["groups"], 2, conditions=("synthetic_vs_synthetic",))
-    trials = contstim.design_trials(triplets=triplets, layout=layout, seed=3)
-    equal(trials, table("whole/trials.csv"))
+    layout = Layout(3, row["participants"])
+    designed = contstim.design_trials(pairs, triplets, layout=layout, seed=3)
+    equal(designed, table("whole/trials.csv"))
 
 
 def test_interrupted_and_parallel_runs_agree(row: dict[str, Any]) -> None:

@@ -158,10 +158,13 @@ def test_synthesize(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(f"{command}_ESTIMATE_SECONDS", 0.05)
     monkeypatch.setattr(MinScore, "readable", classmethod(lambda cls, score: cls(TWO, -40.0)))
     texts = ["two.txt", "two.csv", "words.csv", "words.txt", "plan.toml"]
+    edited = {"--edits": VALUES["--edits"][1], "--pair": f"{ONE} {TWO}", "--plan": None}
+    edited |= {"--strategy": "edit?candidates=all", "--estimate": None}
     relations = {
         "CRLF and BOM": Relation(on_files(texts[:4], as_windows)),
         "quoted": Relation(
-            on_files(["two.csv", "words.csv"], lambda p: rewrite(p, quoting=csv.QUOTE_ALL))
+            on_files(["two.csv", "words.csv"], lambda p: rewrite(p, quoting=csv.QUOTE_ALL)),
+            given=edited,
         ),
         "column added": Relation(
             on_files(["two.csv"], lambda p: rewrite(p, lambda t: t.assign(further=1)))

@@ -472,7 +472,7 @@ def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     short("jspsych").to_csv(file, index=False)
     command = ["evaluate", str(file), "--out", str(tmp_path / "out")]
     assert main(command) == 2
-    assert f"contstim evaluate {file} --low f --high j" in capsys.readouterr().err
+    assert f"{file} --low f --high j" in capsys.readouterr().err
     assert main([*command, *ends]) == 0
     assert "Read as a jsPsych export: participant from 'subject'" in capsys.readouterr().err
     short("jspsych").drop(columns=["trial_type", "swapped"]).to_csv(file, index=False)
