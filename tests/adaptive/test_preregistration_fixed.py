@@ -79,8 +79,8 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
         "6 participants, in 2 groups with different pairs.",
         "Trials answered in less than 250 ms are excluded. Participants with less than 0.75 of",
         "fewer than 6 trials",
-        "hard: each model on the trials that target it, of the conditions hard. The main "
-        "result is that of hard.",
+        "hard (each model on the trials that target it, of the conditions hard)",
+        "The main result is the analysis hard.",
         "t-tests across participants; items are fixed",
         "by less than 0.2 of the range from chance",
         "Planned comparisons (one and two) are adjusted separately.",
@@ -178,7 +178,7 @@ def test_columns_that_analyses_go_by_are_named():
     analyses = (Analysis("some", ("hard",), factor_levels=levels),)
     options = EvaluationOptions(condition=("language", "frequency"), analyses=analyses)
     text = describe_study(options)["Analysis"]
-    assert "of the conditions hard, of language de or en, of frequency high." in text
+    assert "of the conditions hard, of language de or en, of frequency high)" in text
     assert "are also compared between levels of language and frequency." in text
 
 
