@@ -1,12 +1,12 @@
-"""Representations of dataclass instances: one line in a terminal, HTML in a notebook.
+"""Short representations of dataclass instances, and tables in notebooks.
 
-Tables and arrays are represented by their sizes.
+In the representation of an instance, tables and arrays are represented by their sizes.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import fields
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 _Class = TypeVar("_Class")
 
-# Maximum numbers of characters of a value in a line, of a line, and of a value in a notebook.
-_MAX_VALUE, _MAX_LINE, _MAX_CELL = 60, 600, 400
+# Maximum numbers of characters of a value and of a line.
+_MAX_VALUE, _MAX_LINE = 60, 600
 # Maximum number of rows of a table in a notebook.
 _MAX_ROWS = 20
 
 
 def displayable(cls: type[_Class]) -> type[_Class]:
-    """Add a short representation and an HTML representation for notebooks to a dataclass.
-
-    An HTML representation that the class defines is not replaced.
+    """Replace the representation of a dataclass by a short one (`format_repr`).
 
     Parameters
     ----------
@@ -39,11 +37,7 @@ def displayable(cls: type[_Class]) -> type[_Class]:
     type
         The same class.
     """
-    methods: dict[str, Callable[..., str]] = {"__repr__": format_repr}
-    if "_repr_html_" not in vars(cls):
-        methods["_repr_html_"] = format_html
-    for name, method in methods.items():
-        setattr(cls, name, method)
+    cls.__repr__ = format_repr  # type: ignore[method-assign]
     return cls
 
 
@@ -54,7 +48,7 @@ def format_repr(instance: object) -> str:
     return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 2]}…)"
 
 
-def format_brief(value: object, max_length: int = _MAX_VALUE) -> str:
+def format_brief(value: object) -> str:
     """Return a short representation of a value.
 
     Parameters
@@ -62,8 +56,6 @@ def format_brief(value: object, max_length: int = _MAX_VALUE) -> str:
     value
         Value. Tables, arrays and long collections are represented by their sizes, long texts by
         their first characters.
-    max_length
-        Maximum number of characters.
 
     Returns
     -------
@@ -76,49 +68,13 @@ def format_brief(value: object, max_length: int = _MAX_VALUE) -> str:
         return f"<array of {' x '.join(map(str, value.shape))}>"
     is_nested = type(value).__repr__ is format_repr
     text = f"{type(value).__name__}(…)" if is_nested else repr(value)
-    if len(text) <= max_length and "\n" not in text:
+    if len(text) <= _MAX_VALUE and "\n" not in text:
         return text
     if isinstance(value, str):
-        return f"{text[: max_length - 2]}…{text[-1]}"
+        return f"{text[: _MAX_VALUE - 2]}…{text[-1]}"
     if isinstance(value, Collection):
         return f"<{type(value).__name__} of {len(value):,}>"
     return f"<{type(value).__name__}>"
-
-
-def format_html(instance: object, texts: Iterable[str] = (), figure: str = "") -> str:
-    """Return a dataclass instance as HTML for a notebook, with collapsible tables.
-
-    Parameters
-    ----------
-    instance
-        Instance of a dataclass.
-    texts
-        Paragraphs at the top; by default the lines of ``str(instance)``, if the class defines
-        ``__str__``. Without paragraphs, a table of the fields is shown.
-    figure
-        HTML of a figure, below the paragraphs.
-
-    Returns
-    -------
-    str
-        HTML of the instance.
-    """
-    if not texts and type(instance).__str__ is not object.__str__:
-        texts = str(instance).splitlines()
-    parts = [f"<p>{escape(text)}</p>" for text in texts]
-    values, tables = [], []
-    for name, value in _field_values(instance):
-        if _is_table(value):
-            tables.append(format_table_html(name, value))
-        else:
-            text = escape(format_brief(value, _MAX_CELL))
-            values.append(
-                f"<tr><th style='text-align:left'>{escape(name)}</th>"
-                f"<td style='text-align:left'>{text}</td></tr>"
-            )
-    if values and not parts:
-        parts = [f"<p><b>{type(instance).__name__}</b></p><table>{''.join(values)}</table>"]
-    return "".join([*parts, figure, *tables])
 
 
 def format_table_html(name: str, table: pd.DataFrame) -> str:

@@ -1,4 +1,7 @@
-"""A line in a terminal, HTML in a notebook: for every result object, and short."""
+"""Every result object has a short representation.
+
+Tests `contstim.display`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 import contstim
 from contstim import adaptive, datasets
 from contstim.design.studies import StudySimulator
-from contstim.display import displayable, format_brief, format_html, format_repr
+from contstim.display import displayable, format_brief, format_repr
 from contstim.evaluation import Analysis
 
 MOST = 700  # letters
@@ -29,15 +32,6 @@ class Made:
     parts: tuple[int, ...]
 
 
-@displayable
-@dataclass(frozen=True)
-class Said(Made):
-    """One that says itself."""
-
-    def __str__(self) -> str:
-        return "one <thing>\nand another"
-
-
 TABLE = pd.DataFrame({"a": range(30), "b": 0.12345})
 FIELDS = ("x" * 100, TABLE, np.zeros((4, 5)), tuple(range(100)))
 
@@ -52,15 +46,6 @@ def test_a_line_has_sizes_in_place_of_what_is_long() -> None:
     assert format_brief(Made(*FIELDS)) == "Made(…)"
     many = dataclass(type("Many", (), {"__annotations__": {f"a_{i:04}": int for i in range(99)}}))
     assert len(format_repr(many(*range(99)))) <= 600
-
-
-def test_a_notebook_has_values_in_a_table_and_tables_folded() -> None:
-    shown = Made(*FIELDS)._repr_html_()
-    assert "<b>Made</b>" in shown
-    assert "<details><summary>table: 30 rows</summary>" in shown
-    assert shown.count("<tr") == 3 + 1 + 20  # fields, and the head of the table
-    said = format_html(Said(*FIELDS))
-    assert said.startswith("<p>one &lt;thing&gt;</p><p>and another</p><details>")
 
 
 @pytest.fixture(scope="module")
@@ -99,17 +84,3 @@ def test_every_result_has_a_short_line(results: dict[str, Any], kind: str) -> No
     assert len(line) <= MOST
     assert "\n" not in line
     assert " object at 0x" not in line
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "posterior"])
-def test_every_result_shows_itself_in_a_notebook(results: dict[str, Any], kind: str) -> None:
-    shown = results[kind]._repr_html_()
-    assert "<p>" in shown or "<details>" in shown
-    assert shown.count("<details>") == shown.count("</details>")
-    assert "object at 0x" not in shown
-
-
-def test_a_scheduler_gives_the_weights(results: dict[str, Any]) -> None:
-    shown = results["scheduler"]._repr_html_()
-    assert "blocks issued: 1, answers: 0" in shown
-    assert shown.count("<td>0.333</td>") == 3

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from contstim.adaptive.link import Link
@@ -22,7 +21,7 @@ from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import ModelPosterior
 from contstim.adaptive.stopping import Stopping
 from contstim.arrays import BoolArray, FloatArray
-from contstim.display import displayable, format_html
+from contstim.display import displayable
 from contstim.errors import InputError, format_count
 from contstim.settings import NonNegativeInt, PositiveInt, Seed, settings
 from contstim.text.languages import language_from_script
@@ -84,10 +83,6 @@ class AdaptivePlan:
     def design(self) -> str:
         """Kind of design, ``fixed`` or ``adaptive``."""
         return "fixed" if self.is_fixed else "adaptive"
-
-    def _repr_html_(self) -> str:
-        """Format the fields as HTML for notebooks."""
-        return format_html(self)
 
 
 @displayable
@@ -202,12 +197,6 @@ class TrialScheduler:
             f"{format_count(len(self.pool.pairs), 'pair')}; blocks issued: {len(self.blocks)}, "
             f"answers: {len(self.answers)}>"
         )
-
-    def _repr_html_(self) -> str:
-        """Format the posterior probabilities of the models as HTML for notebooks."""
-        weights = pd.DataFrame({"model": self.pool.models, "weight": self.weights})
-        text = repr(self).strip("<>")
-        return f"<p>{text}</p>{weights.to_html(index=False, float_format='{:.3f}'.format)}"
 
     @property
     def weights(self) -> FloatArray:
