@@ -112,10 +112,11 @@ def _estimate_slope_sd(
 ) -> tuple[float, FloatArray]:
     """Estimate how much participants differ in the strength of their preferences.
 
-    The slope of a participant is a factor of all preferences, with log(slope) ~ N(0, slope_sd^2).
-    The larger the slope, the more the participant agrees with the majority. `slope_sd` is chosen so
-    that the variance of this agreement over participants equals the variance in the pilot study,
-    after the binomial sampling error is subtracted.
+    In the model of the choices, each participant multiplies the preference between two sentences by
+    a slope, with log(slope) ~ N(0, slope_sd^2). Participants with a large slope agree more often
+    with the majority. The method of moments gives `slope_sd`: the variance of this agreement
+    between participants must equal the variance in the pilot study, after the binomial sampling
+    error is subtracted.
 
     Parameters
     ----------

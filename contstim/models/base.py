@@ -464,6 +464,7 @@ def check_sentence_language(
             "model with this option"
         )
     if not language.is_space_delimited:
+        # Ignore the counts. Tokenisation raises the error if a token extends over two words.
         model.count_tokens(sentences)
 
 

@@ -46,13 +46,13 @@ class Reduction:
         Function that maps token counts T, shape (S,), float64, to factors, shape (S,). Factors are
         at most 1 and do not increase with T.
     kind
-        Function that maps the quantity and unit of the model's scores to those of the reduced
-        scores.
+        Function that returns the quantity and unit of the reduced scores, given the quantity and
+        unit of the original scores, for example nats per word instead of nats.
     subtracts_unigram
         Whether the unigram log-probabilities of the words are subtracted from LP first.
     custom_score
-        Function of the scored tokens and the model's event that computes the score instead of
-        ``factor(T) · LP``, without word scores. None for the default formula.
+        Function that computes the score of a sentence from its scored tokens and the definition of
+        the model's score (`Event`), in place of the default formula. Words then have no scores.
     """
 
     formula: str

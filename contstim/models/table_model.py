@@ -248,21 +248,23 @@ def _insert_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
 def _is_repeated(sentence: str, values: list[Any]) -> bool:
     """Return whether consecutive rows of a table list the words of a sentence more than once.
 
-    This happens if a table contains the same sentence twice. The summed score would be wrong.
+    This happens if a table contains the same sentence twice. The summed score would be wrong. Rows
+    are repeated if their values consist of two or more copies of the same sequence, unless the
+    sentence itself has these words, as in "no no".
 
     Parameters
     ----------
     sentence
         Sentence of the rows.
     values
-        Word, token or score in each of n rows.
+        One value in each of n rows: the word, the token or, if the table has neither, the score.
     """
     n = len(values)
     # Test whether the values consist of repetitions of the first k values.
     if not any(values == values[:k] * (n // k) for k in range(1, n // 2 + 1)):
         return False
-    # A sentence can itself consist of repeated words, for example "no no".
     if isinstance(values[0], str):
+        # Remove the markers of word-initial tokens, and compare with the text of the sentence.
         letters = "".join(text.strip("Ġ▁ ") for text in values)
         return letters.casefold() != "".join(sentence.split()).casefold()
     return n != len(sentence.split())

@@ -121,7 +121,7 @@ class LeftContext:
         log_probs = np.zeros(len(trie.parents), dtype=np.float64)
         first_nodes = np.flatnonzero(trie.depths == 1)
         log_probs[first_nodes] = self.first_log_probs[trie.tokens[first_nodes]]
-        max_sentences = min(MAX_BOUND_SENTENCES, len(trie.ends) // _CANDIDATES_PER_SENTENCE)
+        max_sentences = min(MAX_BOUND_SENTENCES, len(trie.final_nodes) // _CANDIDATES_PER_SENTENCE)
         if self.past is None or max_sentences < 2:
             # For so few candidates, exact scores cost little more than upper bounds.
             return log_probs, np.zeros(0, dtype=np.int64)

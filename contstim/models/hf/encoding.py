@@ -404,16 +404,20 @@ class SubwordTokenizer:
             can_encode[i] = bool(ids) and not self._special_ids.intersection(ids)
         return can_encode
 
-    def count_tokens(self, words: Sequence[str], n: IntArray, n_first: IntArray) -> FloatArray:
-        """Count the tokens of a text from the frequencies of its words.
+    def count_tokens(
+        self, words: Sequence[str], n_occurrences: IntArray, n_initial: IntArray
+    ) -> FloatArray:
+        """Count the tokens of a text from the number of occurrences of each of its words.
+
+        Each word is tokenised only twice, at the beginning of a sentence and after another word.
 
         Parameters
         ----------
         words
-            V words.
-        n
+            The V different words of the text.
+        n_occurrences
             Number of occurrences of each word, shape (V,).
-        n_first
+        n_initial
             Number of occurrences at the beginning of a sentence, shape (V,).
 
         Returns
@@ -421,20 +425,19 @@ class SubwordTokenizer:
         array
             Number of occurrences of each token of the vocabulary.
         """
-        # Tokenise a word at the beginning of a sentence, and after another word.
-        context = self._initial_space + self.sample_word
-        context_ids = self._tokenize([context])[0]
+        preceding_word = self._initial_space + self.sample_word
+        preceding_ids = self._tokenize([preceding_word])[0]
         counts = np.zeros(len(self.token_classes.is_special), dtype=np.float64)
-        for before, frequencies, n_context in (
-            (self._initial_space, n_first, 0),
-            (context + " ", n - n_first, len(context_ids)),
-        ):
+        # Text before a word, tokens of this text, and number of times that each word occurs there.
+        at_start: tuple[str, list[int], IntArray] = (self._initial_space, [], n_initial)
+        after_word = (preceding_word + " ", preceding_ids, n_occurrences - n_initial)
+        for context, context_ids, frequencies in (at_start, after_word):
             occurring = np.flatnonzero(frequencies).tolist()
-            texts = [before + words[i] for i in occurring]
+            texts = [context + words[i] for i in occurring]
             for i, ids in zip(occurring, self._tokenize(texts), strict=True):
                 # Skip words that change the tokens of the word before them.
-                if ids[:n_context] == context_ids[:n_context]:
-                    np.add.at(counts, ids[n_context:], frequencies[i])
+                if ids[: len(context_ids)] == context_ids:
+                    np.add.at(counts, ids[len(context_ids) :], frequencies[i])
         return counts
 
     def tokenize(self, texts: list[str]) -> list[list[int]]:

@@ -289,26 +289,27 @@ def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
     """
 
     def is_correct() -> bool:
-        n = len(prefix)
-        ids = tuple(network.sample_ids(n + 10, prefix).tolist())
-        _, past = prefill(network, np.array(ids[: n + 1]))
+        ids = network.sample_ids(len(prefix) + 10, prefix)
+        _, past = prefill(network, ids[:-9])
         if past.cache is None:
             return False
-        # Each step appends 1 to 3 tokens to two rows; the numbers differ between the rows.
-        steps = [[ids[n + 1 : n + 2], ids[n + 2 : n + 5]], [ids[n + 5 : n + 7], ids[n + 7 :]]]
-        for rows, step in zip(([0, 0], [1, 0], [0, 1]), [*steps, steps[0]], strict=True):
-            padded, logits = past.extend(network, rows, step, all_logits=False)
+        # Divide the last nine tokens into groups of different length for two rows.
+        a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
+        # Each step selects two cached rows and appends one group of tokens to each of them.
+        for rows, tokens in (([0, 0], [a, b]), ([1, 0], [c, d]), ([0, 1], [a, b])):
+            padded, padded_logits = past.extend(network, rows, tokens, all_logits=False)
             # Without cached keys and values, the rows are computed from their first token.
             uncached = KVCache(past.ids, None, past.mask)
-            _, expected = uncached.extend(network, rows, step, all_logits=False)
-            past, all_logits = past.extend_by_length(network, rows, step)
-            last_logits = torch.stack([row_logits[-1] for row_logits in all_logits])
-            _, next_padded = padded.extend(network, [0, 1], step, all_logits=False)
-            _, next_logits = past.extend(network, [0, 1], step, all_logits=False)
+            _, expected = uncached.extend(network, rows, tokens, all_logits=False)
+            past, row_logits = past.extend_by_length(network, rows, tokens)
+            last_logits = torch.stack([logits[-1] for logits in row_logits])
+            # Both extended caches must also be usable for the next step.
+            _, next_padded_logits = padded.extend(network, [0, 1], tokens, all_logits=False)
+            _, next_logits = past.extend(network, [0, 1], tokens, all_logits=False)
             if not (
-                network.agree(logits, expected)
+                network.agree(padded_logits, expected)
                 and network.agree(last_logits, expected)
-                and network.agree(next_padded, next_logits)
+                and network.agree(next_padded_logits, next_logits)
             ):
                 return False
         return True

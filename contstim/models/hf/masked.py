@@ -109,7 +109,11 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> MaskedEvent:
-        """Definition of the score: start symbol, metric, normalisation and sampled orders."""
+        """Definition of the model's score. Scores with different definitions are not comparable.
+
+        The fields state, for example, which tokens are scored, how log-probabilities of masked
+        tokens are combined (the metric), and in which random orders the tokens are revealed.
+        """
         options = self.options
         leading = list(self.tokenizer.leading_special_ids)
         orders = ""

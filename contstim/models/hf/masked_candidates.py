@@ -25,7 +25,7 @@ import torch
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.models.hf.encoding import check_length
-from contstim.models.hf.metrics import MaskingPlan, apply_masks, split_plan
+from contstim.models.hf.metrics import MaskingPlan, apply_masks, classify_terms
 from contstim.models.hf.transformer import SurroundingTokens
 from contstim.text import Sentence, WordList
 
@@ -65,15 +65,16 @@ class MaskedWord:
 
     Attributes
     ----------
-    split
-        Masking plan of the sentence with a word of `n` tokens. It has R masked copies.
+    terms
+        Log-probabilities that the score of the sentence with a word of `n` tokens needs, and the R
+        masked copies of the sentence from which they are predicted.
     ids
         Token ids of the sentence with the whole word masked, shape (L,).
     positions
         Positions of the T scored tokens, shape (T,).
-    other_sum
+    other_words_sum
         Weighted sum of the computed shared terms that predict tokens of other words, nats.
-    token_sums
+    candidate_token_sums
         Weighted sum of the computed shared terms that predict tokens of the candidate, nats, shape
         (n, V). Element (j, v) is the sum if token j of the candidate is token v of the vocabulary.
     is_computed
@@ -90,13 +91,15 @@ class MaskedWord:
     ) -> None:
         self.model, self.surrounding, self.n = model, surrounding, n
         word_lengths = (*word_lengths[:position], n, *word_lengths[position + 1 :])
-        self.split = split_plan(word_lengths, position, model.options)
+        self.terms = classify_terms(word_lengths, position, model.options)
         self.ids = surrounding.fill(np.full((1, n), model.mask_id))[0]
         self.positions = surrounding.scored_positions(n)
-        self.other_sum = 0.0
+        self.other_words_sum = 0.0
         shape = n, model.network.n_logits
-        self.token_sums = torch.zeros(shape, dtype=torch.float64, device=model.network.device)
-        self.is_computed = np.zeros(len(self.split.plan.masks), dtype=np.bool_)
+        self.candidate_token_sums = torch.zeros(
+            shape, dtype=torch.float64, device=model.network.device
+        )
+        self.is_computed = np.zeros(len(self.terms.plan.masks), dtype=np.bool_)
 
     @property
     def n_inputs(self) -> int:
@@ -104,11 +107,11 @@ class MaskedWord:
 
         Copies that mask the whole candidate are not counted, since they are computed only once.
         """
-        rows = self.split.plan.rows[self.split.visible_terms]
+        rows = self.terms.plan.rows[self.terms.visible_terms]  # masked copy of each term
         # The rows are in ascending order: count the changes to get the number of distinct rows.
         return int(np.count_nonzero(np.diff(rows))) + 1
 
-    def shared_inputs(self) -> tuple[IntArray, FloatArray]:
+    def weigh_shared_inputs(self) -> tuple[IntArray, FloatArray]:
         """Find the masked copies that mask the whole word, and their importance for the score.
 
         Returns
@@ -118,13 +121,13 @@ class MaskedWord:
         weights : array
             Summed weight of the terms that are predicted from each copy, shape (r,).
         """
-        plan, terms = self.split.plan, self.split.masked_terms
+        plan, terms = self.terms.plan, self.terms.masked_terms
         rows = np.unique(plan.rows[terms])
         weights = np.bincount(plan.rows[terms], plan.weights[terms], minlength=len(plan.masks))
         return rows, weights[rows].astype(np.float64)
 
     def compute(self, rows: IntArray) -> None:
-        """Run the network on masked copies, and update `other_sum` and `token_sums`.
+        """Run the network on masked copies, and add the predicted log-probabilities to the sums.
 
         Parameters
         ----------
@@ -132,11 +135,11 @@ class MaskedWord:
             Rows of copies in the masking plan that mask the whole word. Copies that have already
             been computed are skipped.
         """
-        plan, word_tokens = self.split.plan, self.split.word_tokens
+        plan, word_tokens = self.terms.plan, self.terms.word_tokens
         is_new = np.zeros(len(self.is_computed), dtype=np.bool_)
         is_new[rows] = True
         is_new &= ~self.is_computed
-        terms = self.split.masked_terms[is_new[plan.rows[self.split.masked_terms]]]
+        terms = self.terms.masked_terms[is_new[plan.rows[self.terms.masked_terms]]]
         if len(terms) == 0:
             return
         self.is_computed |= is_new
@@ -148,23 +151,23 @@ class MaskedWord:
         for batch, logits in network.iter_logits(inputs, term_rows, positions, model.batch_tokens):
             batch_weights = torch.from_numpy(weights[batch]).to(network.device)
             # Predictions of other words are the same for all candidates: add them to one number.
-            other_terms = np.flatnonzero(~self.split.is_word_term[terms[batch]])
+            other_terms = np.flatnonzero(~self.terms.is_word_term[terms[batch]])
             if len(other_terms):
                 indices = torch.from_numpy(other_terms).to(network.device)
                 target_ids = self.ids[positions[batch][other_terms]]
                 targets = torch.from_numpy(target_ids).to(network.device)
                 log_probs = model.normaliser.log_probs(logits[indices], targets).to(torch.float64)
-                self.other_sum += float((batch_weights[indices] * log_probs).sum())
+                self.other_words_sum += float((batch_weights[indices] * log_probs).sum())
             # Predictions of the word depend on the candidate: add them for the whole vocabulary.
             for j, token in enumerate(word_tokens):
                 token_terms = np.flatnonzero(tokens[batch] == token)
                 if len(token_terms):
                     indices = torch.from_numpy(token_terms).to(network.device)
-                    self.token_sums[j] += model.normaliser.weighted_sum(
+                    self.candidate_token_sums[j] += model.normaliser.weighted_sum(
                         logits[indices], batch_weights[indices]
                     )
 
-    def word_sums(self, tokens: IntArray) -> FloatArray:
+    def sum_candidate_tokens(self, tokens: IntArray) -> FloatArray:
         """Return the weighted sum of the computed log-probabilities of each candidate's tokens.
 
         Only predictions with the whole candidate masked are included.
@@ -179,11 +182,14 @@ class MaskedWord:
         array
             Weighted sums, shape (k,), nats.
         """
-        table = self.token_sums.cpu().numpy()
+        table = self.candidate_token_sums.cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
-    def word_scale(self) -> float | None:
-        """Return the factor that extrapolates `word_sums` to all predictions of the candidate.
+    def get_extrapolation_factor(self) -> float | None:
+        """Return the factor by which estimates scale the sum from `sum_candidate_tokens`.
+
+        The sum contains only the predictions of the candidate that have been computed. The factor
+        extrapolates it to all predictions.
 
         The factor is (w_m + 0.7 w_v) / w_c, a ratio of summed weights: w_m of the predictions with
         the whole candidate masked, w_v of the predictions with a visible token of the candidate,
@@ -194,13 +200,13 @@ class MaskedWord:
         float or None
             The factor; None if no prediction of the candidate has been computed.
         """
-        plan, is_word_term = self.split.plan, self.split.is_word_term
-        word_terms = self.split.masked_terms[is_word_term[self.split.masked_terms]]
+        plan, is_word_term = self.terms.plan, self.terms.is_word_term
+        word_terms = self.terms.masked_terms[is_word_term[self.terms.masked_terms]]
         computed_terms = word_terms[self.is_computed[plan.rows[word_terms]]]
         computed_weight = float(plan.weights[computed_terms].sum())
         if computed_weight == 0.0:
             return None
-        visible_terms = self.split.visible_terms[is_word_term[self.split.visible_terms]]
+        visible_terms = self.terms.visible_terms[is_word_term[self.terms.visible_terms]]
         visible_weight = _VISIBLE_WORD_FACTOR * plan.weights[visible_terms].sum()
         total_weight = float(plan.weights[word_terms].sum() + visible_weight)
         return total_weight / computed_weight
@@ -220,14 +226,14 @@ class MaskedWord:
         array
             Log-probabilities, shape (k,), nats.
         """
-        normaliser, positions = self.model.normaliser, self.positions[self.split.word_tokens]
+        normaliser, positions = self.model.normaliser, self.positions[self.terms.word_tokens]
         logits = self.model.network.logits_at([self.ids.tolist()], [positions.tolist()])[0]
         weight = torch.ones(1, device=logits.device)
         log_probs = [normaliser.weighted_sum(row[None], weight) for row in logits]
         table = torch.stack(log_probs).cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
-    def contexts(self, terms: IntArray) -> list[tuple[bytes, int]]:
+    def term_keys(self, terms: IntArray) -> list[tuple[bytes, int]]:
         """Return keys that identify predictions of other words for candidates of all lengths.
 
         The indices of the terms in the masking plan depend on the number of tokens of the
@@ -245,7 +251,7 @@ class MaskedWord:
             Key of each term: the masks of the tokens of all other words, packed into bytes, and the
             index of the predicted token among these tokens.
         """
-        plan, word_tokens = self.split.plan, self.split.word_tokens
+        plan, word_tokens = self.terms.plan, self.terms.word_tokens
         other_tokens = np.delete(np.arange(plan.masks.shape[1]), word_tokens)
         rows = np.unique(plan.rows[terms])
         # Store eight elements of a mask in one byte, which makes the keys short and hashable.
@@ -257,15 +263,15 @@ class MaskedWord:
         pairs = zip(plan.rows[terms].tolist(), indices[terms].tolist(), strict=True)
         return [(mask_by_row[row], index) for row, index in pairs]
 
-    def missing_terms(self) -> IntArray:
+    def find_missing_terms(self) -> IntArray:
         """Return the indices of predictions of other words that have not been computed.
 
         Only predictions with the whole candidate masked are included. Upper bounds use 0 in place
         of their log-probabilities; estimates use the log-probabilities in the original sentence.
         """
-        terms = self.split.masked_terms
-        is_other = ~self.split.is_word_term[terms]
-        is_missing = ~self.is_computed[self.split.plan.rows[terms]]
+        terms = self.terms.masked_terms
+        is_other = ~self.terms.is_word_term[terms]
+        is_missing = ~self.is_computed[self.terms.plan.rows[terms]]
         return terms[is_other & is_missing]
 
     def score(self, tokens: IntArray) -> FloatArray:
@@ -284,8 +290,8 @@ class MaskedWord:
         array
             Scores, shape (k,), nats.
         """
-        model, plan, terms = self.model, self.split.plan, self.split.visible_terms
-        self.compute(np.unique(plan.rows[self.split.masked_terms]))
+        model, plan, terms = self.model, self.terms.plan, self.terms.visible_terms
+        self.compute(np.unique(plan.rows[self.terms.masked_terms]))
         visible_sums = np.zeros(len(tokens), dtype=np.float64)
         if len(terms):
             masks, rows = _used_masks(plan, terms)
@@ -305,7 +311,7 @@ class MaskedWord:
                     model.batch_tokens,
                 ).reshape(len(block), -1)
                 visible_sums[start : start + len(block)] = log_probs @ plan.weights[terms]
-        return visible_sums + self.other_sum + self.word_sums(tokens)
+        return visible_sums + self.other_words_sum + self.sum_candidate_tokens(tokens)
 
 
 def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
@@ -344,7 +350,7 @@ def compute_shared_inputs(
     """
     copies: list[tuple[float, int, int]] = []
     for n, word in masked_words.items():
-        rows, weights = word.shared_inputs()
+        rows, weights = word.weigh_shared_inputs()
         ratios = weights * n_candidates[n] / len(word.ids)
         if len(ratios):
             # The best copy for each number of tokens is always computed.
@@ -368,8 +374,9 @@ def score_masked_candidates(
 
     The score of a sentence is a weighted sum of log-probabilities of its tokens, predicted from
     copies in which some tokens are masked. Predictions from copies that mask the whole candidate
-    serve all candidates with the same number of tokens. The most useful of these copies are
-    computed, and the upper bound of a candidate's score is the weighted sum of their predictions.
+    are the same for all candidates with the same number of tokens. Within a limited budget, the
+    copies with the largest weight per input token are computed. The upper bound of a candidate's
+    score is the weighted sum of their predictions; log-probabilities of 0 replace all others.
 
     The estimate of the score also includes substitutes for the other predictions. For tokens of
     other words, these are their log-probabilities in the original sentence. For tokens of the
@@ -411,11 +418,11 @@ def score_masked_candidates(
     original = masked_words.get(n_original)
     if original is None:
         original = MaskedWord(model, surrounding, encoded.word_lengths, position, n_original)
-    split = original.split
-    visible_terms = split.visible_terms[~split.is_word_term[split.visible_terms]]
-    visible_sum = float(split.plan.weights[visible_terms] @ log_probs[visible_terms])
-    masked_terms = split.masked_terms[~split.is_word_term[split.masked_terms]]
-    term_keys = original.contexts(masked_terms)
+    terms = original.terms
+    visible_terms = terms.visible_terms[~terms.is_word_term[terms.visible_terms]]
+    visible_sum = float(terms.plan.weights[visible_terms] @ log_probs[visible_terms])
+    masked_terms = terms.masked_terms[~terms.is_word_term[terms.masked_terms]]
+    term_keys = original.term_keys(masked_terms)
     log_prob_by_key = dict(zip(term_keys, log_probs[masked_terms].tolist(), strict=True))
 
     upper_bounds = np.zeros(len(words), dtype=np.float64)
@@ -424,18 +431,18 @@ def score_masked_candidates(
     for n, (members, tokens) in candidates.by_length.items():
         word = masked_words[n]
         n_inputs[members] = word.n_inputs
-        word_sums = word.word_sums(tokens)
-        upper_bounds[members] = word.other_sum + word_sums
-        scale = word.word_scale()
-        if scale is None:
+        word_sums = word.sum_candidate_tokens(tokens)
+        upper_bounds[members] = word.other_words_sum + word_sums
+        factor = word.get_extrapolation_factor()
+        if factor is None:
             word_estimates = _VISIBLE_WORD_FACTOR * word.whole_word_log_probs(tokens)
         else:
-            word_estimates = word_sums * scale
-        missing_terms = word.missing_terms()
-        substitutes = [log_prob_by_key.get(key, 0.0) for key in word.contexts(missing_terms)]
-        missing_weights = word.split.plan.weights[missing_terms]
+            word_estimates = word_sums * factor
+        missing_terms = word.find_missing_terms()
+        substitutes = [log_prob_by_key.get(key, 0.0) for key in word.term_keys(missing_terms)]
+        missing_weights = word.terms.plan.weights[missing_terms]
         missing_sum = float(missing_weights @ np.array(substitutes, dtype=np.float64))
-        estimates[members] = word.other_sum + missing_sum + word_estimates + visible_sum
+        estimates[members] = word.other_words_sum + missing_sum + word_estimates + visible_sum
 
     def score_tokens(tokens: IntArray) -> FloatArray:
         return masked_words[tokens.shape[1]].score(tokens)

@@ -416,11 +416,11 @@ def masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingP
 
 
 @dataclass(frozen=True, eq=False)
-class SplitPlan:
-    """Masking plan of a sentence, with predictions classified by their relation to one word.
+class ClassifiedTerms:
+    """Terms of the score of a sentence, classified by their relation to one word.
 
-    The plan lists masked copies of the sentence and K *terms*. A term is the log-probability of a
-    masked token, predicted from one of the copies.
+    The masking plan lists masked copies of the sentence and K *terms*, whose weighted sum is the
+    score. A term is the log-probability of a masked token, predicted from one of the copies.
 
     Attributes
     ----------
@@ -444,8 +444,10 @@ class SplitPlan:
 
 
 @lru_cache(maxsize=128)
-def split_plan(word_lengths: tuple[int, ...], position: int, options: MaskedOptions) -> SplitPlan:
-    """Classify the predictions of a masking plan by their relation to one word of the sentence.
+def classify_terms(
+    word_lengths: tuple[int, ...], position: int, options: MaskedOptions
+) -> ClassifiedTerms:
+    """Classify the predictions that a score needs by their relation to one word of the sentence.
 
     Parameters
     ----------
@@ -462,4 +464,4 @@ def split_plan(word_lengths: tuple[int, ...], position: int, options: MaskedOpti
     is_word_term = np.isin(plan.tokens, word_tokens)
     is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
     masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)
-    return SplitPlan(plan, word_tokens, is_word_term, masked_terms, visible_terms)
+    return ClassifiedTerms(plan, word_tokens, is_word_term, masked_terms, visible_terms)

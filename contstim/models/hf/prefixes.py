@@ -50,10 +50,10 @@ class TokenPrefixes(Prefixes):
     ) -> None:
         super().__init__(word_lists, n_words)
         self._next_log_probs = next_log_probs
-        # Tokenise the next words as the first or second word of a sentence. Any words can surround
-        # them, because the tokens of a word do not depend on its neighbours.
-        neighbour = tokenizer.sample_word
-        words = ("", neighbour) if n_words == 0 else (neighbour, "", neighbour)
+        # The tokens of a word depend on whether it begins the sentence, but not on the words around
+        # it. Tokenise the candidates at the first or second position of an example sentence.
+        other_word = tokenizer.sample_word
+        words = ("", other_word) if n_words == 0 else (other_word, "", other_word)
         position = 0 if n_words == 0 else 1
         no_marks = ("",) * len(words)
         sentence = Sentence(words, before=no_marks, after=no_marks)
@@ -128,9 +128,9 @@ class CausalPrefixes(TokenPrefixes):
         Cached keys and values of the R prefixes.
     next_log_probs
         Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
-    pending
-        Tokens of a comma at the end of each prefix, empty without comma. The comma is added to the
-        cache together with the next word.
+    pending_commas
+        For each prefix, the tokens of a comma at its end, which are not in the cache yet. They are
+        added to the cache together with the next word. Empty for prefixes without such a comma.
     """
 
     def __init__(
@@ -140,21 +140,30 @@ class CausalPrefixes(TokenPrefixes):
         n_words: int,
         past: KVCache,
         next_log_probs: torch.Tensor,
-        pending: Sequence[_Tokens] = (),
+        pending_commas: Sequence[_Tokens] = (),
     ) -> None:
         super().__init__(model.tokenizer, word_lists, n_words, next_log_probs)
         self._model, self._past = model, past
-        self._pending = list(pending) or [()] * len(next_log_probs)
+        self._pending_commas = list(pending_commas) or [()] * len(next_log_probs)
 
     @classmethod
     def empty(cls, model: CausalModel, word_lists: tuple[WordList, WordList]) -> CausalPrefixes:
-        """Return one prefix without words, from which sentences are written under a model."""
+        """Return the empty prefix, to which a search appends words to write sentences.
+
+        Parameters
+        ----------
+        model
+            Model that predicts the words.
+        word_lists
+            Words for the first position of a sentence, and words for later positions.
+        """
         use_cache = can_extend_ragged(model.network, model.prefix[:1])
         ids = np.array(model.prefix, dtype=np.int64)
         logits, past = prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
         if model.is_corrected:
-            # Divide by the probability that the first word starts, see `CausalModel`.
+            # Subtract log p(the next token starts a word), so that the probabilities of all first
+            # words sum to 1.
             start_log_probs = next_log_probs[:, model.start_ids]
             next_log_probs = next_log_probs - start_log_probs.logsumexp(dim=1, keepdim=True)
         return cls(model, word_lists, 0, past, next_log_probs)
@@ -201,7 +210,7 @@ class CausalPrefixes(TokenPrefixes):
         members: dict[tuple[int, _Tokens], list[int]] = {}
         for i, (row, ids) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             if len(ids) > 1:
-                members.setdefault((row, self._pending[row] + ids[:-1]), []).append(i)
+                members.setdefault((row, self._pending_commas[row] + ids[:-1]), []).append(i)
         # Compute extensions by similar numbers of tokens together, which saves padding.
         extensions = sorted(members, key=lambda extension: len(extension[1]))
         for start in range(0, len(extensions), _MAX_ROWS):
@@ -264,7 +273,7 @@ class CausalPrefixes(TokenPrefixes):
             next_log_probs = self._next_log_probs
             if mark_tokens:
                 rows = np.arange(len(next_log_probs))
-                next_log_probs = self._extended_log_probs(rows, mark_tokens)
+                next_log_probs = self._predict_next_token(rows, mark_tokens)
             boundary = next_log_probs[:, model.boundary_ids].logsumexp(dim=1)
             log_probs += boundary.cpu().numpy().astype(np.float64)
         if model.tokenizer.options.punctuation == "context":
@@ -293,7 +302,7 @@ class CausalPrefixes(TokenPrefixes):
         """Return the log-probability of a comma after each prefix, shape (R,), nats."""
         return self._all_log_probs(self._mark_tokens(COMMA))
 
-    def _extended_log_probs(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
+    def _predict_next_token(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
         """Return the log-probabilities of the next token after appending tokens to prefixes.
 
         Parameters
@@ -308,7 +317,7 @@ class CausalPrefixes(TokenPrefixes):
         tensor
             Log-probability of each token of the vocabulary, nats, shape (k, tokens).
         """
-        row_tokens = [self._pending[row] + tokens for row in rows]
+        row_tokens = [self._pending_commas[row] + tokens for row in rows]
         _, logits = self._past.extend(
             self._model.network, rows.tolist(), row_tokens, all_logits=False
         )
@@ -328,14 +337,16 @@ class CausalPrefixes(TokenPrefixes):
             All R prefixes, with and without comma.
         """
         rows, comma = np.flatnonzero(is_marked), self._mark_tokens(COMMA)
-        next_log_probs, pending = self._next_log_probs.clone(), list(self._pending)
+        next_log_probs = self._next_log_probs.clone()
         if len(rows):
             row_indices = torch.from_numpy(rows).to(next_log_probs.device)
-            next_log_probs[row_indices] = self._extended_log_probs(rows, comma)
+            next_log_probs[row_indices] = self._predict_next_token(rows, comma)
+        # The cache is not extended: `extend` appends the comma and the next word together.
+        commas = list(self._pending_commas)
         for row in rows.tolist():
-            pending[row] += comma
+            commas[row] += comma
         return CausalPrefixes(
-            self._model, self.word_lists, self.n_words, self._past, next_log_probs, pending
+            self._model, self.word_lists, self.n_words, self._past, next_log_probs, commas
         )
 
     def extend(self, rows: IntArray, indices: IntArray) -> CausalPrefixes:
@@ -390,6 +401,6 @@ class CausalPrefixes(TokenPrefixes):
         return np.minimum(values, 0.0), extended
 
     def _new_tokens(self, rows: IntArray, indices: IntArray) -> list[_Tokens]:
-        """Return the tokens that are appended to the cache: a pending comma and a word."""
+        """Return the tokens to append to the cache for each word: a pending comma and the word."""
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
-        return [self._pending[row] + self._candidates.tokens[i] for row, i in pairs]
+        return [self._pending_commas[row] + self._candidates.tokens[i] for row, i in pairs]

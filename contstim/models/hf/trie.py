@@ -63,8 +63,8 @@ class TokenTrie:
         Number of tokens from the root to each node, at least 1, shape (N,).
     n_longer
         Number of words that start with the tokens of each node and have more tokens, shape (N,).
-    ends
-        Number of the node at which each word ends, shape (V,).
+    final_nodes
+        Number of the node of the last token of each word, shape (V,).
     paths
         Token ids from the root to each node, padded with zeros, shape (N, D). D is the number of
         tokens of the longest word.
@@ -74,7 +74,7 @@ class TokenTrie:
     tokens: IntArray
     depths: IntArray
     n_longer: IntArray
-    ends: IntArray
+    final_nodes: IntArray
     paths: IntArray
 
     @classmethod
@@ -108,7 +108,7 @@ class TokenTrie:
             tokens=paths[np.arange(len(paths)), depths - 1],
             depths=depths,
             n_longer=np.array(n_longer, dtype=np.int64),
-            ends=np.array([node_by_prefix[word] for word in words], dtype=np.int64),
+            final_nodes=np.array([node_by_prefix[word] for word in words], dtype=np.int64),
             paths=paths,
         )
 
@@ -171,24 +171,26 @@ class TokenTrie:
         list of TrieInputs
             One batch for each length of the sequences, in ascending order of length.
         """
-        # Find the last node of the sequence that contains each chosen node: from the deepest level
-        # upwards, a parent is assigned to the sequence of its last chosen child.
+        # Assign each chosen node to one sequence, identified by the last node of the sequence.
+        # Proceed from the deepest level upwards: nodes without chosen children end a sequence, and
+        # other nodes join the sequence of their last chosen child. -1: not assigned yet.
         last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
         for depth in range(int(self.depths[chosen].max(initial=0)), 0, -1):
             level = chosen[self.depths[chosen] == depth]
-            leaves = level[last_nodes[level] < 0]
-            last_nodes[leaves] = leaves
+            childless = level[last_nodes[level] < 0]
+            last_nodes[childless] = childless
             if depth > 1:
                 last_nodes[self.parents[level]] = last_nodes[level]
+        # Sequences of equal length form a batch, which needs no padding.
         inputs = []
         lengths = self.depths[last_nodes[chosen]]
         for length in np.unique(lengths):
             nodes = chosen[lengths == length]
-            leaves, rows = np.unique(last_nodes[nodes], return_inverse=True)
+            sequence_ends, rows = np.unique(last_nodes[nodes], return_inverse=True)
             order = np.argsort(rows, kind="stable")
             inputs.append(
                 TrieInputs(
-                    ids=self.paths[leaves, :length],
+                    ids=self.paths[sequence_ends, :length],
                     rows=rows[order].astype(np.int64),
                     positions=self.depths[nodes[order]] - 1,
                     nodes=nodes[order],
@@ -238,19 +240,30 @@ class TokenTrie:
         for depth in range(2, self.paths.shape[1] + 1):
             level = np.flatnonzero(self.depths == depth)
             sums[level] += sums[self.parents[level]]
-        return np.asarray(sums[self.ends])
+        return np.asarray(sums[self.final_nodes])
 
     def is_covered(self, chosen: IntArray) -> BoolArray:
-        """Return whether all tokens of each word have been predicted, shape (V,).
+        """Return whether the log-probabilities of all tokens of each word are known.
 
-        The token of a node is predicted if the parent of the node is chosen or the root.
+        A token is known if the network has predicted the next token at the node before it. The
+        first token of a word is always known.
+
+        Parameters
+        ----------
+        chosen
+            Numbers of the nodes at which the network has predicted the next token, see `choose`.
+
+        Returns
+        -------
+        array
+            Whether each word has known tokens only, shape (V,).
         """
-        # All ancestors of a chosen node are chosen, so it suffices to test the parent of the last
-        # node. The last element is the root, which has the number -1.
+        # All ancestors of a chosen node are chosen, so it suffices to test the node before the last
+        # token. The last element stands for the root, which has the number -1.
         is_chosen = np.zeros(len(self.parents) + 1, dtype=np.bool_)
         is_chosen[chosen] = True
         is_chosen[-1] = True
-        return np.asarray(is_chosen[self.parents[self.ends]])
+        return np.asarray(is_chosen[self.parents[self.final_nodes]])
 
 
 def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) -> FloatArray:
@@ -280,7 +293,7 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) ->
     is_unknown = trie.depths > 1
     is_unknown[computed] = False
     # Number of words that contain each node: words that continue, plus words that end there.
-    log_counts = np.log(trie.n_longer + np.bincount(trie.ends, minlength=len(trie.parents)))
+    log_counts = np.log(trie.n_longer + np.bincount(trie.final_nodes, minlength=len(trie.parents)))
     design = np.column_stack([np.ones(len(log_counts)), log_counts, log_counts[trie.parents]])
     if len(computed) < _MIN_COMPUTED:
         estimates[is_unknown] = _DEFAULT_LOG_PROB

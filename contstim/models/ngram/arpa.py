@@ -170,9 +170,11 @@ class _LineBlock:
     def hash_text(self, field: int) -> NDArray[np.uint64]:
         """Return a 64-bit hash of the text of one field of each line.
 
-        The bytes of a field are read as integers x_1, x_2, ... of eight bytes. With an odd constant
-        m and all operations modulo 2^64, the hash is computed by h_1 = x_1 m and
-        h_i = ((h_(i-1) xor (h_(i-1) >> 29)) + x_i) m. Finally, h xor (h >> 32) is returned.
+        This is a multiplicative hash (Knuth 1998, section 6.4). The bytes of a field are read as
+        integers x_1, x_2, ... of eight bytes. With an odd constant m and all operations modulo
+        2^64, the hash is computed by h_1 = x_1 m and h_i = ((h_(i-1) xor (h_(i-1) >> 29)) + x_i) m.
+        Multiplication carries information to higher bits only. The shifts carry it back to the
+        lower half, so that each bit of the result h xor (h >> 32) depends on the whole text.
         """
         starts = self.starts[self.first_fields + field]
         lengths = self.ends[self.first_fields + field] - starts
@@ -188,8 +190,8 @@ class _LineBlock:
             n_bytes = np.minimum(lengths[rows] - n_hashed, 8)
             next_chunks = chunks[starts[rows] + n_hashed] & _LOW_BYTES[n_bytes]
             previous = hashes[rows]
-            mixed = previous ^ (previous >> np.uint64(29))
-            hashes[rows] = (mixed + next_chunks) * _HASH_MULTIPLIER
+            shifted = previous ^ (previous >> np.uint64(29))
+            hashes[rows] = (shifted + next_chunks) * _HASH_MULTIPLIER
             n_hashed += 8
             rows = rows[lengths[rows] > n_hashed]
         hashes ^= hashes >> np.uint64(32)

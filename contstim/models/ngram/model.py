@@ -246,16 +246,25 @@ class NgramModel(SentenceModel, PrefixModel):
         return scores
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix, from which sentences are written word by word.
+        """Return the empty prefix, to which a search appends words to write sentences.
 
-        The result is None if punctuation marks are part of the tokens. The token of a word then
-        depends on the mark after it, which is not yet known.
+        Parameters
+        ----------
+        first, later
+            Words for the first position of a sentence, and words for all later positions.
+
+        Returns
+        -------
+        Prefixes or None
+            The empty prefix; None if the model cannot score unfinished sentences.
         """
+        # If tokens include punctuation marks, the token of the last word depends on the mark after
+        # it, which an unfinished sentence does not have yet.
         if self._tokenizer.punctuation == "keep":
             return None
         word_lists = first, later
         if self._scorer is None:
-            # Prefixes are scored by KenLM as texts without end symbol.
+            # KenLM binaries do not list their n-grams: score each prefix as a text without end.
             options = {**dict(self._spec.options), "end": "none"}
             without_end = NgramModel(replace(self._spec, options=tuple(sorted(options.items()))))
             return ScoredPrefixes(without_end, self, word_lists)

@@ -44,7 +44,7 @@ def test_nodes_are_those_of_a_trie() -> None:
         assert trie.tokens[node] == prefix[-1]
         above = prefix[:-1]
         assert (found[trie.parents[node]] if above else ()) == above
-    assert [found[e] for e in trie.ends] == words
+    assert [found[e] for e in trie.final_nodes] == words
     # Every node's step is its own weight: words add up what leads to them.
     steps = np.array([float(100 ** (len(p) - 1) * p[-1]) for p in found])
     sums = [sum(100.0 ** (d - 1) * w[d - 1] for d in range(1, len(w) + 1)) for w in words]
@@ -152,7 +152,7 @@ def test_bounds_stay_within_their_budget(tiny: Tiny, monkeypatch: pytest.MonkeyP
     paid = sum(n * body + m * head for n, m in work) + before * (body + head)
     assert 0.8 * limit < paid <= limit
     trie = model.tokenizer.candidates(SENTENCE, 3, MANY).trie
-    assert len(trie.ends) == len(MANY)
+    assert len(trie.final_nodes) == len(MANY)
     assert 50 < sum(m for _, m in work) < (trie.n_longer > 0).sum()
     # Bounds of the list are nowhere above those by first tokens, and mostly below.
     lower = first_alone - table.upper_bounds[:19]
@@ -169,7 +169,7 @@ def test_guesses_follow_the_regression_on_word_counts() -> None:
     trie = TokenTrie.from_words(
         sorted({tuple(rng.integers(0, 9, 4).tolist()) for _ in range(2000)})
     )
-    begins = Counter(tuple(w[:d]) for w in trie.paths[trie.ends].tolist() for d in range(5))
+    begins = Counter(tuple(w[:d]) for w in trie.paths[trie.final_nodes].tolist() for d in range(5))
     every = np.array(
         [begins[tuple(p[:d])] for p, d in zip(trie.paths.tolist(), trie.depths, strict=True)]
     )
