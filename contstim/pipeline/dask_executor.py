@@ -54,16 +54,25 @@ _process_lock = threading.Lock()
 
 
 def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> TaskOutcome:
-    """Execute a task in this worker process.
+    """Execute a task in this worker process, and count how often it has been started.
 
-    Each start of the task adds one byte to `starts_file`. The size of the file is therefore the
-    number of starts, and remains available if the task kills its worker.
+    A task that kills its worker again and again must be given up in the end. The count survives
+    the death of a worker, because it is the size of a file.
+
+    Parameters
+    ----------
+    context
+        Paths and settings of the run.
+    task
+        Task to execute.
+    starts_file
+        File to which one byte is appended whenever the task is started.
     """
     with _process_lock:
         os.chdir(context.plan_folder)
         starts_file.parent.mkdir(parents=True, exist_ok=True)
         with starts_file.open("ab") as file:
-            file.write(b".")
+            file.write(b".")  # one start
         if context not in _process_worker:
             _process_worker.clear()
             _process_worker[context] = Worker(context)

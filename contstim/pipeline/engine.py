@@ -249,7 +249,7 @@ def lock_run(
     """Lock a run, or one shard of a run, as a context manager.
 
     A shard is a part of the tasks that a separate command executes. Different shards of a run can
-    be locked at the same time, but not a shard and the whole run.
+    be locked at the same time. The lock of the whole run excludes all other locks.
 
     Parameters
     ----------
@@ -266,14 +266,17 @@ def lock_run(
         Function that raises a `LockedError` if another process has taken over the lock.
     """
 
-    def acquire(name: str) -> AbstractContextManager[Callable[[], None]]:
-        part = "the run" if name == "run" else name
-        return lock(folder / "locks" / f"{name}.lock", description or f"{part} in {folder}")
+    def create_lock(lock_name: str) -> AbstractContextManager[Callable[[], None]]:
+        part = "the run" if lock_name == "run" else lock_name
+        return lock(folder / "locks" / f"{lock_name}.lock", description or f"{part} in {folder}")
 
-    with acquire(name) as check_lock:
+    with create_lock(name) as check_lock:
         for path in (folder / "locks").glob("*.lock"):
-            if path.stem != name and "run" in (path.stem, name):
-                # Acquire a conflicting lock for a moment, which fails unless its holder is dead.
-                with acquire(path.stem):
+            other_name = path.stem
+            is_conflicting = other_name != name and "run" in (other_name, name)
+            if is_conflicting:
+                # Lock the other part for a moment. This raises a `LockedError` if another process
+                # has locked it, but succeeds if this process has died and left its lock file.
+                with create_lock(other_name):
                     pass
         yield check_lock

@@ -31,7 +31,7 @@ from contstim.text import Sentence, pool
 from contstim.text.diversity import WordShareLimit
 from contstim.text.languages import ENGLISH
 
-#: Case-folded words that a synthetic sentence must not contain, by its natural sentence.
+#: Mapping from natural sentence to the case-folded words that its synthetic sentences must avoid.
 ExcludedWords = dict[str, tuple[str, ...]]
 
 #: Number of natural sentences below which bundled sentences are added, for prompts and for the
@@ -43,29 +43,31 @@ MIN_SENTENCES = 30
 class SynthesisJob:
     """Synthesis of sentences in a run, by a separate search for each synthetic sentence.
 
-    A *contrast* is a choice of rejecting and accepting models. A *goal* lists the contrasts for
-    which a natural sentence needs synthetic sentences: two contrasts for a triplet, one otherwise.
-    A *start* is a goal together with a natural sentence from which the searches begin.
+    A search changes a natural sentence until some models, the rejecting models, find it improbable,
+    while the accepting models do not. A choice of rejecting and accepting models is called a
+    *contrast*. A *goal* is a tuple of all contrasts for which synthetic sentences are made from the
+    same natural sentence: two contrasts with exchanged models for a triplet, one otherwise.
 
     Attributes
     ----------
     run
         Run of the study.
     starts_by_goal
-        Natural sentences from which searches begin, by goal, in the order of the tasks.
+        Mapping from goal to the natural sentences from which its searches start, in the order of
+        the tasks.
     """
 
     run: Run
     starts_by_goal: Mapping[Goal, Sequence[str]] = field(init=False)
-    # Standard deviations of the scores of natural sentences, by specification string of the model;
-    # None until the scores are known.
+    # Mapping from model specification string to the standard deviation of the model's scores of
+    # natural sentences; None until the scores are known.
     _scales: dict[str, float] | None = field(default=None, init=False)
-    # Tasks and rows of the natural sentences for which all tasks are done, by goal, natural
-    # sentence and excluded words.
+    # Mapping from (goal, natural sentence, excluded words) to tasks and table rows, for all natural
+    # sentences without unfinished tasks.
     _finished: dict[Any, tuple[list[SynthesisTask], Sequence[Row]]] = field(
         default_factory=dict, init=False
     )
-    # Excluded words by goal, as soon as they cannot change any more.
+    # Excluded words of each goal, as soon as they cannot change any more.
     _final_exclusions: dict[Goal, ExcludedWords] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -74,14 +76,15 @@ class SynthesisJob:
             require_two_words(sentence, run.language)
             options.parsed_edits.check(Sentence.parse(sentence, run.language))
 
-        goals = options.list_goals(run.plan.models)
-        order = np.random.default_rng(seed).permutation(len(run.sentences))
+        # Assign natural sentences to each goal.
+        goals, n_sentences = options.list_goals(run.plan.models), len(run.sentences)
+        partition_order = np.random.default_rng(seed).permutation(n_sentences)
         starts_by_goal = {}
         for number, goal in enumerate(goals):
             if options.starts == "all":
-                starts = list(run.sentences)
+                order = np.arange(n_sentences)
             elif options.starts == "partitioned":
-                starts = [run.sentences[i] for i in order[number :: len(goals)]]
+                order = partition_order[number :: len(goals)]
             else:
                 # Derive the seed from the names of the models, so that the order does not depend on
                 # the other goals.
@@ -90,13 +93,13 @@ class SynthesisJob:
                     specs |= dict.fromkeys((*reject, *accept))
                 goal_digest = json_digest([run.all_models[spec].name for spec in specs])
                 rng = np.random.default_rng([seed, int(goal_digest, 16)])
-                starts = [run.sentences[i] for i in rng.permutation(len(run.sentences))]
-            starts_by_goal[goal] = starts[: options.per_pair]
+                order = rng.permutation(n_sentences)
+            starts_by_goal[goal] = [run.sentences[i] for i in order[: options.per_pair]]
         self.starts_by_goal = starts_by_goal
 
     @property
     def canonical_specs(self) -> dict[str, str]:
-        """Canonical specification strings of the models, by their names in tables."""
+        """Mapping from the name of a model in tables to its canonical specification string."""
         return {model.name: model.spec for model in self.run.all_models.values()}
 
     @property
@@ -106,7 +109,7 @@ class SynthesisJob:
 
     @property
     def starts(self) -> list[tuple[Goal, str]]:
-        """Pairs of a goal and a natural sentence, in the order of the tasks."""
+        """Pairs of a goal and a natural sentence from which searches start, in task order."""
         return [(goal, s) for goal, sentences in self.starts_by_goal.items() for s in sentences]
 
     @property
@@ -121,7 +124,10 @@ class SynthesisJob:
 
     @cached_property
     def _scaled_models(self) -> set[str]:
-        """Specification strings of the models that reject together with other models."""
+        """Specification strings of the models whose scores are standardised.
+
+        If a contrast has several rejecting models, their scores must have the same scale.
+        """
         scaled_models = set[str]()
         for goal in self.starts_by_goal:
             for reject, _ in goal:
@@ -131,7 +137,7 @@ class SynthesisJob:
 
     @cached_property
     def supplement(self) -> list[str]:
-        """Bundled sentences to add to the natural sentences, if these are few and in English."""
+        """Bundled sentences that supplement the natural sentences if these are few and English."""
         is_small = len(self.run.sentences) < MIN_SENTENCES and self.run.language is ENGLISH
         return pool() if is_small else []
 
@@ -141,30 +147,28 @@ class SynthesisJob:
         return list(dict.fromkeys([*self.run.sentences, *self.supplement[:MIN_SENTENCES]]))
 
     def score_tasks(self) -> list[ScoreTask]:
-        """Return the tasks that score natural sentences.
+        """Return the tasks that score natural sentences, as a basis for the searches.
 
-        Each model scores the natural sentences of its contrasts. Models with scales also score the
-        sentences from which the scales are computed.
+        Each model scores the natural sentences from which searches for or against this model start.
+        If its scores are standardised, it also scores a sample of sentences from which their
+        standard deviation is computed.
         """
-        sentences_by_model: dict[str, dict[str, None]] = {
-            spec: dict.fromkeys(self._scale_sentences if spec in self._scaled_models else ())
-            for spec in self.run.all_models
-        }
-        for goal, starts in self.starts_by_goal.items():
-            for contrast in self.options.build_contrasts(goal):
-                for spec in contrast.names:
-                    sentences_by_model[spec].update(dict.fromkeys(starts))
         tasks = []
-        for spec, sentences in sentences_by_model.items():
-            model = self.run.all_models[spec]
-            tasks += create_score_tasks([model], list(sentences), self.run.versions)
+        for spec, model in self.run.all_models.items():
+            sentences = list(self._scale_sentences) if spec in self._scaled_models else []
+            for goal, starts in self.starts_by_goal.items():
+                for contrast in self.options.build_contrasts(goal):
+                    if spec in contrast.names:
+                        sentences += starts
+            unique_sentences = list(dict.fromkeys(sentences))
+            tasks += create_score_tasks([model], unique_sentences, self.run.versions)
         return tasks
 
     def apply_scores(self) -> None:
-        """Process the scores of the natural sentences, after all tasks of `score_tasks` have ended.
+        """Prepare the searches with the scores of the natural sentences (see `score_tasks`).
 
-        The scale of each model that rejects together with other models is computed. Natural
-        sentences that a model could not score are dropped.
+        Natural sentences that a model could not score are dropped. If a contrast has several
+        rejecting models, the standard deviations of their scores are computed.
 
         Raises
         ------
@@ -197,7 +201,11 @@ class SynthesisJob:
         self.starts_by_goal = scored_starts
 
     def resolve_contrast(self, contrast: ModelContrast) -> ModelContrast:
-        """Return a contrast with names instead of specification strings, and with scales."""
+        """Complete a contrast: replace specification strings by names, and add the scales.
+
+        The scales are the standard deviations by which the scores of several rejecting models are
+        divided.
+        """
         scales: tuple[float, ...] = ()
         if len(contrast.reject) > 1:
             scales = tuple((self._scales or {})[spec] for spec in contrast.reject)
@@ -217,9 +225,10 @@ class SynthesisJob:
         return {}
 
     def task_options(self, contrast: ModelContrast) -> dict[str, Any]:
-        """Return the attributes that all tasks for a contrast have in common.
+        """Return keyword arguments for the tasks that make sentences for a contrast.
 
-        The dictionary contains keyword arguments of `SynthesisTask` and `SampleTask`.
+        They do not depend on the natural sentence: versions, models, strategy, vocabulary and seed.
+        Both search tasks (`SynthesisTask`) and sampling tasks (`SampleTask`) accept them.
         """
         models, strategy = self.run.all_models, self.options.parsed_strategy
         return {
@@ -240,7 +249,19 @@ class SynthesisJob:
         attempt: int = 0,
         excluded_words: tuple[str, ...] = (),
     ) -> SynthesisTask:
-        """Return the task that searches for one synthetic sentence."""
+        """Return the task that searches for one synthetic sentence.
+
+        Parameters
+        ----------
+        contrast
+            Rejecting and accepting models, and constraints.
+        sentence
+            Natural sentence from which the search starts.
+        attempt
+            Number of the attempt, from 0, which changes the random numbers.
+        excluded_words
+            Case-folded words that must not be used.
+        """
         return SynthesisTask(
             **self.task_options(contrast),
             sentence=sentence,
@@ -276,16 +297,21 @@ class SynthesisJob:
                     yield from rows
 
     def _find_excluded_words(self, goal: Goal) -> ExcludedWords:
-        """Return the words that the synthetic sentences of a goal must not contain.
+        """Find the words that the synthetic sentences for some models must not contain.
 
         A word is excluded once too many synthetic sentences contain it (`WordShareLimit`). The
         excluded words of a natural sentence therefore depend on the results for earlier sentences.
 
+        Parameters
+        ----------
+        goal
+            Contrasts (rejecting and accepting models) of the synthetic sentences.
+
         Returns
         -------
         dict
-            Excluded words by natural sentence, up to the first batch of sentences with an
-            unfinished task.
+            Mapping from natural sentence to its excluded words, up to the first batch of sentences
+            with an unfinished task.
         """
         if goal in self._final_exclusions:
             return self._final_exclusions[goal]

@@ -85,15 +85,18 @@ class Worker:
         self.store = RunStore(context.store_folder, context.cache_folder)
         self._models = ModelCache() if models is None else models
         self._versions = package_versions()
+        # Records of the models that the search strategy of the last task loaded.
         self._strategy_records: Sequence[ModelRecord] = ()
 
+        # Words for the last task, which are computed again only if the next task needs other words:
+        # the vocabulary, the words of it that all models of the task know, and the known words
+        # without the words that the task excludes.
         self._vocabulary: Vocabulary | None = None
-        # `Task.model_group` and excluded words of the last task, the vocabulary words that its
-        # models know, and the same words without the excluded words.
-        self._model_group = ""
-        self._excluded_words: tuple[str, ...] = ()
         self._known_words: SharedVocabulary | None = None
         self._allowed_words: SharedVocabulary | None = None
+        # Digest of the models of the last task, and the words that it excluded.
+        self._model_group = ""
+        self._excluded_words: tuple[str, ...] = ()
 
     def run(self, task: Task) -> TaskOutcome:
         """Execute a task and write its result, unless the store already contains the result.

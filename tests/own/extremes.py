@@ -31,7 +31,7 @@ class _Extremes(Stage):
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         return (SCORE,)
 
-    def inputs(self, run: Run) -> Any:
+    def collect_inputs(self, run: Run) -> Any:
         return run.get_table(SCORE).sha256
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:

@@ -261,10 +261,10 @@ class Stage(ABC):
         return 0.0
 
     @abstractmethod
-    def inputs(self, run: Run) -> Any:
-        """Return the data from which the table is made, as JSON values.
+    def collect_inputs(self, run: Run) -> Any:
+        """Collect everything on which the table depends, as JSON values.
 
-        Equal inputs must lead to equal tables. If the inputs change, the table is made again.
+        The values decide whether the table is up to date: it is made again only if they change.
         Versions and options need not be included, because they are added for all stages.
         """
 
@@ -280,7 +280,7 @@ class Stage(ABC):
 
     def _all_inputs(self, run: Run) -> Any:
         options = None if self.options is None else asdict(run.plan.get_options(self.options))
-        return [dict(run.versions), options, self.inputs(run)]
+        return [dict(run.versions), options, self.collect_inputs(run)]
 
     def is_current(self, run: Run) -> bool:
         """Return whether the table exists and is up to date."""

@@ -106,7 +106,7 @@ class _DesignStage(Stage):
 
     @staticmethod
     def count_trials(plan: StudyPlan) -> dict[str, int]:
-        """Return the number of trials per participant, by condition."""
+        """Return a mapping from condition to number of trials per participant."""
         layout = plan.get_options(DesignOptions).get_layout()
         n_rows = dict.fromkeys(layout.conditions, 0)
         for stage, conditions in _CONDITIONS_BY_STAGE:
@@ -118,27 +118,23 @@ class _DesignStage(Stage):
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         return NATURAL, SET, TRIPLETS_STAGE
 
-    def inputs(self, run: Run) -> Any:
-        return [
-            sorted(self._read_common_words(run) or ()),
-            run.plan.study.seed,
-            json_digest(run.sentences),
-            [
-                run.get_table(stage).sha256
-                for stage in self.requires(run.plan)
-                if stage.is_in(run.plan)
-            ],
-        ]
+    def collect_inputs(self, run: Run) -> Any:
+        common_words = sorted(self._read_common_words(run) or ())
+        # Digests of the tables with the selected pairs and triplets.
+        stages = [stage for stage in self.requires(run.plan) if stage.is_in(run.plan)]
+        digests = [run.get_table(stage).sha256 for stage in stages]
+        return [common_words, run.plan.study.seed, json_digest(run.sentences), digests]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
-        natural_pairs, set_pairs, triplets = (
-            read_table(run.get_table(stage).path, cells="text") if stage.is_in(run.plan) else None
+        tables = {
+            stage: read_table(run.get_table(stage).path, cells="text")
             for stage in self.requires(run.plan)
-        )
-        pairs = [table for table in (natural_pairs, set_pairs) if table is not None]
+            if stage.is_in(run.plan)
+        }
+        pairs = [tables[stage] for stage in (NATURAL, SET) if stage in tables]
         trials = design_trials(
             pd.concat(pairs, ignore_index=True) if pairs else None,
-            triplets,
+            tables.get(TRIPLETS_STAGE),
             run.sentences,
             run.plan.get_options(DesignOptions).get_layout(),
             common_words=self._read_common_words(run),

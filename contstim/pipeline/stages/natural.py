@@ -64,8 +64,11 @@ class _NaturalStage(Stage):
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         return (SCORE,)
 
-    def inputs(self, run: Run) -> Any:
-        return [run.get_table(SCORE).sha256, *run.plan.get_options(NaturalOptions).inputs(run)]
+    def collect_inputs(self, run: Run) -> Any:
+        return [
+            run.get_table(SCORE).sha256,
+            *run.plan.get_options(NaturalOptions).collect_inputs(run),
+        ]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(NaturalOptions)

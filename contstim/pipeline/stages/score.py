@@ -32,7 +32,7 @@ class _ScoreStage(Stage):
         models = [*run.models.values(), *run.extra_models.values()]
         return [*create_score_tasks(models, run.sentences, run.versions)]
 
-    def inputs(self, run: Run) -> Any:
+    def collect_inputs(self, run: Run) -> Any:
         return json_digest(list(run.score_rows(run.sentences)))
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:

@@ -49,8 +49,8 @@ class SelectionOptions(StageOptions):
         rules = f"Constraints: {', '.join(self.constraints)}." if self.constraints else ""
         return " ".join(filter(None, (distinct, rules)))
 
-    def inputs(self, run: Run) -> list[Any]:
-        """Return the data on which the restrictions depend, as JSON values.
+    def collect_inputs(self, run: Run) -> list[Any]:
+        """Collect the data on which the restrictions depend, as JSON values.
 
         The data are the repeatable words and, if there is a file of features, its digest.
         """

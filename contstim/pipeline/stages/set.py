@@ -99,13 +99,13 @@ class _SetStage(Stage):
         models = list(run.models.values())
         return list(create_score_tasks(models, self._synthetic_sentences(run), run.versions))
 
-    def inputs(self, run: Run) -> Any:
+    def collect_inputs(self, run: Run) -> Any:
         options = run.plan.get_options(SetOptions)
         inputs: list[Any] = [run.get_table(stage).sha256 for stage in self.requires(run.plan)]
         if options.synthetic:
             log_probs = load_log_probs(run, self._synthetic_sentences(run))
             inputs.append(json_digest(log_probs[len(run.sentences) :].to_csv()))
-        return [*inputs, run.plan.study.seed, *options.inputs(run)]
+        return [*inputs, run.plan.study.seed, *options.collect_inputs(run)]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(SetOptions)

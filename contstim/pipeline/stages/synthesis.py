@@ -72,7 +72,7 @@ class SynthesisStage(Stage):
         )
 
     def get_job(self, run: Run) -> SynthesisJob:
-        """Return the object that creates the tasks and the table rows of a run.
+        """Return the object that creates the tasks of the synthesis and the rows of its table.
 
         The object is created at the first call, and stored in the run for later calls.
         """
@@ -143,12 +143,12 @@ class SynthesisStage(Stage):
         """Estimate how long one worker will take to score sentences that are not sampled yet."""
         return self.get_job(run).estimate_later_seconds()
 
-    def inputs(self, run: Run) -> Any:
-        """Return the keys of the finished tasks, from which the table is made."""
+    def collect_inputs(self, run: Run) -> Any:
+        """Collect the keys of the finished tasks, from whose results the table is made."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
-        """Return all settings on which the rows of the table depend, as JSON values by name."""
+        """Return a mapping from name to value (JSON) of all settings on which rows depend."""
         plan, options = run.plan, run.plan.get_options(SynthesisOptions)
         defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
@@ -184,14 +184,16 @@ class SynthesisStage(Stage):
         }
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
-        """Return the table and its notes.
+        """Make the table of synthetic sentences from the results of all finished tasks.
 
         Returns
         -------
         table : str
             Rows of the table as CSV text.
         notes : dict
-            Settings of the synthesis and counts of results (`RESULT_NOTES`), as JSON values.
+            Settings of the synthesis and statistics of the results, as JSON values, for the
+            metadata file beside the table. The statistics include the numbers of tasks, missing
+            results, rows and requested rows, and the lexical diversity (``words``).
         """
         options, job = run.plan.get_options(SynthesisOptions), self.get_job(run)
         tasks = self.tasks(run)
@@ -205,6 +207,7 @@ class SynthesisStage(Stage):
             "asked": len(job.starts) * options.per_sentence,
         }
         if options.makes_triplets:
+            # Triplets in which the two models prefer different synthetic sentences.
             notes["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
         if len(rows) > 1:  # The diversity of one sentence is not defined.
             sentences, originals = sentences_with_originals(rows)

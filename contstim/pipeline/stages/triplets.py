@@ -116,7 +116,7 @@ class _TripletStage(Stage):
         has_reference = options is not None and options.reference == "sentences"
         return (SYNTHESIS, SCORE) if has_reference else (SYNTHESIS,)
 
-    def inputs(self, run: Run) -> Any:
+    def collect_inputs(self, run: Run) -> Any:
         return [run.get_table(stage).sha256 for stage in self.requires(run.plan)]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
