@@ -68,14 +68,14 @@ def assign_with_constraints(
     relaxation = _Relaxation(problem, constraints)
     columns, _, _ = relaxation.generate(relaxation.initial_columns(), feasibility=True)
     _, dual, _ = relaxation.generate(columns, feasibility=False)
-    bound = relaxation.bound(dual)
+    bound = relaxation.compute_bound(dual)
     # All costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
     max_reduced_cost = relaxation.initial_threshold(dual)
     best: list[IntArray] | None = None
     # Solve integer programmes over an increasing number of columns.
     while True:
-        columns, has_all = relaxation.columns_below(dual, max_reduced_cost)
+        columns, has_all = relaxation.select_columns(dual, max_reduced_cost)
         if len(columns.role) > MAX_COLUMNS:
             if best is None:
                 raise InfeasibleError(
@@ -207,7 +207,7 @@ class _Relaxation:
 
         With this threshold, the programme has about 20 columns per sentence to select.
         """
-        reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
+        reduced = np.hstack([costs for _, costs in self._price_columns(dual, feasibility=False)])
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
         return max(1.0, float(np.partition(reduced, n)[n]))
 
@@ -244,7 +244,7 @@ class _Relaxation:
         while True:
             shortfalls, dual, x = self._solve_restricted(columns, feasibility=feasibility)
             roles, rows = [columns.role], [columns.row]
-            for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
+            for a, (allowed, reduced) in enumerate(self._price_columns(dual, feasibility)):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)
                 lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_COLUMNS]]
                 roles.append(np.full(len(lowest), a))
@@ -317,17 +317,23 @@ class _Relaxation:
             shortfalls = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
         return shortfalls, dual, result.x[:n_columns]
 
-    def _reduced_costs(
+    def _price_columns(
         self, dual: _DualPrices, feasibility: bool
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the reduced costs of the columns of each role.
+        """Yield the reduced cost of each assignment of a sentence, for one role after another.
+
+        The reduced cost is the cost of the assignment minus the dual prices of its constraints:
+        cost(a, s) - u_a - v_s - sum_b y_b weight_b(a, s), where u_a, v_s and y_b are the prices of
+        role a, sentence s and inequality b. Assignments with a negative reduced cost can improve
+        the current solution.
 
         Parameters
         ----------
         dual
             Dual prices of the constraints.
         feasibility
-            Whether the costs of the sentences are ignored.
+            Whether the total violation of the constraints is minimised. All assignments then have
+            the cost 0.
 
         Yields
         ------
@@ -336,16 +342,17 @@ class _Relaxation:
         reduced : (k,) array
             Reduced costs of assigning these sentences to the role.
         """
-        row_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
+        # A constraint with a lower and an upper bound has two inequalities: add their prices.
+        constraint_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
         for a, role in enumerate(self.problem.roles):
             allowed = np.flatnonzero(self.problem.is_allowed(role))
-            weighted = self.constraints.weights[a][allowed] @ row_prices
-            reduced = -dual.roles[a] - dual.sentences[allowed] - weighted
+            inequality_prices = self.constraints.weights[a][allowed] @ constraint_prices
+            reduced = -dual.roles[a] - dual.sentences[allowed] - inequality_prices
             if not feasibility:
                 reduced += self.problem.reject_costs[allowed, role.reject]
             yield allowed, reduced
 
-    def bound(self, dual: _DualPrices) -> float:
+    def compute_bound(self, dual: _DualPrices) -> float:
         """Compute the Lagrangian lower bound on the cost of every selection.
 
         The bound is sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b + sum_j min(r_j, 0),
@@ -354,18 +361,19 @@ class _Relaxation:
         """
         bound = dual.roles @ self.n_sentences + dual.sentences.sum()
         bound += dual.inequalities @ self.limits
-        for _, reduced in self._reduced_costs(dual, feasibility=False):
+        for _, reduced in self._price_columns(dual, feasibility=False):
             bound += np.minimum(reduced, 0.0).sum()
         return float(bound)
 
-    def columns_below(self, dual: _DualPrices, max_reduced_cost: float) -> tuple[_Columns, bool]:
+    def select_columns(self, dual: _DualPrices, max_reduced_cost: float) -> tuple[_Columns, bool]:
         """Return the columns with a reduced cost of at most `max_reduced_cost`.
 
-        The second value is True if the problem has no other columns.
+        Columns are assignments of sentences to roles. The second value is True if the problem has
+        no other columns.
         """
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         roles, rows, has_all = [], [], True
-        for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
+        for a, (allowed, reduced) in enumerate(self._price_columns(dual, feasibility=False)):
             role_rows = allowed[reduced <= threshold]
             has_all = has_all and len(role_rows) == len(allowed)
             roles.append(np.full(len(role_rows), a))

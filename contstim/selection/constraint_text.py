@@ -75,17 +75,20 @@ def parse_constraints(
     parsed = [_parse(text) for text in texts]
     used_columns = {column for _, column, _ in parsed}
 
-    # Collect all features in one table: the given, the computed and the numbers of tokens.
+    # Collect all features in one table. First, the features of the caller and the sentences.
     sentences = [str(label) for label in labels]
     table = pd.DataFrame(index=labels)
     if features is not None:
         table = features.reindex(sentences).set_index(labels)
     if "sentence" not in table:
         table = table.assign(sentence=sentences)
-    if not used_columns.intersection(_COMPUTED) <= set(table.columns):
+    # Compute further features, which takes time, only if a constraint uses one of them.
+    if used_columns & set(_COMPUTED) - set(table.columns):
         code = (language or detect_language(sentences)).code
         computed = sentence_features(sentences, code).set_index(labels)
         table = computed.drop(columns=computed.columns.intersection(table.columns)).join(table)
+    # Join the numbers of tokens under all models to a text such as "7/9/8": two texts are equal if
+    # the sentences have the same number of tokens under each model.
     if tokens is not None and "tokens" not in table:
         counts = tokens.reindex(labels).dropna().astype("int64").astype("str")
         table = table.assign(tokens=counts.agg("/".join, axis=1))

@@ -55,17 +55,22 @@ class Balance(SelectionConstraint):
     name: str = "balance"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row to the integer programme for each pair of models: |difference| <= limit."""
+        """Add one row to the integer programme for each pair of models.
+
+        The row limits the difference between the sum of the feature over sentences 1 and the sum
+        over sentences 2 to n tolerance, where n is the number of sentence pairs.
+        """
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
         values = rows.feature_column(self.feature, self.name)
-        n_sentences = {(role.model_1, role.model_2): role.n_sentences for role in rows.roles}
-        for model_pair, n in n_sentences.items():
-            limit = self.tolerance * n
+        n_by_model_pair = {(role.model_1, role.model_2): role.n_sentences for role in rows.roles}
+        for model_pair, n_pairs in n_by_model_pair.items():
+            limit = self.tolerance * n_pairs
             models = " and ".join(model_pair)
             name = f"{self.name}: means within {self.tolerance:g} for {models}"
             weights = rows.contrast_weights(model_pair, values)
-            rows.add(weights, -limit, limit, [name], unit=float(n))
+            # Error messages state a violation as a difference of means: divide sums by n_pairs.
+            rows.add(weights, -limit, limit, [name], unit=float(n_pairs))
 
 
 @dataclass(frozen=True, eq=False)

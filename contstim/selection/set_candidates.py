@@ -7,6 +7,7 @@ different models.
 
 from __future__ import annotations
 
+import math
 from itertools import islice, product
 
 import numpy as np
@@ -18,7 +19,7 @@ from contstim.selection.set_criteria import LogBayesFactor
 # Maximum number of splits of the models into two groups: all splits of up to 10 models.
 _MAX_SPLITS = 511
 
-# Maximum number of sentence pairs that `even_split_pairs` compares, and number of pairs that it
+# Maximum number of sentence pairs that `propose_even_pairs` compares, and number of pairs that it
 # proposes for each pair to select.
 _MAX_COMPARISONS, _RETAINED_PER_PAIR = 10_000_000, 14
 
@@ -26,7 +27,7 @@ _MAX_COMPARISONS, _RETAINED_PER_PAIR = 10_000_000, 14
 _COMBINATIONS_PER_PAIR = 40
 
 # Maximum number of sentences at each end of a projection that are combined to pairs, in
-# `extreme_pairs` and in `priced_pairs`.
+# `propose_extreme_pairs` and in `propose_priced_pairs`.
 _MAX_SPLIT_DEPTH = 600
 _MAX_PRICED_DEPTH = 400
 
@@ -35,11 +36,11 @@ _N_EIGENVECTORS = 4
 
 
 def tries_all_splits(n_models: int) -> bool:
-    """Return whether `extreme_pairs` tries all splits of the models into two groups."""
+    """Return whether `propose_extreme_pairs` tries all splits of the models into two groups."""
     return bool(2 ** (n_models - 1) - 1 <= _MAX_SPLITS)
 
 
-def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
+def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
     """Propose pairs in which half of the models prefer sentence 1, and half prefer sentence 2.
 
     An even split separates the largest number of pairs of models, M^2 / 4 of M models. If there are
@@ -70,7 +71,7 @@ def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
     half = n_models // 2
     pairs, smallest = np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32)
     # Compare each sentence with the sentence `distance` places later in the order.
-    for distance in range(1, min(n_sentences, 1 + -(-_MAX_COMPARISONS // n_sentences))):
+    for distance in range(1, min(n_sentences, 1 + math.ceil(_MAX_COMPARISONS / n_sentences))):
         differences = values[distance:] - values[:-distance]
         n_preferring = (differences > 0).sum(axis=1)
         even = np.flatnonzero((n_preferring == half) | (n_preferring == n_models - half))
@@ -85,7 +86,7 @@ def even_split_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArray:
     return np.asarray(order[pairs])
 
 
-def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+def propose_extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     """Propose pairs whose sentences are ranked very differently by two groups of models.
 
     For each split of the models into two groups:
@@ -125,7 +126,7 @@ def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArr
         even = np.where(np.arange(n_models) < n_models // 2, 1.0, -1.0)
         random_splits = np.array([rng.permutation(even) for _ in range(_MAX_SPLITS)])
         splits = np.unique(random_splits * random_splits[:, :1], axis=0).astype(np.float32)
-    n_per_split = max(2, -(-5 * n // len(splits)))
+    n_per_split = max(2, math.ceil(5 * n / len(splits)))
     depth = min(n_sentences, max(2 * n_per_split, min(_MAX_SPLIT_DEPTH, n_sentences // 20)))
     n_disjoint = min(n, n_sentences // 2)
     parts = [rng.permutation(n_sentences)[: 2 * n_disjoint].reshape(n_disjoint, 2)]
@@ -142,19 +143,21 @@ def extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArr
     return np.concatenate(parts)
 
 
-def priced_pairs(
+def propose_priced_pairs(
     criterion: LogBayesFactor, rows: IntArray, n: int, dual_prices: FloatArray
 ) -> IntArray:
-    """Propose pairs that distinguish the pairs of models which limit the objective.
+    """Propose pairs of sentences for the models that are still hard to distinguish.
 
-    The dual price y_ij of models i and j states how much the objective would gain if these two
-    models were distinguished better. Each sentence is represented by the vector z of its
-    standardised log-probabilities under the models, which is projected on two sets of directions d:
+    This is a heuristic pricing step of column generation: the set of pairs is selected by an
+    integer programme that maximises the smallest log Bayes factor between two models. The dual
+    price y_ij of models i and j states how much this objective would increase if the two models
+    were distinguished better. Each sentence has a vector z of standardised log-probabilities under
+    the M models, which is projected on two sets of directions d in R^M:
 
     1. The directions that maximise sum_ij y_ij (d_i - d_j)^2. They are the eigenvectors with the
        largest eigenvalues of the Laplacian of a graph with the models as vertices and the prices as
        weights of the edges.
-    2. The directions z_i - z_j for the pairs of models with the highest prices.
+    2. The differences z_i - z_j of two models, for the pairs of models with the highest prices.
 
     Sentences from both ends of each projection are combined to pairs with a large expected log
     Bayes factor, weighted by the prices.
@@ -176,23 +179,26 @@ def priced_pairs(
         Rows of the sentences.
     """
     n_models = len(criterion.ranked.models)
-    i, j = np.triu_indices(n_models, 1)
-    weights = np.zeros((n_models, n_models))
-    weights[i, j] = weights[j, i] = dual_prices
-    laplacian = np.diag(weights.sum(axis=0)) - weights
+    models_1, models_2 = np.triu_indices(n_models, 1)
+    price_matrix = np.zeros((n_models, n_models))
+    price_matrix[models_1, models_2] = price_matrix[models_2, models_1] = dual_prices
+    laplacian = np.diag(price_matrix.sum(axis=0)) - price_matrix
     _, eigenvectors = np.linalg.eigh(laplacian)  # in columns, by increasing eigenvalue
     directions = [*eigenvectors.T[-_N_EIGENVECTORS:]]
-    identity = np.eye(n_models)
+    unit_vectors = np.eye(n_models)
     for pair in np.argsort(-dual_prices)[:n_models]:
-        directions.append(identity[i[pair]] - identity[j[pair]])
-    scaled = criterion.scaled[rows]
+        directions.append(unit_vectors[models_1[pair]] - unit_vectors[models_2[pair]])
+
+    # Propose about twice as many pairs as are needed, equally many for each direction.
+    n_per_direction = max(2, math.ceil(2 * n / len(directions)))
+    log_probs = criterion.scaled[rows]
     depth = min(len(rows), _MAX_PRICED_DEPTH)
-    n_per_direction = max(2, -(-2 * n // len(directions)))
     pairs = []
     for direction in directions:
-        top_rows, bottom_rows = _extreme_rows(scaled @ direction, depth)
-        differences = scaled[top_rows][:, None] - scaled[bottom_rows][None]
-        factors = log_bayes_factors(criterion.response_model.probabilities(differences), weights)
+        top_rows, bottom_rows = _extreme_rows(log_probs @ direction, depth)
+        differences = log_probs[top_rows][:, None] - log_probs[bottom_rows][None]
+        preferences = criterion.response_model.probabilities(differences)
+        factors = log_bayes_factors(preferences, price_matrix)
         pairs.append(_best_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
     return rows[np.concatenate(pairs)]
 

@@ -19,9 +19,9 @@ from contstim.selection.constraints import merge_equal, pairing_codes
 from contstim.selection.pair_constraints import feasible_pairs
 from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
 from contstim.selection.set_candidates import (
-    even_split_pairs,
-    extreme_pairs,
-    priced_pairs,
+    propose_even_pairs,
+    propose_extreme_pairs,
+    propose_priced_pairs,
     tries_all_splits,
 )
 from contstim.selection.set_criteria import LogBayesFactor, Separation, SetCriterion
@@ -38,7 +38,7 @@ SET_CRITERIA = Registry[type[SetCriterion]](
 # Number of sentences up to which all their pairs are candidates.
 _ALL_PAIRS_UP_TO = 150
 
-# Number of candidates from `even_split_pairs` in the integer programme, per pair to select.
+# Number of candidates from `propose_even_pairs` in the integer programme, per pair to select.
 _EVEN_PER_PAIR = 5
 # Fraction of the upper bound above which a greedy selection is accepted.
 _NEAR_BOUND = 0.98
@@ -132,9 +132,10 @@ def select_set(
     `LogBayesFactor.bound`.
 
     **Candidates.** All pairs of up to 150 sentences are candidates. Of more sentences,
-    `extreme_pairs` proposes candidates for each split of the models. For ``log-bf``, `priced_pairs`
-    adds pairs with large contributions at the dual prices of the linear relaxation, in six rounds.
-    For more than 10 models, `even_split_pairs` adds pairs that split the models evenly; without
+    `propose_extreme_pairs` proposes candidates for each split of the models. For ``log-bf``,
+    `propose_priced_pairs` adds pairs for the models that are hardest to distinguish, according to
+    the dual prices of the linear relaxation, in six rounds.
+    For more than 10 models, `propose_even_pairs` adds pairs that split the models evenly; without
     constraints, a greedy selection among these is returned if it reaches 98 % of the bound.
 
     Examples
@@ -295,7 +296,7 @@ class _SetSearch:
             # and accept it if it is close to the bound.
             blocks = self._blocks()
             even_pairs = [
-                rows[even_split_pairs(ranks[rows], n_block, self.criterion.rank_margin)]
+                rows[propose_even_pairs(ranks[rows], n_block, self.criterion.rank_margin)]
                 for rows, n_block in blocks
             ]
             if not self.constraints:
@@ -312,7 +313,7 @@ class _SetSearch:
         rng, ranked = np.random.default_rng(seed), self.criterion.ranked
         if not has_all_pairs:
             for rows, n_block in self._blocks():
-                candidates.append(rows[extreme_pairs(ranks[rows], n_block, rng)])
+                candidates.append(rows[propose_extreme_pairs(ranks[rows], n_block, rng)])
         if self.constraints:
             rows = np.union1d(self.sentences, self.given_pairs)
             feasible = feasible_pairs(ranked, rows, self.constraints, self.n, self.uses, rng)
@@ -324,7 +325,7 @@ class _SetSearch:
             for _ in range(_N_PRICING_ROUNDS):
                 prices = programme.dual_prices()
                 priced = [
-                    priced_pairs(self.criterion, rows, n_block, prices)
+                    propose_priced_pairs(self.criterion, rows, n_block, prices)
                     for rows, n_block in self._blocks()
                 ]
                 programme = self._build([programme.pairs, *priced])

@@ -246,7 +246,7 @@ def test_relaxed_bound_holds_for_any_prices(seed):
             -rng.exponential(size=30),
             -rng.exponential(size=2) * 0.1,
         )
-        assert column_generation._Relaxation(problem, rows).bound(prices) <= least
+        assert column_generation._Relaxation(problem, rows).compute_bound(prices) <= least
 
 
 def test_constraints_that_cannot_be_met_are_named():

@@ -25,7 +25,7 @@ from contstim.selection import (
     select_set,
 )
 from contstim.selection.highs import Solution, minimise
-from contstim.selection.set_candidates import even_split_pairs
+from contstim.selection.set_candidates import propose_even_pairs
 
 
 def scores(n, models, seed=0):
@@ -132,9 +132,9 @@ def test_even_pairs_are_those_of_a_search_through_all(models, margin):
     even = (above == models // 2) | (above == models - models // 2)
     least = np.abs(differences).min(axis=1)
     every = np.flatnonzero(even & (least > margin))
-    found = np.sort(even_split_pairs(ranks, len(every), margin), axis=1)
+    found = np.sort(propose_even_pairs(ranks, len(every), margin), axis=1)
     assert sorted(map(tuple, found)) == sorted(zip(one[every], two[every], strict=True))
-    few = even_split_pairs(ranks, 1, margin)
+    few = propose_even_pairs(ranks, 1, margin)
     assert len(few) < len(every)
     smallest = np.abs(ranks[few[:, 0]] - ranks[few[:, 1]]).min(axis=1)
     np.testing.assert_allclose(smallest, np.sort(least[every])[::-1][: len(few)])
