@@ -21,7 +21,7 @@ from contstim.errors import (
 from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
 from contstim.tables import CHOICES, require_columns
 from contstim.text import Sentence
-from contstim.text.items import number_items
+from contstim.text.items import group_into_items
 from contstim.text.language import split_word
 from contstim.text.languages import detect_language, language_from_script
 from contstim.text.normalise import normalise_sentence
@@ -221,7 +221,7 @@ def design_trials(
             f"{n_rows} trials together, more than {_MAX_ROWS}; ask for fewer"
         )
     stimuli["stimulus"] = range(1, len(stimuli) + 1)
-    stimuli["item"] = number_items(stimuli[[*_PAIR, "origin"]].to_numpy())
+    stimuli["item"] = group_into_items(stimuli[[*_PAIR, "origin"]].to_numpy())
 
     # Allocate the stimuli to groups. A cell of the design is a condition and a pair of models.
     keys = list(zip(stimuli["condition"], stimuli["model_1"], stimuli["model_2"], strict=True))

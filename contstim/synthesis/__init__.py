@@ -105,9 +105,10 @@ def _parse_number(text: str) -> int | float | str:
 
 
 def format_strategy(strategy: Strategy) -> str:
-    """Format a strategy as a string that `parse_strategy` can read, with its changed options.
+    """Format a search strategy as a string that `parse_strategy` can read.
 
-    A strategy that is not registered under a name is formatted by `repr`.
+    The string contains the name of the strategy and the options that differ from their defaults.
+    Strategies that are not registered under a name are formatted by `repr`.
 
     Examples
     --------

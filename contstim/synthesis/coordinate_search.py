@@ -43,7 +43,8 @@ class _PositionScores:
     is_allowed
         Mask of the words that do not repeat another word of the sentence, shape (V,).
     replacements
-        Estimates and bounds of the score of the sentence with each word, by name of the model.
+        Mapping from model name to estimates and upper bounds of the score of the sentence with each
+        of the words.
     """
 
     words: WordList
@@ -52,14 +53,20 @@ class _PositionScores:
 
     @cached_property
     def exact_scores(self) -> dict[str, FloatArray]:
-        """Exact scores of the words by name of the model, shape (V,); NaN until computed."""
+        """Mapping from model name to exact scores of the words, shape (V,); NaN until computed."""
         return {
             name: table.estimates if table.is_exact else np.full(len(self.words), np.nan)
             for name, table in self.replacements.items()
         }
 
     def restrict(self, mask: BoolArray) -> _PositionScores:
-        """Return only the words in a mask (V,), with their scores, which must all be exact."""
+        """Select some of the words and their exact scores.
+
+        Parameters
+        ----------
+        mask
+            Whether to select each word, shape (V,). All scores must be exact.
+        """
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),
             self.is_allowed[mask],
@@ -74,7 +81,7 @@ class _PositionScores:
 class Search:
     """Search for one synthetic sentence: the current sentence and the methods that improve it.
 
-    Scores are log-probabilities of sentences in nats, in dictionaries by name of the model.
+    Scores are log-probabilities of sentences in nats, in mappings from model name to score.
 
     Attributes
     ----------
@@ -86,7 +93,8 @@ class Search:
         Best sentence so far. At the start, this is the natural sentence, or a version of it with
         the changes that the problem requires.
     seed, attempt
-        Seeds of the random number generator.
+        Seed of the study, and number of the attempt for the same natural sentence. Together with
+        the sentence and the models, they determine the random numbers.
     requires_feasible_start
         Whether a natural sentence that violates a constraint is refused.
     natural
@@ -118,33 +126,43 @@ class Search:
     def __post_init__(self) -> None:
         self._models = self.problem.models_by_name
         self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
+        self._cache: dict[tuple[int, Sentence], dict[str, _PositionScores]] = {}
+        self._n_sweeps = 0  # number of rounds over all positions so far
+        self._rng = self._create_rng()
+
+        # Check the natural sentence, and find the positions that may and that must change.
         self.natural = self.sentence
         self.positions = self._find_positions()
         self._required = self.problem.edits.required_positions(self.natural)
         for model in self._models.values():
             check_sentence_language(model, self.natural.language, [str(self.natural)])
-        self.natural_scores = self.current_scores = self.score(self.sentence)
-        self.min_scores = self.problem.min_scores(self.natural_scores)
-        self._cache: dict[tuple[int, Sentence], dict[str, _PositionScores]] = {}
-        self._n_sweeps = 0
 
-        # Random numbers depend on the task alone, so that the order of tasks does not matter.
-        key = "\n".join([str(self.sentence), *self._models])
-        entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
-        self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
+        # Score the natural sentence: the minimum scores can be relative to its scores.
+        self.natural_scores = self.current_scores = self.score(self.natural)
+        self.min_scores = self.problem.min_scores(self.natural_scores)
         if self.requires_feasible_start:
             constraints = self.problem.contrast.constraints
             require_feasible_start(self.natural, constraints, self.natural_scores)
         if self._required:
             self._apply_required_edits()
 
+    def _create_rng(self) -> np.random.Generator:
+        """Create a random number generator for this search.
+
+        The seed depends on the natural sentence, the models and the attempt, but not on other
+        searches, so that searches can be executed in any order.
+        """
+        key = "\n".join([str(self.sentence), *self._models])
+        entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
+        return np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
+
     def score(self, sentence: Sentence) -> dict[str, float]:
-        """Return the score of a sentence in nats, by model."""
+        """Return a mapping from model name to the score of a sentence, in nats."""
         text = [str(sentence)]
         return {name: float(model.score(text)[0]) for name, model in self._models.items()}
 
     def loss(self, scores: dict[str, float]) -> float:
-        """Return the loss of a sentence, given its score in nats under each model."""
+        """Return the loss of a sentence, given a mapping from model name to its score in nats."""
         return self.problem.contrast.sentence_loss(scores, self.natural_scores)
 
     def optimize(
@@ -298,7 +316,7 @@ class Search:
         """Return the sentences in which the word at `position` may be replaced.
 
         Usually the list contains only the current sentence. If the current sentence already has the
-        maximum number of changed words and the word at `position` is unchanged, a replacement is
+        maximum number of changed words and the word at `position` is unedited, a replacement is
         possible only if another change is undone. The list then contains one sentence for each
         change that can be undone.
         """
@@ -358,8 +376,8 @@ class Search:
         """
         sentence, slack = self.natural, -np.inf
         for number, position in enumerate(self._required, start=1):
-            unchanged = self._required[number:]
-            sentence, slack = self._maximise_slack(sentence, position, -np.inf, unchanged)
+            unedited = self._required[number:]
+            sentence, slack = self._maximise_slack(sentence, position, -np.inf, unedited)
         has_improved = True
         while slack < 0 and has_improved:
             has_improved = False
@@ -380,7 +398,7 @@ class Search:
         self._move_to(sentence, scores)
 
     def _maximise_slack(
-        self, sentence: Sentence, position: int, slack: float, unchanged: tuple[int, ...] = ()
+        self, sentence: Sentence, position: int, slack: float, unedited: tuple[int, ...] = ()
     ) -> tuple[Sentence, float]:
         """Replace the word at a position so that the sentence has the largest possible slack.
 
@@ -394,8 +412,8 @@ class Search:
             Position of the word.
         slack
             Slack that the new sentence must exceed.
-        unchanged
-            Positions that must also change, and that still have the natural word.
+        unedited
+            Other positions that must change, and that still have the natural word.
 
         Returns
         -------
@@ -421,7 +439,7 @@ class Search:
         permitted: list[int] = []
         for i in indices[np.argsort(-estimates, kind="stable")].tolist():
             changed_sentence = sentence.replace(position, candidates.words.words[i])
-            if self._permits_partial(changed_sentence, position, unchanged):
+            if self._permits_before_edits(changed_sentence, position, unedited):
                 permitted.append(i)
             if len(permitted) == _MAX_REQUIRED_TRIALS:
                 break
@@ -442,25 +460,35 @@ class Search:
         word = candidates.words.words[indices[best]]
         return sentence.replace(position, word), float(slacks[best])
 
-    def _permits_partial(
-        self, sentence: Sentence, position: int, unchanged: tuple[int, ...]
+    def _permits_before_edits(
+        self, sentence: Sentence, position: int, unedited: tuple[int, ...]
     ) -> bool:
-        """Return whether a new word is permitted in a sentence of which some words change later.
+        """Return whether a new word is permitted while other required edits are still to be made.
 
-        The words at the positions `unchanged` will be replaced afterwards. Only the words around
-        `position`, up to the nearest of these positions on both sides, are therefore checked.
+        Only the words around the new word, up to the nearest words that will be replaced later, are
+        checked: they must agree with each other and have an unambiguous spelling.
+
+        Parameters
+        ----------
+        sentence
+            Sentence with the new word.
+        position
+            Position of the new word.
+        unedited
+            Positions of words that will be replaced later.
         """
-        if not unchanged:
+        if not unedited:
             return self.permits(sentence)
-        start = max((p + 1 for p in unchanged if p < position), default=0)
-        end = min((p for p in unchanged if p > position), default=len(sentence))
+        start = max((p + 1 for p in unedited if p < position), default=0)
+        end = min((p for p in unedited if p > position), default=len(sentence))
         span = Sentence(
             sentence.words[start:end],
             sentence.before[start:end],
             sentence.after[start:end],
             sentence.language,
         )
-        new_errors = {*span.agreement_errors} - {*self.natural.agreement_errors}
+        # `round_trips`: the text of the span is parsed into the same words again.
+        new_errors = set(span.agreement_errors) - set(self.natural.agreement_errors)
         return span.round_trips and not (self.problem.edits.agreement and new_errors)
 
     def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:

@@ -502,10 +502,11 @@ class _WordSearch:
         return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
 
     def _min_improvement_per_score(self) -> float:
-        """Return an eighth of the mean improvement per score so far, in nats.
+        """Return the expected improvement of the loss below which the search leaves a position.
 
-        Before the first improvement at a position, another score must be expected to improve the
-        loss by at least this amount.
+        The search computes another score only if it is expected to improve the loss by at least
+        this amount, in nats: an eighth of the mean improvement per score that was computed so far
+        for this sentence. The bound applies until the first improvement at a position.
         """
         if self.state.n_scores == 0:
             return 0.0

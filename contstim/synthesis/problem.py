@@ -193,22 +193,27 @@ class ModelContrast:
 
     @property
     def scale_by_model(self) -> dict[str, float]:
-        """Scale of each rejecting model; 1 if there are no scales."""
+        """Mapping from the name of each rejecting model to its scale; 1 if there are no scales."""
         scales = self.scales or (1.0,) * len(self.reject)
         return dict(zip(self.reject, scales, strict=True))
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return the loss of each synthetic sentence s compared with a natural sentence n.
+        """Return how probable synthetic sentences are for the models that should reject them.
 
-        The loss is max_r [log p_r(s) - log p_r(n)] / scale_r over the rejecting models r.
+        The loss of a synthetic sentence s, compared with a natural sentence n, is the maximum of
+
+            [log p_r(s) - log p_r(n)] / scale_r
+
+        over the models r in `reject`. The divisor scale_r is the standard deviation of the model's
+        scores of natural sentences, or 1 if there is only one model.
 
         Parameters
         ----------
         scores
-            Scores of S synthetic sentences in nats by name of the rejecting model, each an array of
-            shape (S,).
+            Mapping from the name of a model in `reject` to its scores of S synthetic sentences, in
+            nats, shape (S,).
         natural
-            Score of the natural sentence in nats by name of the model.
+            Mapping from model name to the score of the natural sentence, in nats.
 
         Returns
         -------
@@ -221,7 +226,14 @@ class ModelContrast:
         return np.asarray(np.max(changes, axis=0))
 
     def sentence_loss(self, scores: Mapping[str, float], natural: Mapping[str, float]) -> float:
-        """Return the loss of one synthetic sentence, given scores in nats by name of the model."""
+        """Return the loss of one synthetic sentence, see `loss`.
+
+        Parameters
+        ----------
+        scores, natural
+            Mappings from model name to the score of the synthetic and of the natural sentence, in
+            nats.
+        """
         arrays = {name: np.array([scores[name]]) for name in self.reject}
         return float(self.loss(arrays, natural)[0])
 

@@ -276,14 +276,15 @@ class Triplet(TableRow):
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
     """Return columns ``spec_1`` and ``spec_2``, from which the models of a triplet can be loaded.
 
-    The dictionary is empty for other rows, and if all names of models are specification strings.
+    The result is empty if the row is not a triplet, and if the names of all models in the table
+    are specification strings themselves.
 
     Parameters
     ----------
     row
         Row of a table of synthetic sentences.
     specs
-        Model specification strings by the names of the models in tables.
+        Mapping from the name of a model in tables to its specification string.
     """
     if not isinstance(row, Triplet) or all(name == spec for name, spec in specs.items()):
         return {}
@@ -330,15 +331,16 @@ class ContrastRow(TableRow):
     def from_synthesis(
         cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis
     ) -> ContrastRow:
-        """Convert the result of a search to a row of the table.
+        """Convert the result of a search to a row of the table of synthetic sentences.
 
         Parameters
         ----------
         reject, accept
-            Names of the rejecting and of the accepting models.
+            Names of the models that should find the synthetic sentence improbable, and of the
+            models that should find it about as probable as the natural sentence.
         result
-            Result of the search. The extra columns contain its scores in alphabetical order of the
-            models.
+            Result of the search. The scores of both sentences become extra columns, in alphabetical
+            order of the models.
         """
         extra_columns = []
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
@@ -386,18 +388,21 @@ def max_attempts(per_sentence: int) -> int:
 def distinct_triplets(
     pairs: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
 ) -> list[Triplet]:
-    """Combine results of searches from one natural sentence into triplets without duplicates.
+    """Combine a natural sentence and two synthetic sentences into each of several triplets.
+
+    Triplets with the same sentences as an earlier triplet are left out.
 
     Parameters
     ----------
     pairs
-        Pairs of results: a sentence that model 1 accepts, and a sentence that model 2 accepts. The
-        iterable is read only until there are enough triplets.
+        Results of two searches that start from the natural sentence. Synthetic sentence 1 should be
+        improbable under model 2 only, synthetic sentence 2 under model 1 only. The iterable is
+        read only until there are enough triplets.
     per_sentence
         Maximum number of triplets.
     minimum_drop
-        Minimum decrease in log-probability under the rejecting model, in nats. Pairs with a smaller
-        decrease are left out.
+        Minimum number of nats by which each synthetic sentence must be less probable than the
+        natural sentence, under the model that should find it improbable. Other pairs are left out.
     """
     triplets: dict[tuple[str, str], Triplet] = {}
     for first, second in pairs:

@@ -110,7 +110,15 @@ def synthesize_triplets(
     def search_pairs(
         sentence: str, shared_vocabulary: SharedVocabulary
     ) -> Iterator[tuple[Synthesis, Synthesis]]:
-        """Yield the results of searches for synthetic sentences 1 and 2 of a natural sentence."""
+        """Yield pairs of synthetic sentences, one that each of the two models should reject.
+
+        Parameters
+        ----------
+        sentence
+            Natural sentence from which both searches start.
+        shared_vocabulary
+            Words that may be used, which both models know.
+        """
         model_1, model_2 = shared_vocabulary.models
         for attempt in range(max_attempts(per_sentence)):
             settings: dict[str, Any] = {

@@ -319,9 +319,10 @@ class Diversity:
     mean_zipf: float | None
 
     def row(self) -> dict[str, Any]:
-        """Return the fields as JSON values by name, rounded to four decimals.
+        """Return a mapping from the name of each field to its JSON value, for a table or file.
 
-        Missing fields are left out. Lists of words become objects with the share of each word.
+        Numbers are rounded to four decimals, and fields that are None are left out. Fields that
+        list words become mappings from word to the share of sentences that contain it.
         """
         row: dict[str, Any] = {}
         for name, value in asdict(self).items():

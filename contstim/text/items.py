@@ -18,11 +18,12 @@ _MAX_GAPS = 2
 _MAX_WORDS_FOR_TWO_GAPS = 40
 
 
-def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
+def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     """Group related sentence pairs into items, and return the number of each pair's item.
 
-    Two pairs are related if they have a key in common. The items are the connected components of
-    this relation, found by union-find with path halving, and numbered from 1 by first appearance.
+    Two pairs are related if they have a key in common. Items are the connected components of the
+    graph whose vertices are the sentence pairs and whose edges join related pairs. They are found
+    by the union-find algorithm with path halving (Tarjan and van Leeuwen 1984).
 
     Parameters
     ----------
@@ -30,28 +31,35 @@ def number_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
         Keys of each pair: its sentences, and other origins such as a *frame* (a sentence with one
         word left open).
 
+    Returns
+    -------
+    list of int
+        Number of the item of each pair. Items are numbered from 1 in the order of their first pair.
+
     Examples
     --------
-    >>> number_items([("a", "b"), ("c", "d"), ("b", "e"), ("f", "e")])
+    >>> group_into_items([("a", "b"), ("c", "d"), ("b", "e"), ("f", "e")])
     [1, 2, 1, 1]
     """
+    # Forest in which each tree is a component: each pair points to its parent, and roots to
+    # themselves. The root is the first pair of its component.
     parents: list[int] = []
     pair_by_key: dict[Hashable, int] = {}
 
     def find_root(pair: int) -> int:
-        """Return the first pair of the component of `pair`."""
+        """Return the root of the tree that contains `pair`."""
         while parents[pair] != pair:
-            parents[pair] = parents[parents[pair]]
+            parents[pair] = parents[parents[pair]]  # path halving, which shortens later searches
             pair = parents[pair]
         return pair
 
     for pair, pair_keys in enumerate(keys):
         parents.append(pair)
         for key in pair_keys:
-            # Join the component of the first pair with this key.
+            # Merge the component of this pair with the component of the first pair with this key.
             first_pair = pair_by_key.setdefault(key, pair)
-            earlier, later = sorted((find_root(first_pair), find_root(pair)))
-            parents[later] = earlier
+            earlier_root, later_root = sorted((find_root(first_pair), find_root(pair)))
+            parents[later_root] = earlier_root
     roots = [find_root(pair) for pair in range(len(parents))]
     numbers = {root: number for number, root in enumerate(dict.fromkeys(roots), start=1)}
     return [numbers[root] for root in roots]
@@ -86,7 +94,7 @@ def infer_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
     >>> infer_items([("A dog barks", "Barks a dog"), ("A cat barks", "Barks a cat"), ("Go", "I"),])
     [1, 1, 2]
     """
-    return number_items(
+    return group_into_items(
         [key for sentence in pair for key in (sentence, *sentence_frames(sentence))]
         for pair in pairs
     )

@@ -117,16 +117,17 @@ class Vocabulary:
     ) -> Vocabulary:
         """Build a vocabulary from words in their usual case, for example a model's word list.
 
-        Capitalised words are allowed first, lower-case words elsewhere, and words without case
-        at all positions. Entries that are not words ("--") are dropped.
+        Capitalised words may be used at the first position of a sentence, lower-case words at all
+        other positions, and words without case at every position. Entries that are not words
+        ("--") are dropped.
 
         Parameters
         ----------
         words
             Words, usually the most frequent first. Their order is kept.
         frequencies
-            Relative frequencies or counts, by word. If a value exceeds 1, all are divided by
-            their sum. Default: none.
+            Mapping from word to relative frequency or count. If a value exceeds 1, all values are
+            divided by their sum. Default: none.
         rules
             Words to accept and their positions. Default `WordRules()`.
 
@@ -149,10 +150,12 @@ class Vocabulary:
     ) -> Vocabulary:
         """Build a vocabulary from the words of a text.
 
-        Capitalised words that begin a sentence (at the start of a line or after ``.``, ``?``,
-        ``!`` or ``…``) are allowed first. Lower-case words are allowed elsewhere; so are names
-        within sentences if `rules` include names and, in languages that capitalise all nouns,
-        capitalised words after a determiner or similar cue.
+        A vocabulary has one list of words for the first position of a sentence and one list for
+        all other positions. Capitalised words go to the first list if they begin a sentence in the
+        text, that is, at the start of a line or after ``.``, ``?``, ``!`` or ``…``. Lower-case
+        words go to the second list. Names within sentences do so, too, if `rules` include names.
+        In languages that capitalise all nouns, so do capitalised words after a determiner or
+        similar cue.
 
         Parameters
         ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contstim.text.items import infer_items, number_items, sentence_frames
+from contstim.text.items import infer_items, group_into_items, sentence_frames
 
 
 def plainly(keys: list[list[int]]) -> list[int]:
@@ -29,7 +29,7 @@ def plainly(keys: list[list[int]]) -> list[int]:
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=3), max_size=12))
 def test_linked_pairs_are_one_item(keys: list[list[int]]) -> None:
-    assert number_items(keys) == plainly(keys)
+    assert group_into_items(keys) == plainly(keys)
 
 
 def in_common(one: str, other: str) -> bool:
