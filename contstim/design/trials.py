@@ -91,7 +91,7 @@ class Layout:
     ] = _SELECTED_CONDITIONS
 
 
-#: Layouts of published experiments, by name.
+#: Numbers of participants and trials of published experiments: mapping from name to layout.
 LAYOUTS = {"golan2023": Layout(groups=10, participants=10, random_natural=9, catch=12)}
 
 

@@ -90,7 +90,7 @@ def package_versions(*packages: str) -> dict[str, str]:
 
 
 def _installed_versions(packages: Sequence[str]) -> dict[str, str]:
-    """Return the versions of the installed packages by name, without the missing ones."""
+    """Return a mapping from package name to version, without packages that are not installed."""
     versions = {}
     for name in packages:
         try:

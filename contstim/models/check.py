@@ -132,9 +132,28 @@ def _require_equal(
 
 
 def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> list[str]:
-    """Check type, range and reproducibility of the scores, and return two lines for the report.
+    """Check type, range and reproducibility of the scores of a model.
 
     The score of a sentence must not depend on the other sentences in a batch or on their order.
+
+    Parameters
+    ----------
+    model
+        Model to check.
+    sentences
+        Test sentences.
+    tolerance
+        Maximum difference between two scores of the same sentence.
+
+    Returns
+    -------
+    list of str
+        Two lines for the report.
+
+    Raises
+    ------
+    ValidationError
+        If the model fails the check.
     """
     scores, highest = model.score(sentences), model.kind.highest
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
@@ -163,9 +182,28 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
 
 
 def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: float) -> str:
-    """Check that the word scores of each sentence sum to its score, and return a report line.
+    """Check that the word scores of each sentence sum to its score.
 
     If the score is not a sum over words, the model must refuse to compute word scores.
+
+    Parameters
+    ----------
+    model
+        Model to check.
+    sentences
+        Test sentences.
+    tolerance
+        Maximum difference between a score and the sum of the word scores.
+
+    Returns
+    -------
+    str
+        Line for the report.
+
+    Raises
+    ------
+    ValidationError
+        If the model fails the check.
     """
     rows, scores = model.score_with_counts(sentences), model.score(sentences)
     routes = "by score_with_counts", "by score"
@@ -194,9 +232,26 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
 
 
 def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
-    """Check that the model refuses a sentence with an unknown word, and return a report line.
+    """Check that a model refuses a sentence with an unknown word and names the word.
 
-    The error message must name the word. Models that can score every word pass the check.
+    Models that can score every word pass the check.
+
+    Parameters
+    ----------
+    model
+        Model to check.
+    sentence
+        Sentence in which a nonsense word is inserted.
+
+    Returns
+    -------
+    str
+        Line for the report.
+
+    Raises
+    ------
+    ValidationError
+        If the model fails the check.
     """
     if model.in_vocabulary([_NONSENSE])[0] or model.event.unknown != "error":
         return "every word can be scored (sub-word tokens, or unknown words as unk)"

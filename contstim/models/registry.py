@@ -80,7 +80,7 @@ def bundled_folder() -> Path:
 
 @cache
 def bundled_models() -> dict[str, BundledModel]:
-    """Return the bundled models by name."""
+    """Return a mapping from the name of each bundled model to its description."""
     with (bundled_folder() / "bundled.toml").open("rb") as file:
         table = tomllib.load(file)
     models = {}
@@ -211,7 +211,7 @@ def register_family(
 
 
 def available_families() -> dict[str, Family]:
-    """Return the registered families, with the families of installed packages, by name."""
+    """Return a mapping from name to model family, including families of installed packages."""
     families = dict(FAMILIES)
     for entry in entry_points(group=_ENTRY_POINT_GROUP):
         if entry.name in FAMILIES:

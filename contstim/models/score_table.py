@@ -107,9 +107,10 @@ class ScoreTable:
         Scores, shape (S, M), float64, with the normalised sentences as index and one column per
         model.
     units
-        Unit of each model's scores, by model, see `ScoreKind`.
+        Mapping from model name to the unit of its scores, for example ``nats``.
     specs
-        Model specifications (``hf:gpt2``) that the table states, by model.
+        Mapping from model name to the model specification that the table states, for example
+        ``hf:gpt2``.
     notes
         One sentence about each model with scores that were negated or converted.
     """
@@ -133,10 +134,10 @@ class ScoreTable:
         wide
             Scores, shape (S, M), with the sentences as index and one column per model.
         stated
-            Unit and better direction (``higher``, ``lower`` or empty) of each model's scores, as
-            stated in the table, by model.
+            Mapping from model name to the unit and the better direction (``higher``, ``lower`` or
+            empty) of its scores, as stated in the table.
         specs
-            Model specifications that the table states, by model.
+            Mapping from model name to the model specification that the table states.
         """
         notes, units = [], {}
         wide = wide.copy()

@@ -159,9 +159,25 @@ class ScoreTableModel(SentenceModel):
 
 
 def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:
-    """Return the scores of one model in a table, indexed by sentence.
+    """Select the scores of one model from a table, without conversion of their unit.
 
-    The options of the spec select the rows and the column. The scores are not converted to nats.
+    Parameters
+    ----------
+    table
+        Table of scores with one row per sentence or, with the option ``rows=words``, per word.
+    spec
+        Model specification. Its location is the name of the table, and its options select the rows
+        (``model``) and the column (``column``).
+
+    Returns
+    -------
+    Series
+        Scores, indexed by sentence.
+
+    Raises
+    ------
+    InputError
+        If the options do not identify the scores, or if a score is missing.
     """
     location, options = spec.location, dict(spec.options)
     if "sentences" in options:

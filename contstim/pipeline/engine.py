@@ -143,7 +143,7 @@ class Engine:
     ) -> Iterator[TaskOutcome]:
         """Execute tasks without results, then list the tasks again, until all have results.
 
-        `tasks` contains the tasks that are known at the start, by key.
+        `tasks` is a mapping from key to task, with the tasks that are known at the start.
         """
         while missing := self._find_missing(tasks.values()):
             running = self.executor.run(self.context, missing)

@@ -73,7 +73,7 @@ class ModelRecord:
         Parameters
         ----------
         versions
-            Versions of the packages that scores depend on, by name of the package.
+            Mapping from package name to version, for all packages that scores depend on.
         """
         return {"model": dict(self.description), "versions": dict(versions)}
 

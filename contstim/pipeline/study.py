@@ -66,7 +66,20 @@ def read_study_plan(path: str | Path) -> StudyPlan:
 
 
 def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
-    """Convert the content of a TOML file in `folder` to a study plan."""
+    """Convert the content of a TOML file to a study plan.
+
+    Parameters
+    ----------
+    table
+        Content of the file. Except for ``models``, each key is a table of options.
+    folder
+        Folder of the file, which relative paths in the plan refer to.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown or missing, or if an option is invalid.
+    """
     stage_options_by_key = {
         stage.key: stage.options
         for _, stage in STAGES.items()

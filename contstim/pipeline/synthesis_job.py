@@ -221,7 +221,7 @@ class SynthesisJob:
         return None
 
     def notes(self) -> dict[str, Any]:
-        """Return notes on the results, by name, for the metadata of the table."""
+        """Return statistics of the results for the metadata of the table, as a dictionary."""
         return {}
 
     def task_options(self, contrast: ModelContrast) -> dict[str, Any]:

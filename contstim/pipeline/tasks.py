@@ -43,7 +43,7 @@ class Task(ABC):
     kind
         Name of the kind of task.
     versions
-        Versions of the packages that results depend on, by name of the package.
+        Mapping from package name to version, for all packages that results depend on.
     models
         Records that identify the models of the task.
     """

@@ -169,7 +169,7 @@ class ConstraintRows:
         Parameters
         ----------
         values
-            Value of the feature for each sentence, by label.
+            Value of the feature for each sentence, with the labels of the sentences as index.
         name
             Name of the constraint, for the error message.
 
@@ -195,8 +195,8 @@ class SelectionConstraint(ABC):
 
     A subclass adds linear constraints to the integer programme of a selection. If it sets `kind`,
     users can write the constraint as a text ``KIND:COLUMN:VALUE...``. The subclass must then be a
-    dataclass. Its first field is the feature of the sentences, by label, and it has a field for
-    each key of `options`.
+    dataclass. Its first field is the feature, a Series with the labels of the sentences as index,
+    and it has a field for each key of `options`.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class SelectionConstraint(ABC):
 
     @property
     def matched_feature(self) -> pd.Series | None:
-        """Feature by label that must be equal for both sentences of a pair, or None."""
+        """Feature that must be equal for both sentences of a pair, or None."""
         return None
 
     @abstractmethod

@@ -56,7 +56,7 @@ def parse_constraints(
         label), ``words``, ``characters`` and ``zipf`` are computed unless they are given, see
         :func:`~contstim.text.features.sentence_features`.
     tokens : DataFrame, optional
-        Number of tokens of each sentence under each model, by label. It defines the column
+        Number of tokens of each sentence (row) under each model (column). It defines the column
         ``tokens``, which is equal for two sentences if all their numbers of tokens are equal.
     language
         Language that defines the words of a sentence; by default inferred from the sentences.

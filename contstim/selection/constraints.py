@@ -29,7 +29,7 @@ class Balance(SelectionConstraint):
     Attributes
     ----------
     feature
-        Value of the feature for each sentence, by label.
+        Value of the feature for each sentence, with the labels of the sentences as index.
     tolerance
         Maximum difference between the two means.
     name
@@ -84,7 +84,8 @@ class Equal(SelectionConstraint):
     Attributes
     ----------
     feature
-        Value of the feature for each sentence, by label, e.g. number of tokens or topic.
+        Value of the feature for each sentence, e.g. number of tokens or topic, with the labels of
+        the sentences as index.
     name
         Name of the constraint in error messages.
 
@@ -186,8 +187,8 @@ class AtMost(SelectionConstraint):
     Attributes
     ----------
     groups
-        Group of each sentence by label, e.g. source or topic. Sentences with a missing value belong
-        to no group.
+        Group of each sentence, e.g. source or topic, with the labels of the sentences as index.
+        Sentences with a missing value belong to no group.
     limit
         Maximum number of selected sentences per group.
     name
@@ -227,7 +228,7 @@ class Recurring(SelectionConstraint):
     Attributes
     ----------
     texts
-        Text of each sentence by label.
+        Text of each sentence, with the labels of the sentences as index.
     limit
         Maximum number of selected sentences that contain the same word.
     repeatable
@@ -283,7 +284,7 @@ class Linear(SelectionConstraint):
     Attributes
     ----------
     weights
-        Value of the feature for each sentence, by label.
+        Value of the feature for each sentence, with the labels of the sentences as index.
     lower, upper
         Bounds of the sum, in the unit of the feature.
     pair

@@ -125,7 +125,8 @@ def select_natural_pairs(
     reject_below : float, optional
         Fractional rank below which a model may reject a sentence; by default any.
     eligible : Series of bool, optional
-        Whether each sentence may be selected, by label. All sentences are ranked.
+        Whether each sentence may be selected, with the labels of the sentences as index. All
+        sentences are ranked.
     constraints
         Constraints on the selected sentences, e.g. `Balance`. The problem is then solved by integer
         programming.

@@ -351,7 +351,8 @@ def eligible_rows(
     ranked
         Ranked sentences.
     eligible : Series of bool, optional
-        Whether each sentence may be selected, by label; by default all.
+        Whether each sentence may be selected, with the labels of the sentences as index; by default
+        all.
 
     Returns
     -------

@@ -85,8 +85,8 @@ def select_set(
     response_model : ResponseModel, optional
         Model of the probability of each answer; by default `ResponseModel()`. Only for ``log-bf``.
     eligible : Series of bool, optional
-        Whether each sentence may be selected, by label; by default all. Ranks are computed over all
-        sentences, whether or not they may be selected.
+        Whether each sentence may be selected, with the labels of the sentences as index; by default
+        all. Ranks are computed over all sentences, whether or not they may be selected.
     pairs : DataFrame, optional
         Sentence pairs that may be selected in addition, e.g. from `triplet_pairs`. The columns
         ``sentence_1`` and ``sentence_2`` contain labels of `log_probs`, eligible or not.

@@ -35,7 +35,7 @@ class ScoreCounter:
     Attributes
     ----------
     n_scores
-        Number of candidates that each model has scored exactly, by name of the model.
+        Mapping from model name to the number of candidates that the model has scored exactly.
     cost
         Total number of model inputs (sequences passed through a network) for these scores and for
         the verification of proposals.

@@ -532,6 +532,13 @@ class Search:
         """Return the words for a position with their scores under the inexpensive models.
 
         A model is inexpensive if it computes exact scores of the whole vocabulary at once.
+
+        Parameters
+        ----------
+        position
+            Position of the word to replace.
+        sentence
+            Sentence in which the word is replaced.
         """
         key = _without_word(sentence, position)
         cached = self._cache.get(key, {})

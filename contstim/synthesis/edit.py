@@ -147,7 +147,7 @@ class SearchState:
     Attributes
     ----------
     surrogates
-        Surrogate that predicts the scores of each model, by name of the model.
+        Mapping from model name to a surrogate, a regression that predicts scores of the model.
     n_scores
         Number of exact scores so far. A score by the most expensive model counts as 1, other scores
         in proportion to their cost.

@@ -337,7 +337,7 @@ class Problem:
 
     @cached_property
     def models_by_name(self) -> dict[str, SentenceModel]:
-        """All models by name, in the order of `ModelContrast.names`."""
+        """Mapping from name to model, in the order of `ModelContrast.names`."""
         models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
         return {name: models[name] for name in self.contrast.names}
 
@@ -350,12 +350,12 @@ class Problem:
         Parameters
         ----------
         natural
-            Score of the natural sentence in nats by name of the model.
+            Mapping from model name to the score of the natural sentence, in nats.
 
         Returns
         -------
         dict
-            Minimum scores in nats by name of the model.
+            Mapping from model name to minimum score, in nats.
         """
         min_scores = dict[str, float]()
         for constraint in self.contrast.constraints:
@@ -399,7 +399,8 @@ def worst_violation(
     constraints
         Lower bounds on scores.
     natural, scores
-        Scores of the natural sentence and of the checked sentence in nats, by name of the model.
+        Mappings from model name to the score of the natural sentence and of the checked sentence,
+        in nats.
 
     Returns
     -------

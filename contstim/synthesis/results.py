@@ -214,8 +214,8 @@ class Triplet(TableRow):
         Parameters
         ----------
         first, second
-            Results with the sentence that is accepted by model 1 (rejected by model 2), and with
-            the sentence that is accepted by model 2 (rejected by model 1).
+            Results of the searches for synthetic sentences 1 and 2. Sentence 1 is improbable only
+            under model 2, and sentence 2 only under model 1.
         repeat
             Number that distinguishes triplets with the same natural sentence and models, from 1.
         """

@@ -239,7 +239,7 @@ class WordList:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Index in the list, by word."""
+        """Mapping from word to its index in the list."""
         return {word: i for i, word in enumerate(self.words)}
 
     def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:

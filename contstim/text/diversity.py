@@ -260,7 +260,7 @@ class WordShareLimit:
         method is called until no sentence is rejected.
         """
         remaining = {word: self._n_remaining(word) for word in self._accepted_counts}
-        # Number of sentences above the limit, by word.
+        # Mapping from word to the number of sentences by which it exceeds the limit.
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False
         for index in sorted(self._accepted, reverse=True):

@@ -48,9 +48,10 @@ class Vocabulary:
     repeatable
         Words allowed more than once in a sentence, ignoring case.
     frequencies
-        Relative frequencies (0 to 1), by word. Words may be missing.
+        Mapping from word to relative frequency (0 to 1). Words may be missing.
     tags
-        Penn Treebank tags, the most frequent first, by lower-case word. Words may be missing.
+        Mapping from lower-case word to its Penn Treebank tags, the most frequent tag first. Words
+        may be missing.
     language
         Language of the words.
 
@@ -332,7 +333,7 @@ class Vocabulary:
         vocabulary
             Words that all models know, in the same order.
         n_unknown
-            Number of words that each model does not know, by model specification.
+            Mapping from model specification to the number of words that the model does not know.
 
         Raises
         ------

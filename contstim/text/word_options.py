@@ -109,7 +109,7 @@ class WordOptions:
 
     @property
     def non_defaults(self) -> dict[str, object]:
-        """Options that differ from their defaults, by name."""
+        """Mapping from option name to value, for all options that differ from their defaults."""
         values = {name: getattr(self, name) for name in WordOptions.__annotations__}
         defaults = WordOptions()
         return {name: v for name, v in values.items() if v != getattr(defaults, name)}

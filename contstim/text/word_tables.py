@@ -18,7 +18,7 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
     Returns
     -------
     rows
-        Cells of each row with a word, by column.
+        For each word, a mapping from column name to the cell in the row of the word.
     columns
         Names of the columns.
 

@@ -220,9 +220,24 @@ class ServedModel(EngineModel):
                 return reply.status, body, reply.headers.get("Retry-After", "")
 
     def _validate(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Parse the body of an answer to S texts, and check that it has one result per text.
+        """Parse and check the answer of the server to a request.
 
-        Raises `EngineError` if the answer is invalid.
+        Parameters
+        ----------
+        body
+            Body of the answer, in JSON format.
+        texts
+            The S texts in the request.
+
+        Returns
+        -------
+        list of PromptLogprobs
+            Tokens of each text and their log-probabilities.
+
+        Raises
+        ------
+        EngineError
+            If the answer does not have one result per text.
         """
         try:
             choices = _Answer.model_validate_json(body).choices

@@ -74,7 +74,7 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
     Parameters
     ----------
     weights
-        Weight tensors of the network by name.
+        Mapping from name to weight tensor of the network.
     tokenizer, config
         Tokenizer and configuration as loaded by transformers.
     """
@@ -197,9 +197,19 @@ def _read_checkpoint(
 
 
 def _model_kind(config: Any, spec: ModelSpec) -> str:
-    """Return whether a configuration describes a ``causal`` or a ``masked`` language model.
+    """Return the kind of a language model, ``causal`` or ``masked``.
 
-    `ModelFileError` is raised if transformers can load the model as neither.
+    Parameters
+    ----------
+    config
+        Configuration of the model, as loaded by transformers.
+    spec
+        Model specification, for the error message.
+
+    Raises
+    ------
+    ModelFileError
+        If transformers can load the model neither as a causal nor as a masked language model.
     """
     if config.model_type not in CONFIG_MAPPING and hasattr(config, "auto_map"):
         # transformers does not implement this network: it has its own code.
@@ -207,9 +217,11 @@ def _model_kind(config: Any, spec: ModelSpec) -> str:
         if has_mask_token or AutoModelForMaskedLM.__name__ in config.auto_map:
             return "masked"
         return "causal"
+    # Names of the classes by which transformers implements this type of model, if there are any.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     architecture = (getattr(config, "architectures", None) or [""])[0]
+    # If there are both classes, the checkpoint usually names the class that was trained.
     if masked and causal and masked != causal and architecture in (masked, causal):
         return "masked" if architecture == masked else "causal"
     # XLM has the attribute "causal" in place of "is_decoder".

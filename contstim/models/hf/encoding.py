@@ -353,6 +353,13 @@ class SubwordTokenizer:
         """Raise an error if a token of a word is a special token or the unknown-word token.
 
         Unknown words are accepted if the option ``unknown`` is ``unk``.
+
+        Parameters
+        ----------
+        token
+            Id of the token.
+        word, text
+            Word and sentence that contain the token, for error messages.
         """
         if token not in self._special_ids:
             return

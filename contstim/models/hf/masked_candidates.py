@@ -342,9 +342,10 @@ def compute_shared_inputs(
     Parameters
     ----------
     masked_words
-        Sentence with the word masked, by number of tokens of the candidates.
+        Mapping from a number of tokens to the sentence in which this number of masks replaces the
+        word.
     n_candidates
-        Number of candidates, by their number of tokens.
+        Mapping from a number of tokens to the number of candidates with so many tokens.
     length
         Number of tokens of the original sentence.
     """

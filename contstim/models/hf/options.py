@@ -77,7 +77,7 @@ class _SpecOptions:
 
     @classmethod
     def defaults(cls) -> dict[str, str]:
-        """Return the default of each option by name, as written in a model specification."""
+        """Return a mapping from option name to default, as written in a model specification."""
         return {option.name: option.metadata["default"] for option in fields(cast(Any, cls))}
 
 

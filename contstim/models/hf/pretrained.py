@@ -328,7 +328,7 @@ def _read_code(*objects: object) -> dict[str, bytes]:
     Returns
     -------
     dict
-        Content of each file by file name, sorted by name. Empty files are omitted.
+        Mapping from file name to content, sorted by name. Empty files are omitted.
     """
     folders = set()
     for instance in objects:
@@ -366,7 +366,16 @@ def _check_weight_index(
 ) -> None:
     """Raise an error if a weight index names files outside the checkpoint's folder.
 
-    A weight index is a JSON file that names the file of each weight.
+    A weight index is a JSON file that states in which file each weight is stored.
+
+    Parameters
+    ----------
+    source
+        Folder or repository of the checkpoint.
+    options
+        Keyword arguments of ``transformers.utils.cached_file``.
+    description
+        Description of the checkpoint in error messages.
     """
     for index in (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME):
         path = cached_file(

@@ -84,7 +84,15 @@ def _find_gguf_file() -> Path:
 
 
 def _convert_gguf(source: Path, target: Path) -> None:
-    """Save the model of a GGUF file as a checkpoint folder, with weights in float32."""
+    """Convert a quantised model in a GGUF file to a checkpoint folder with weights in float32.
+
+    Parameters
+    ----------
+    source
+        GGUF file.
+    target
+        Folder to which transformers saves network and tokenizer.
+    """
     pretrained = load_pretrained(
         locate_checkpoint(ModelSpec("hf", str(source))),
         lambda config: AutoModelForCausalLM,

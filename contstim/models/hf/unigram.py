@@ -127,7 +127,17 @@ class TokenUnigram(SentenceModel):
     ) -> ReplacementScores:
         """Score a sentence with one word replaced by each of V candidates.
 
-        The log-probabilities of all other tokens stay the same, so the scores are exact.
+        Under a unigram model, the log-probabilities of all other tokens stay the same. The scores
+        are therefore exact.
+
+        Parameters
+        ----------
+        sentence
+            Original sentence.
+        position
+            Index of the word to replace, counted from 0.
+        words
+            The V candidates.
         """
         sentence.check_position(position)
         scores = self.score_tokens([str(sentence)])[0]

@@ -68,7 +68,7 @@ class NgramTable:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Word ids, by word."""
+        """Mapping from word to id."""
         return {word: i for i, word in enumerate(self.words)}
 
     def filter(self, masks: Sequence[BoolArray]) -> NgramTable:

@@ -323,9 +323,16 @@ class _WordIndex:
             raise ModelFileError(f"{name} list a word twice; the file is damaged")
 
     def find_ids(self, block: _LineBlock, field: int) -> IntArray:
-        """Return the ids of the words in one field of each line of a block."""
+        """Return the ids of the words in one field of each of L lines, shape (L,).
+
+        Raises
+        ------
+        ModelFileError
+            If a word is not in the list of unigrams.
+        """
         hashes = block.hash_text(field)
-        # Most lines have the same words as the line before, because files are sorted by context.
+        # Most lines have the same words as the line before, because files are sorted by context:
+        # search only for the first word of each run of equal words.
         is_new = np.ones(len(hashes), dtype=np.bool_)
         is_new[1:] = hashes[1:] != hashes[:-1]
         distinct = hashes[is_new]
@@ -438,7 +445,12 @@ def read_arpa(path: Path) -> NgramTable | None:
 def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
     """Yield an n-gram model as text in ARPA format, part by part.
 
-    Log-probabilities have `digits` decimals and back-off weights have one more.
+    Parameters
+    ----------
+    table
+        N-gram model.
+    digits
+        Number of decimals of log-probabilities. Back-off weights have one more.
     """
     n_words = len(table.words)
     words = np.array(table.words, dtype=object)

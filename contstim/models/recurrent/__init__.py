@@ -74,10 +74,13 @@ class NetworkConfig:
     tied: bool = True
 
     def weight_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the weight arrays by name.
+        """Return a mapping from the name of each weight array to its shape.
 
-        `n_outputs` is the number of tokens that the network predicts. The embedding has one more
-        row, for the start symbol.
+        Parameters
+        ----------
+        n_outputs
+            Number of tokens that the network predicts. The embedding has one more row, for the
+            start symbol.
         """
         width = (4 if self.cell == "lstm" else 1) * self.hidden  # an LSTM has four gates
         shapes: dict[str, tuple[int, ...]] = {
@@ -127,7 +130,7 @@ class TokenVocabulary:
         return len(self.words) + 2
 
     def ids(self) -> dict[str, int]:
-        """Return the ids of the words, without the special symbols, by word."""
+        """Return a mapping from word to id. Special symbols are not included."""
         return {word: word_id for word_id, word in enumerate(self.words, start=2)}
 
 
@@ -375,7 +378,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     Returns
     -------
     tensors
-        Tensors by name.
+        Mapping from name to tensor.
     record
         The JSON record.
     digest

@@ -38,16 +38,17 @@ class Run:
     plan
         Plan of the study.
     models
-        Records that identify the compared models, by specification string in the plan.
+        Mapping from specification string in the plan to a record that identifies the model, for all
+        compared models.
     versions
-        Versions of the packages that results depend on, by name of the package.
+        Mapping from package name to version, for all packages that results depend on.
     store
         Store of the results.
     extra_models
-        Records of the models that stages use but the study does not compare, by specification
-        string in the plan.
+        Mapping from specification string to record, for models that stages use but the study does
+        not compare.
     stage_data
-        Objects that a stage creates once per run, by name of the stage.
+        Mapping from stage name to an object that the stage creates once per run.
     """
 
     plan: StudyPlan
@@ -93,7 +94,7 @@ class Run:
 
     @property
     def all_models(self) -> dict[str, ModelRecord]:
-        """Records of all models, by specification string and by name in the plan."""
+        """Mapping from specification string, and from name in the plan, to the model's record."""
         by_spec = {**self.models, **self.extra_models}
         by_name = {split_name(spec)[0]: model for spec, model in by_spec.items()}
         return by_spec | {name: model for name, model in by_name.items() if name}
@@ -132,7 +133,7 @@ class Run:
         return self.vocabulary.language
 
     def read_scores(self, spec: str) -> Mapping[str, CachedScore]:
-        """Return the scores of a model that have been computed so far, by sentence.
+        """Return a mapping from sentence to its score under a model, for all scores so far.
 
         Parameters
         ----------

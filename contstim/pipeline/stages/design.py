@@ -73,7 +73,7 @@ class DesignOptions(StageOptions):
             raise InputError("[design] has no stimuli; add [natural], [set] or [triplets]")
 
     def _numbers(self) -> dict[str, Any]:
-        """Return the options of a custom layout that the plan sets, by name."""
+        """Return a mapping from name to value of the options that the plan sets for a layout."""
         names = ("groups", "participants", "random_natural", "catch", "conditions")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 

@@ -136,5 +136,5 @@ def load_triplets(run: Run) -> pd.DataFrame:
 
 
 def selection_notes(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the attributes of a selection, such as its objective and bound, by name."""
+    """Return the attributes of a selection, such as its objective and bound, as a dictionary."""
     return {str(name): value for name, value in table.attrs.items()}
