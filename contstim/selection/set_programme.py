@@ -1,6 +1,6 @@
 """Integer programme that selects sentence pairs to compare all models of a set.
 
-`SetProgramme.greedy_set` is a faster approximation.
+`SetProgramme.select_greedily` is a faster approximation.
 """
 
 from __future__ import annotations
@@ -132,11 +132,20 @@ class SetProgramme:
         self.names = [name for rows in constraint_rows for name in rows.names]
         self.units = np.hstack([rows.units for rows in constraint_rows])
 
-    def objective(self, chosen: IntArray) -> float:
-        """Return the smallest sum of contributions over pairs of models, for chosen candidates."""
+    def compute_objective(self, chosen: IntArray) -> float:
+        """Compute the objective: how well the least distinguished pair of models is distinguished.
+
+        Each candidate pair of sentences contributes a value to each pair of models. The objective
+        is the minimum, over pairs of models, of the summed contributions.
+
+        Parameters
+        ----------
+        chosen
+            Indices of the chosen candidates.
+        """
         return float(self.contributions[chosen].sum(axis=0).min())
 
-    def dual_prices(self) -> FloatArray:
+    def compute_dual_prices(self) -> FloatArray:
         """Compute the dual price of each pair of models in the linear relaxation.
 
         Pairs of models with a high price limit the objective, so further candidates should
@@ -161,7 +170,7 @@ class SetProgramme:
         prices = np.maximum(-result.ineqlin.marginals[:n_model_pairs], 0.0)
         return np.asarray(prices / prices.sum())
 
-    def greedy_set(self, bound: float) -> IntArray | None:
+    def select_greedily(self, bound: float) -> IntArray | None:
         """Select candidates one by one with multiplicative weights, then exchange them.
 
         Each pair of models q has the weight exp(-s_q), where s_q is the sum of the contributions of
@@ -228,7 +237,7 @@ class SetProgramme:
 
         If the time limit is reached, the best of three selections is returned: the best solution
         that the solver found, the rounded solution of the linear relaxation, and, if there are no
-        additional constraints, the result of `greedy_set`.
+        additional constraints, the result of `select_greedily`.
 
         Parameters
         ----------
@@ -275,7 +284,7 @@ class SetProgramme:
             upper_bounds.append(relaxed)
             if relaxed.x is not None:
                 selections.append((self._round(relaxed.x[:-1]), ROUNDED))
-            greedy = None if self.names else self.greedy_set(bound)
+            greedy = None if self.names else self.select_greedily(bound)
             if greedy is not None:
                 selections.append((greedy, GREEDY))
 
@@ -287,7 +296,7 @@ class SetProgramme:
             )
         # Choose the selection with the best objective; of equal ones, the largest differences.
         values = [
-            (self.objective(chosen), self.smallest_differences[chosen].sum())
+            (self.compute_objective(chosen), self.smallest_differences[chosen].sum())
             for chosen, _ in feasible
         ]
         chosen, solver = feasible[values.index(max(values))]

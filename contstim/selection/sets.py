@@ -206,7 +206,7 @@ def select_set(
         table[measure.column] = contributions.mean(axis=1)
         separations[measure.column] = contributions.sum(axis=0)
 
-    objective = programme.objective(chosen)
+    objective = programme.compute_objective(chosen)
     if bound < objective <= bound * (1 + 1e-6):  # rounding errors
         bound = objective
     if measure.is_count:
@@ -301,9 +301,10 @@ class _SetSearch:
             ]
             if not self.constraints:
                 programme = self._build([self.given_pairs, *even_pairs])
-                chosen = programme.greedy_set(bound)
+                chosen = programme.select_greedily(bound)
                 if chosen is not None:
-                    greedy, greedy_objective = (programme, chosen), programme.objective(chosen)
+                    greedy = programme, chosen
+                    greedy_objective = programme.compute_objective(chosen)
             for block_pairs, (_, n_block) in zip(even_pairs, blocks, strict=True):
                 candidates.append(block_pairs[: _EVEN_PER_PAIR * n_block])
         if greedy is not None and greedy_objective >= _NEAR_BOUND * bound:
@@ -323,7 +324,7 @@ class _SetSearch:
         # Add pairs for the pairs of models that limit the objective of the linear relaxation.
         if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
             for _ in range(_N_PRICING_ROUNDS):
-                prices = programme.dual_prices()
+                prices = programme.compute_dual_prices()
                 priced = [
                     propose_priced_pairs(self.criterion, rows, n_block, prices)
                     for rows, n_block in self._blocks()
@@ -332,7 +333,7 @@ class _SetSearch:
         chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
         if has_all_pairs:
             bound = min(bound, proven_bound)
-        if greedy is not None and programme.objective(chosen) <= greedy_objective:
+        if greedy is not None and programme.compute_objective(chosen) <= greedy_objective:
             return *greedy, bound, GREEDY
         return programme, chosen, bound, solver
 

@@ -220,38 +220,38 @@ class BeamSearch:
             word_masks.append(mask)
 
         # For models that do not score prefixes, the guide or the model itself proposes words.
-        starts, sentence_scorers = list[_Start](), dict[int, SentenceModel]()
+        prepared, sentence_scorers = list[_PrefixAndOffsets](), dict[int, SentenceModel]()
         for number, (name, model) in enumerate(models.items()):
-            start = _prepare_start(model, word_lists, is_guide=False)
-            if start is None:
+            prefix_and_offsets = _prepare_prefix(model, word_lists, is_guide=False)
+            if prefix_and_offsets is None:
                 is_self_guided = isinstance(model, PrefixModel) and model.is_self_guided
                 proposer = guide or (model if is_self_guided else None)
                 if proposer is not None:
-                    start = _prepare_start(proposer, word_lists, is_guide=True)
+                    prefix_and_offsets = _prepare_prefix(proposer, word_lists, is_guide=True)
                 sentence_scorers[number] = model
-            if start is None:
+            if prefix_and_offsets is None:
                 raise InputError(
                     f"the strategy 'beam' needs models that score prefixes, and {name!r} does not; "
                     "use the strategy 'edit', or name a model that proposes words for it, such as "
                     "beam?guide=contstim:gpt"
                 )
-            starts.append(start)
+            prepared.append(prefix_and_offsets)
 
         # The default width depends on the costs of the models.
         is_cheap = {name: scores_vocabulary(model) for name, model in models.items()}
+        constrained_are_cheap = all(is_cheap[name] for name in search.min_scores)
         width = options.width or _WIDTH
         if options.width is None and sentence_scorers:
             width = _SCORED_WIDTH
-        elif options.width is None and not all(is_cheap.values()):
-            constrained_are_cheap = all(is_cheap[name] for name in search.min_scores)
-            width = _CONSTRAINED_WIDTH if constrained_are_cheap else _WIDTH
+        elif options.width is None and constrained_are_cheap and not all(is_cheap.values()):
+            width = _CONSTRAINED_WIDTH
 
         weights = guidance_weights(problem)  # negative for rejecting models
         return cls(
             natural=natural,
             min_scores=np.array([search.min_scores.get(name, -np.inf) for name in models]),
-            empty_prefixes=[prefix for prefix, _ in starts],
-            offsets=[offsets for _, offsets in starts],
+            empty_prefixes=[prefix for prefix, _ in prepared],
+            offsets=[offsets for _, offsets in prepared],
             weights=np.array([max(0.0, -weights.get(name, 0.0)) for name in models]),
             word_masks=word_masks,
             fixed_positions=frozenset(fixed),
@@ -329,7 +329,7 @@ class BeamSearch:
         last_position, final_mark = len(self.natural) - 1, self.natural.after[-1]
         for position in range(len(self.natural)):
             is_last = position == last_position
-            rows, indices, estimates = self._extend(
+            rows, indices, estimates = self._find_extensions(
                 beam, words, log_probs, factors, position, width
             )
             if not len(rows):
@@ -358,7 +358,7 @@ class BeamSearch:
                 if m in self.sentence_scorers:
                     model, counts = self.sentence_scorers[m], self.counter.n_scores
                     counts[model.name] = counts.get(model.name, 0) + len(words)
-                    log_probs[m] = model.score([str(self._sentence(prefix)) for prefix in words])
+                    log_probs[m] = model.score([*map(str, map(self._build_sentence, words))])
                     beam[m] = prefixes if is_last else prefixes.extend(rows, indices)
                 else:
                     word_scores, beam[m] = prefixes.score_and_extend(rows, indices)
@@ -374,7 +374,7 @@ class BeamSearch:
             if m not in self.sentence_scorers:
                 log_probs[m] += prefixes.end_log_probs(final_mark)
         order = self._order_sentences(log_probs)[:width]
-        return [self._sentence(words[i]) for i in order], log_probs[:, order], slack
+        return [self._build_sentence(words[i]) for i in order], log_probs[:, order], slack
 
     def _order_sentences(self, scores: FloatArray) -> IntArray:
         """Sort sentences by the sum of their constraint violations, then by their losses.
@@ -385,13 +385,13 @@ class BeamSearch:
         violations = np.maximum(self.min_scores[:, None] - scores, 0.0).sum(axis=0)
         return np.lexsort([self.weights @ scores, violations])
 
-    def _sentence(self, words: tuple[str, ...]) -> Sentence:
+    def _build_sentence(self, words: tuple[str, ...]) -> Sentence:
         """Combine the words of a prefix with the punctuation of the natural sentence."""
         n, natural = len(words), self.natural
         after = (*natural.after[: n - 1], natural.after[-1])
         return Sentence(words, natural.before[:n], after, natural.language)
 
-    def _extend(
+    def _find_extensions(
         self,
         beam: Sequence[Prefixes],
         words: Sequence[tuple[str, ...]],
@@ -428,7 +428,7 @@ class BeamSearch:
         """
         bounds = [prefixes.upper_bounds()[0] for prefixes in beam]
         offsets = np.stack([pair[min(position, 1)] for pair in self.offsets])
-        is_allowed = self._is_allowed(words, beam[0].next_words, position)
+        is_allowed = self._mask_allowed_words(words, beam[0].next_words, position)
         # Compute the Lagrangian of each prefix (row) with each permitted next word (column).
         columns = np.flatnonzero(is_allowed.any(axis=0))
         lagrangian = np.add.outer(factors @ log_probs, factors @ offsets[:, columns])
@@ -446,7 +446,7 @@ class BeamSearch:
         word_scores = np.stack([bound[rows, indices] for bound in bounds]) + offsets[:, indices]
         return rows, indices, log_probs[:, rows] + word_scores
 
-    def _is_allowed(
+    def _mask_allowed_words(
         self, prefixes: Sequence[tuple[str, ...]], words: WordList, position: int
     ) -> BoolArray:
         """Return which of V words may follow each of R prefixes, as a mask of shape (R, V).
@@ -512,19 +512,36 @@ class BeamSearch:
         return np.array(selected, dtype=np.int64)
 
 
-#: Empty prefix under one model, and offsets of first and of later words (see `BeamSearch`).
-_Start = tuple[Prefixes, tuple[FloatArray, FloatArray]]
+#: Empty prefix under one model, and offsets of V first and of V later words. The offset of a word
+#: is its log-probability minus the upper bound of this log-probability.
+_PrefixAndOffsets = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 
 
 @lru_cache(maxsize=8)
-def _prepare_start(
+def _prepare_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], is_guide: bool
-) -> _Start | None:
-    """Return the empty prefix of one model and the offsets of V first and V later words.
+) -> _PrefixAndOffsets | None:
+    """Prepare a beam search under one model.
 
-    The offset of a word is its log-probability minus the upper bound of this log-probability.
-    Offsets of first words are exact. Offsets of later words are estimated after the most probable
-    first word. Returns None if the model does not score prefixes.
+    The search needs estimates of log-probabilities of all V words at low cost. Its estimate is an
+    upper bound plus an offset, the difference between log-probability and upper bound, which is
+    computed only once. Offsets of first words are exact. Offsets of later words are computed after
+    the most probable first word, and serve as estimates after all other words.
+
+    Parameters
+    ----------
+    model
+        Model that scores prefixes, or guide.
+    word_lists
+        Words for the first position of a sentence, and words for later positions.
+    is_guide
+        Whether the model only proposes words for another model, so that it need not be exact.
+
+    Returns
+    -------
+    tuple or None
+        Empty prefix and the offsets of first and of later words, shape (V,). None if the model does
+        not score prefixes.
     """
     prefix = empty_prefix(model, word_lists, guide=is_guide)
     if prefix is None:
@@ -533,10 +550,10 @@ def _prepare_start(
     # Find the most probable first word, if possible among words with exact log-probabilities.
     log_probs = np.where(is_exact, upper[0], -np.inf) if is_exact.any() else upper[0]
     later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([log_probs.argmax()]))
-    return prefix, (_offsets(prefix), _offsets(later))
+    return prefix, (_compute_offsets(prefix), _compute_offsets(later))
 
 
-def _offsets(prefix: Prefixes) -> FloatArray:
+def _compute_offsets(prefix: Prefixes) -> FloatArray:
     """Return log p(word | prefix) minus its upper bound for V words after one prefix, (V,)."""
     upper, is_exact = prefix.upper_bounds()
     offsets = np.zeros(len(is_exact))

@@ -254,7 +254,7 @@ class _WordSearch:
         """
         *cheaper_models, most_expensive = self.models
         while True:
-            indices = self._undecided()
+            indices = self._find_undecided()
             if not len(indices):
                 return False
 
@@ -267,7 +267,7 @@ class _WordSearch:
                 if (is_ready & ~is_scored).any():
                     waiting[name] = indices[is_ready & ~is_scored]
                 is_ready &= is_scored
-            acquisition = self._feasibility(indices) * self._improvement(indices)
+            acquisition = self._predict_feasibility(indices) * self._predict_gain(indices)
             acquisition = np.where(is_ready, acquisition, 0.0)
             max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
             if self._score_cheaper(waiting, max_acquisition, any_ready):
@@ -290,10 +290,22 @@ class _WordSearch:
     def _score_cheaper(
         self, waiting: dict[str, IntArray], max_acquisition: float, any_ready: bool
     ) -> bool:
-        """Let the first cheaper model with a worthwhile batch score it; return whether one did.
+        """Let one of the cheaper models score a batch of candidates, if it is worth the cost.
 
-        `waiting` contains the candidates that wait for a score by each model. The other parameters
-        are those of `_select_batch`.
+        Parameters
+        ----------
+        waiting
+            Mapping from model name to the candidates that wait for a score by this model.
+        max_acquisition
+            Maximum acquisition value, in nats, of the candidates that all cheaper models have
+            scored.
+        any_ready
+            Whether all cheaper models have scored any undecided candidate.
+
+        Returns
+        -------
+        bool
+            Whether a model has scored a batch.
         """
         for name, indices in waiting.items():
             batch = self._select_batch(name, indices, max_acquisition, any_ready)
@@ -344,14 +356,14 @@ class _WordSearch:
         n_left = self._n_scores_left(name)
         if n_left <= 0:
             return indices[:0]
-        feasibility = self._feasibility(indices)
+        feasibility = self._predict_feasibility(indices)
         if name in self.candidates.contrast.reject:
             margin = max_acquisition / feasibility
-            values = feasibility * self._improvement(indices, margin)
+            values = feasibility * self._predict_gain(indices, margin)
         else:
             # A score by a constrained model shows whether the candidate satisfies its constraint.
-            margin = max_acquisition / self._feasibility(indices, excluded=name)
-            values = feasibility * np.maximum(self._improvement(indices) - margin, 0.0)
+            margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
+            values = feasibility * np.maximum(self._predict_gain(indices) - margin, 0.0)
         size = min(n_left, max(_BATCH_SIZE, self._n_scored(name) // 4), _MAX_BATCH_SIZE)
         order = np.argsort(-values, kind="stable")[:size]
         min_value_per_cost = max_acquisition if any_ready else self._min_improvement_per_score()
@@ -370,7 +382,8 @@ class _WordSearch:
         n_affordable = np.searchsorted(
             np.cumsum(costs) + later_costs, self._remaining_inputs(), side="right"
         )
-        # One candidate is always affordable (`_undecided`), even if rounding suggests otherwise.
+        # `_find_undecided` returns affordable candidates only, so the first one is affordable even
+        # if rounding errors suggest otherwise.
         indices = indices[: max(1, int(n_affordable))]
         self.state.n_scores += self.relative_costs[name] * len(indices)
         self.posteriors[name].learn(indices, self.candidates.scores(name, indices))
@@ -434,7 +447,7 @@ class _WordSearch:
             best = int(np.where(is_better, losses, np.inf).argmin())
             self.best_index, self.best_loss = int(self.indices[best]), float(losses[best])
 
-    def _undecided(self) -> IntArray:
+    def _find_undecided(self) -> IntArray:
         """Return the candidates that may still turn out to be the best, shape (k,).
 
         A candidate is undecided if at least one score is unknown, if its known scores exclude
@@ -454,7 +467,7 @@ class _WordSearch:
         self.state.is_complete &= bool(is_affordable.all())
         return undecided[is_affordable]
 
-    def _feasibility(self, indices: IntArray, excluded: str | None = None) -> FloatArray:
+    def _predict_feasibility(self, indices: IntArray, excluded: str | None = None) -> FloatArray:
         """Return the probability that each candidate satisfies all constraints, shape (k,).
 
         It is the product of P(score_m >= minimum_m) over the models m with a minimum score, except
@@ -471,7 +484,7 @@ class _WordSearch:
             probability *= np.where(is_unknown, p_feasible, 1.0)
         return np.maximum(probability, 1e-300)
 
-    def _improvement(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
+    def _predict_gain(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
         """Return the expected improvement of each candidate over the best loss, shape (k,).
 
         The expected improvement is E max(0, best_loss - margin - loss) for the predictive
