@@ -46,7 +46,7 @@ class TrialCells:
     members: Sequence[tuple[str, ...]]
     n_groups: int
 
-    def trials_by_cell(self) -> list[IntArray]:
+    def group_trials_by_cell(self) -> list[IntArray]:
         """Return the indices of the trials of each cell, one array per cell."""
         order = np.argsort(self.cells, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(self.cells[order])) + 1)
@@ -82,7 +82,7 @@ class _RepeatCounter:
         counts = self.counts[group]
         return any(counts[key] > 1 for key in self.keys[trial])
 
-    def exchange_effect(self, trial: int, other_trial: int, group: int, other_group: int) -> int:
+    def score_exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> int:
         """Return by how much the number of repeats would change if two trials exchanged groups.
 
         `trial` is in `group`, and `other_trial` is in `other_group`. The counts are not updated.
@@ -137,7 +137,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     _check_sentence_counts(trials)
     groups = start.copy()
     counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
-    trials_by_cell = trials.trials_by_cell()
+    trials_by_cell = trials.group_trials_by_cell()
     for _ in range(200 + 20 * counter.n_repeats):
         if not counter.n_repeats:
             return groups
@@ -149,7 +149,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         if not exchangeable:
             continue
         effects = np.array(
-            [counter.exchange_effect(trial, t, group, int(groups[t])) for t in exchangeable]
+            [counter.score_exchange(trial, t, group, int(groups[t])) for t in exchangeable]
         )
         # Exchanges without effect, and a few that add repeats, are made to leave local optima.
         other = exchangeable[int(rng.choice(np.flatnonzero(effects == effects.min())))]
@@ -196,7 +196,7 @@ def separate_words(
     sentence_counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
     word_counter = _RepeatCounter(words, groups)
     n_before = n_after = word_counter.n_repeats
-    trials_by_cell = trials.trials_by_cell()
+    trials_by_cell = trials.group_trials_by_cell()
     for trial in rng.integers(len(groups), size=n_proposals).tolist():
         group = int(groups[trial])
         if not word_counter.has_repeat(trial, group):
@@ -206,8 +206,8 @@ def separate_words(
         if other_group == group:
             continue
         exchange = (trial, other, group, other_group)
-        effect = word_counter.exchange_effect(*exchange)
-        if effect <= 0 and sentence_counter.exchange_effect(*exchange) <= 0:
+        effect = word_counter.score_exchange(*exchange)
+        if effect <= 0 and sentence_counter.score_exchange(*exchange) <= 0:
             word_counter.exchange(*exchange)
             sentence_counter.exchange(*exchange)
             groups[trial], groups[other] = other_group, group

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from contstim.design.trials import random_sides
+from contstim.design.trials import draw_sides
 from contstim.errors import InputError, format_count, require_integer
 from contstim.tables import CHOICES, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentence, normalise_sentences
@@ -116,7 +116,7 @@ def latin_square(
         # change the trials of others.
         rng = np.random.default_rng([seed, participant])
         if is_forced_choice:
-            table = table.assign(side_1=random_sides(table, rng))
+            table = table.assign(side_1=draw_sides(table, rng))
         table = table.iloc[rng.permutation(len(table))]
         table = table.assign(participant=participant + 1, group=list_number + 1)
         parts.append(table.assign(trial=range(1, len(table) + 1)))

@@ -148,21 +148,21 @@ def _estimate_slope_sd(
     grid = np.linspace(-8.0, 8.0, 1601)
     weights = n_choices / n_choices.sum()
 
-    def latent_for(slope_sd: float) -> FloatArray:
+    def compute_latent(slope_sd: float) -> FloatArray:
         """Return the preferences that give the probabilities of choices, by inverting a grid."""
         return np.interp(probability, mean_choice(grid, slope_sd), grid)
 
-    def excess_variance(slope_sd: float) -> float:
+    def compute_excess_variance(slope_sd: float) -> float:
         """Return the predicted variance of agreement minus the variance in the pilot."""
-        by_slope = ndtr(latent_for(slope_sd)[:, None] * np.exp(slope_sd * _NODES))
+        by_slope = ndtr(compute_latent(slope_sd)[:, None] * np.exp(slope_sd * _NODES))
         agreement = (weights * direction) @ by_slope
         variance = _WEIGHTS @ (agreement - _WEIGHTS @ agreement) ** 2
         return float(variance - (observed - sampling))
 
-    if excess_variance(0.0) >= 0:
+    if compute_excess_variance(0.0) >= 0:
         slope_sd = 0.0
-    elif excess_variance(_MAX_SLOPE_SD) < 0:
+    elif compute_excess_variance(_MAX_SLOPE_SD) < 0:
         slope_sd = _MAX_SLOPE_SD
     else:
-        slope_sd = float(brentq(excess_variance, 0.0, _MAX_SLOPE_SD))
-    return slope_sd, latent_for(slope_sd)
+        slope_sd = float(brentq(compute_excess_variance, 0.0, _MAX_SLOPE_SD))
+    return slope_sd, compute_latent(slope_sd)

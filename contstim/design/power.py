@@ -186,7 +186,7 @@ def required_sample_size(
         values = curves[n]["power"] + n_stderr * curves[n]["stderr"]
         return values.to_numpy(dtype=np.float64)
 
-    def crossings(n_stderr: float = 0.0) -> list[int | None]:
+    def find_crossings(n_stderr: float = 0.0) -> list[int | None]:
         """Return the number of participants at which the power of each comparison is the target.
 
         The number is interpolated between simulated numbers. It is None if power does not reach the
@@ -222,11 +222,11 @@ def required_sample_size(
         is_growing = power(n) > power(n // 2) + (0.01 if n > 16 else -1)
     # Simulate the interpolated numbers, and interpolate again.
     for _ in range(2):
-        for number in {number for number in crossings() if number is not None}:
+        for number in {number for number in find_crossings() if number is not None}:
             power(number)
     needed = curves[n][_COMPARISON_COLUMNS].copy()
     for name, n_stderr in (("n_participants", 0.0), ("low", 2.0), ("high", -2.0)):
-        needed[name] = pd.array(crossings(n_stderr), dtype="Int64")
+        needed[name] = pd.array(find_crossings(n_stderr), dtype="Int64")
     return needed, pd.concat([curves[n] for n in sorted(curves)], ignore_index=True)
 
 

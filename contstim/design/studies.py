@@ -248,18 +248,18 @@ class StudySimulator:
         require_integer("n_groups", n_groups, 1)
         noise = max(float(np.hypot(simulation.noise, simulation.item_sd)), 1e-9)
 
-        def excess(latent: float) -> float:
+        def compute_excess(latent: float) -> float:
             """Return the difference in accuracy for a preference, minus `difference`."""
             probability = mean_choice(np.array([latent / noise]), simulation.slope_sd)
             return float((1 - simulation.lapse) * (2 * probability[0] - 1)) - difference
 
-        if not (difference >= 0 and excess(_MAX_LATENT) > 0):
+        if not (difference >= 0 and compute_excess(_MAX_LATENT) > 0):
             raise InputError(
                 f"difference is {difference}; give one from 0 to below "
-                f"{excess(_MAX_LATENT) + difference:.3g}, which participants with this lapse rate "
-                "can show"
+                f"{compute_excess(_MAX_LATENT) + difference:.3g}, which participants with this "
+                "lapse rate can show"
             )
-        latent = brentq(excess, 0.0, _MAX_LATENT) if difference else 0.0
+        latent = brentq(compute_excess, 0.0, _MAX_LATENT) if difference else 0.0
         n_pairs = _N_ITEMS * pairs_per_item
         strength = np.abs(np.random.default_rng(0).normal(size=(n_pairs, 2)))
         return cls(

@@ -245,7 +245,7 @@ def design_trials(
         group_stimuli = stimuli[groups == group]
         for member in range(layout.participants):
             stream = np.random.default_rng([seed, group, member])
-            table = group_stimuli.assign(side_1=random_sides(group_stimuli, stream))
+            table = group_stimuli.assign(side_1=draw_sides(group_stimuli, stream))
             table = table.iloc[stream.permutation(len(table))].assign(group=group + 1)
             number = group * layout.participants + member + 1
             participants.append(table.assign(participant=number, trial=range(1, len(table) + 1)))
@@ -436,7 +436,7 @@ def _draw_fillers(
     return fillers
 
 
-def random_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
+def draw_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
     """Draw the side of the screen for sentence 1 in each trial, balanced within conditions.
 
     Parameters

@@ -113,7 +113,7 @@ class AssignmentProblem:
         """
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
-    def cheapest(self, role: Role, n: int) -> IntArray:
+    def find_cheapest(self, role: Role, n: int) -> IntArray:
         """Return the rows of the `n` cheapest sentences that may take `role`.
 
         There are fewer rows if fewer sentences may take the role.
@@ -195,7 +195,7 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
     # A role that needs n sentences has n positions, each a row of the cost matrix.
     role_by_position = np.repeat(np.arange(len(problem.roles)), n_per_role)
     while True:
-        candidates = [problem.cheapest(role, n_candidates) for role in problem.roles]
+        candidates = [problem.find_cheapest(role, n_candidates) for role in problem.roles]
         rows = np.unique(np.concatenate(candidates))
         costs = problem.cost_matrix(rows)[role_by_position]
         try:

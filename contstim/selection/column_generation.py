@@ -66,12 +66,12 @@ def assign_with_constraints(
         If the constraints cannot be satisfied; the message names them.
     """
     relaxation = _Relaxation(problem, constraints)
-    columns, _, _ = relaxation.generate(relaxation.initial_columns(), feasibility=True)
+    columns, _, _ = relaxation.generate(relaxation.select_initial_columns(), feasibility=True)
     _, dual, _ = relaxation.generate(columns, feasibility=False)
     bound = relaxation.compute_bound(dual)
     # All costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
-    max_reduced_cost = relaxation.initial_threshold(dual)
+    max_reduced_cost = relaxation.compute_initial_threshold(dual)
     best: list[IntArray] | None = None
     # Solve integer programmes over an increasing number of columns.
     while True:
@@ -133,7 +133,7 @@ def find_fractional_assignment(
         satisfied, and by how much.
     """
     relaxation = _Relaxation(problem, constraints)
-    columns, _, x = relaxation.generate(relaxation.initial_columns(), feasibility=True)
+    columns, _, x = relaxation.generate(relaxation.select_initial_columns(), feasibility=True)
     is_used = x > _TOLERANCE
     return [columns.row[is_used & (columns.role == a)] for a in range(len(problem.roles))]
 
@@ -195,14 +195,14 @@ class _Relaxation:
         for weights in constraints.weights:
             self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
-    def initial_columns(self) -> _Columns:
+    def select_initial_columns(self) -> _Columns:
         """Return the columns of the cheapest sentences of each role."""
         roles = self.problem.roles
-        rows = [self.problem.cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
+        rows = [self.problem.find_cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
         role_by_column = np.repeat(np.arange(len(roles)), [len(role_rows) for role_rows in rows])
         return _Columns(role_by_column, np.hstack(rows))
 
-    def initial_threshold(self, dual: _DualPrices) -> float:
+    def compute_initial_threshold(self, dual: _DualPrices) -> float:
         """Return the maximum reduced cost of the columns of the first integer programme.
 
         With this threshold, the programme has about 20 columns per sentence to select.
@@ -279,12 +279,12 @@ class _Relaxation:
         x : (n,) array
             Value of each column in the solution.
         """
-        by_role, by_sentence, rows = self._incidence(columns)
+        by_role, by_sentence, rows = self._build_incidence(columns)
         n_roles, n_inequalities = len(self.n_sentences), len(self.rows)
         scale = self.scale[self.rows]
-        scaled = diags_array(self.signs / scale) @ self._weights(columns)[self.rows]
+        scaled = diags_array(self.signs / scale) @ self._get_weights(columns)[self.rows]
         inequalities, equalities = vstack([by_sentence, scaled], format="csr"), by_role
-        costs = self._costs(columns)
+        costs = self._get_costs(columns)
         if feasibility:
             # Slack variables are the number of missing sentences of each role and the excess of
             # each inequality. Missing sentences cost more, so that a violated constraint is
@@ -392,13 +392,13 @@ class _Relaxation:
         status : str
             Status of the solution (`Solution`).
         """
-        by_role, by_sentence, _ = self._incidence(columns)
+        by_role, by_sentence, _ = self._build_incidence(columns)
         shared = by_sentence[np.diff(by_sentence.indptr) > 1]
-        matrix = csr_array(vstack([by_role, shared, self._weights(columns)], format="csr"))
+        matrix = csr_array(vstack([by_role, shared, self._get_weights(columns)], format="csr"))
         unbounded, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
         lower = np.hstack([self.n_sentences, unbounded, self.constraints.lower])
         upper = np.hstack([self.n_sentences, once, self.constraints.upper])
-        solution = minimise(self._costs(columns), matrix, lower, upper, time_limit=time_limit)
+        solution = minimise(self._get_costs(columns), matrix, lower, upper, time_limit=time_limit)
         if solution.x is None:
             return None, solution.status
         is_used = solution.x > 0.5
@@ -406,13 +406,13 @@ class _Relaxation:
         chosen = [columns.row[is_used & (columns.role == a)] for a in roles]
         return self.problem.sort_by_cost(chosen), solution.status
 
-    def _costs(self, columns: _Columns) -> FloatArray:
+    def _get_costs(self, columns: _Columns) -> FloatArray:
         """Return the cost of each of n columns, shape (n,)."""
         reject = np.array([role.reject for role in self.problem.roles])
         costs = self.problem.reject_costs[columns.row, reject[columns.role]]
         return np.asarray(costs, dtype=np.float64)
 
-    def _incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
+    def _build_incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
         """Return the incidence matrices of n columns with roles and with sentences.
 
         Returns
@@ -431,7 +431,7 @@ class _Relaxation:
         by_sentence = csr_array((ones, (codes, indices)), shape=(len(rows), n))
         return by_role, by_sentence, rows
 
-    def _weights(self, columns: _Columns) -> csr_array:
+    def _get_weights(self, columns: _Columns) -> csr_array:
         """Return the weight of each of n columns in each of K constraints, shape (K, n)."""
         # Collect the weights role by role, then restore the order of the columns.
         indices = [np.flatnonzero(columns.role == a) for a in range(len(self.n_sentences))]

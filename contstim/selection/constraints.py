@@ -155,7 +155,7 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
     return [*constraints, Equal(combined, "equal together")]
 
 
-def pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
+def compute_pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
     """Return a code for each sentence, such that sentences with different codes cannot be paired.
 
     The codes number the distinct values of the feature that must be equal for both sentences of a

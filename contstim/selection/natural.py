@@ -16,9 +16,9 @@ from contstim.plugins import Registry
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
 from contstim.selection.column_generation import assign_with_constraints
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
-from contstim.selection.constraints import merge_equal, pairing_codes
+from contstim.selection.constraints import compute_pairing_codes, merge_equal
 from contstim.selection.highs import SOLVER
-from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
+from contstim.selection.scores import RankedScores, find_eligible, rank_scores
 
 ASSIGNMENT_SOLVER = "scipy linear_sum_assignment"
 
@@ -190,7 +190,7 @@ def select_natural_pairs(
     roles.sort(key=lambda role: (role.reject, role.accept))
 
     # Exclude sentences that all models accept, or none.
-    rows, excluded = eligible_rows(ranked, eligible)
+    rows, excluded = find_eligible(ranked, eligible)
     is_accepted = ranked.fractions[rows] >= accept_from
     is_candidate = is_accepted.any(axis=1) & ~is_accepted.all(axis=1)
     excluded["accepted by all models or by none"] = int((~is_candidate).sum())
@@ -217,7 +217,7 @@ def select_natural_pairs(
     bound = cost if is_proven else min(cost, relaxation)
 
     # Pair sentences 1 and 2 of each pair of models: by equal features, then by rank.
-    codes = pairing_codes(constraints, labels)
+    codes = compute_pairing_codes(constraints, labels)
     tables = {
         (model_1, model_2): pd.DataFrame({"model_1": model_1, "model_2": model_2}, index=range(n))
         for (model_1, model_2), n in n_pairs.items()

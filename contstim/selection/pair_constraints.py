@@ -11,14 +11,14 @@ from contstim.arrays import IntArray
 from contstim.selection.assignment import ROLES, AssignmentProblem, Role
 from contstim.selection.column_generation import find_fractional_assignment
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
-from contstim.selection.constraints import pairing_codes
+from contstim.selection.constraints import compute_pairing_codes
 from contstim.selection.scores import RankedScores
 
 # Number of random pairings of the sentences of a fractional solution.
 _N_PAIRINGS = 20
 
 
-def feasible_pairs(
+def propose_feasible(
     ranked: RankedScores,
     rows: IntArray,
     constraints: Sequence[SelectionConstraint],
@@ -58,13 +58,13 @@ def feasible_pairs(
     """
     sentences = np.repeat(rows, uses)
     any_role = np.ones((len(sentences), 2), dtype=bool)
-    roles = _side_roles(("sentences 1", "sentences 2"), n)
+    roles = _make_roles(("sentences 1", "sentences 2"), n)
     problem = AssignmentProblem(ranked.doubled[sentences][:, :2], any_role, any_role, roles)
     constraint_rows = ConstraintRows(roles, ranked.labels[sentences], constraints)
     rows_1, rows_2 = find_fractional_assignment(problem, constraint_rows)
     sentences_1, sentences_2 = sentences[rows_1], sentences[rows_2]
     # Pair sentences at random, but only sentences that agree in the features that must be equal.
-    codes = pairing_codes(constraints, ranked.labels)
+    codes = compute_pairing_codes(constraints, ranked.labels)
     pairings = []
     for _ in range(_N_PAIRINGS):
         shuffled_1, shuffled_2 = rng.permutation(sentences_1), rng.permutation(sentences_2)
@@ -77,7 +77,7 @@ def feasible_pairs(
     return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
 
 
-def _side_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
+def _make_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
     """Create the roles of the sentences 1 and the sentences 2 of n sentence pairs.
 
     `sides` describes the two kinds of sentences in error messages, in place of names of models.
@@ -128,7 +128,7 @@ def pair_constraints(
     sentence_1, sentence_2 = codes.T
     # Constraints that do not compare the two sentences of a pair.
     plain = [constraint for constraint in constraints if not constraint.compares_sides]
-    rows = ConstraintRows(_side_roles(("sentences 1", "sentences 2"), n), labels, plain, uses)
+    rows = ConstraintRows(_make_roles(("sentences 1", "sentences 2"), n), labels, plain, uses)
     all_rows = [rows]
     weights_1, weights_2 = rows.weights
     weights = [weights_1[sentence_1] + weights_2[sentence_2]]
@@ -136,7 +136,7 @@ def pair_constraints(
     comparing = [constraint for constraint in constraints if constraint.compares_sides]
     for model, model_preferences in zip(ranked.models, preferences.T, strict=True):
         sides = (f"sentences that {model} prefers", "the others")
-        rows = ConstraintRows(_side_roles(sides, n), labels, comparing, uses)
+        rows = ConstraintRows(_make_roles(sides, n), labels, comparing, uses)
         all_rows.append(rows)
         preferred, other = rows.weights
         prefers_1 = diags_array((model_preferences == 1).astype(np.float64))

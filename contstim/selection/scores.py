@@ -341,7 +341,7 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     )
 
 
-def eligible_rows(
+def find_eligible(
     ranked: RankedScores, eligible: pd.Series | None
 ) -> tuple[IntArray, dict[str, int]]:
     """Return the rows of the sentences that may be selected, and count the excluded sentences.

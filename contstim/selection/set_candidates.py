@@ -133,13 +133,13 @@ def propose_extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -
     for split in splits:
         # The mean rank in the first group minus the mean rank in the second group.
         weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
-        top_rows, bottom_rows = _extreme_rows(values @ weights, depth)
+        top_rows, bottom_rows = _find_extreme_rows(values @ weights, depth)
         # The smallest difference over models; negative if a model prefers the wrong sentence.
         smallest = np.full((depth, depth), np.inf, dtype=np.float32)
         for model, sign in enumerate(split):
             ranks_top, ranks_bottom = values[top_rows, model], values[bottom_rows, model]
             np.minimum(smallest, sign * (ranks_top[:, None] - ranks_bottom[None]), out=smallest)
-        parts.append(_best_disjoint_pairs(smallest, top_rows, bottom_rows, n_per_split))
+        parts.append(_select_disjoint_pairs(smallest, top_rows, bottom_rows, n_per_split))
     return np.concatenate(parts)
 
 
@@ -195,15 +195,15 @@ def propose_priced_pairs(
     depth = min(len(rows), _MAX_PRICED_DEPTH)
     pairs = []
     for direction in directions:
-        top_rows, bottom_rows = _extreme_rows(log_probs @ direction, depth)
+        top_rows, bottom_rows = _find_extreme_rows(log_probs @ direction, depth)
         differences = log_probs[top_rows][:, None] - log_probs[bottom_rows][None]
         preferences = criterion.response_model.probabilities(differences)
         factors = log_bayes_factors(preferences, price_matrix)
-        pairs.append(_best_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
+        pairs.append(_select_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
     return rows[np.concatenate(pairs)]
 
 
-def _extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
+def _find_extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
     """Return the rows of the sentences with the largest and with the smallest values.
 
     `projection` contains a value for each of S sentences, shape (S,). The two results have the
@@ -214,7 +214,7 @@ def _extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]
     return top_rows, bottom_rows
 
 
-def _best_disjoint_pairs(
+def _select_disjoint_pairs(
     values: AnyArray, top_rows: IntArray, bottom_rows: IntArray, n: int
 ) -> IntArray:
     """Combine sentences from two lists to pairs of high value, using no sentence twice.

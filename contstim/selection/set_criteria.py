@@ -102,7 +102,7 @@ class SetCriterion(ABC):
         n_models = len(self.ranked.models)
         return (n_models // 2) * (n_models - n_models // 2)
 
-    def separated(self, pairs: IntArray) -> BoolArray:
+    def is_separated(self, pairs: IntArray) -> BoolArray:
         """Return which pairs of models disagree about each sentence pair.
 
         Two models disagree if one prefers sentence 1 and the other prefers sentence 2. The sentence
@@ -173,7 +173,7 @@ class Separation(SetCriterion):
 
     def contributions(self, pairs: IntArray) -> FloatArray:
         """Return 1 where two models prefer different sentences of a pair, and 0 elsewhere."""
-        return self.separated(pairs).astype(np.float64)
+        return self.is_separated(pairs).astype(np.float64)
 
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
         """Return an upper bound on the number of sentence pairs that separate any two models.

@@ -16,7 +16,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError
 from contstim.selection.column_generation import list_names
 from contstim.selection.constraint_rows import SelectionConstraint
-from contstim.selection.constraints import pairing_codes
+from contstim.selection.constraints import compute_pairing_codes
 from contstim.selection.highs import SOLVER, Solution, minimise
 from contstim.selection.pair_constraints import pair_constraints
 from contstim.selection.set_criteria import SetCriterion
@@ -96,7 +96,7 @@ class SetProgramme:
         if not len(pairs):
             raise InfeasibleError(NO_PAIR)
         ranked = criterion.ranked
-        codes = pairing_codes(constraints, ranked.labels)[pairs]
+        codes = compute_pairing_codes(constraints, ranked.labels)[pairs]
         pairs = pairs[codes[:, 0] == codes[:, 1]]
         if not len(pairs):
             raise InfeasibleError(NO_EQUAL_PAIR)
@@ -157,7 +157,7 @@ class SetProgramme:
             Dual prices with the sum 1. All prices are equal if the relaxation is infeasible.
         """
         n_candidates, n_model_pairs = self.contributions.shape
-        sums, rows = self._model_rows()
+        sums, rows = self._build_model_rows()
         has_upper, has_lower = np.isfinite(self.upper), np.isfinite(self.lower)
         inequalities = vstack([-sums, rows[has_upper], -rows[has_lower]], format="csr")
         limits = np.hstack([np.zeros(n_model_pairs), self.upper[has_upper], -self.lower[has_lower]])
@@ -311,7 +311,7 @@ class SetProgramme:
         is_within = (sums >= self.lower - tolerance) & (sums <= self.upper + tolerance)
         return bool(is_within.all())
 
-    def _model_rows(self) -> tuple[csr_array, csr_array]:
+    def _build_model_rows(self) -> tuple[csr_array, csr_array]:
         """Build the constraint matrix, with a column for each candidate and a last column for t.
 
         Returns
@@ -365,7 +365,7 @@ class SetProgramme:
         is_integer = np.full(n_candidates, not is_relaxed)
         return minimise(
             np.append(costs, -1.0),
-            csr_array(vstack(self._model_rows(), format="csr")),
+            csr_array(vstack(self._build_model_rows(), format="csr")),
             np.hstack([np.zeros(n_model_pairs), self.lower]),
             np.hstack([np.full(n_model_pairs, np.inf), self.upper]),
             integer=np.append(is_integer, not is_relaxed and self.is_count),

@@ -15,9 +15,9 @@ from contstim.errors import InfeasibleError, InputError, require_integer
 from contstim.plugins import Registry
 from contstim.response_model import ResponseModel
 from contstim.selection.constraint_rows import SelectionConstraint
-from contstim.selection.constraints import merge_equal, pairing_codes
-from contstim.selection.pair_constraints import feasible_pairs
-from contstim.selection.scores import RankedScores, eligible_rows, rank_scores
+from contstim.selection.constraints import compute_pairing_codes, merge_equal
+from contstim.selection.pair_constraints import propose_feasible
+from contstim.selection.scores import RankedScores, find_eligible, rank_scores
 from contstim.selection.set_candidates import (
     propose_even_pairs,
     propose_extreme_pairs,
@@ -164,7 +164,7 @@ def select_set(
         )
 
     ranked = rank_scores(log_probs)
-    eligible_sentences, excluded = eligible_rows(ranked, eligible)
+    eligible_sentences, excluded = find_eligible(ranked, eligible)
     n_eligible = len(eligible_sentences)
     given_pairs = _find_rows(pairs, ranked)
     if pairs is not None:
@@ -187,7 +187,7 @@ def select_set(
 
     # Describe the chosen pairs.
     chosen_pairs = programme.pairs[chosen]
-    preferences, separated = ranked.preferences(chosen_pairs), measure.separated(chosen_pairs)
+    preferences, separated = ranked.preferences(chosen_pairs), measure.is_separated(chosen_pairs)
     contributions = programme.contributions[chosen]
     models = np.array(ranked.models, dtype=object)
     table = pd.DataFrame(
@@ -294,7 +294,7 @@ class _SetSearch:
         elif self.criterion.is_count and not tries_all_splits(ranks.shape[1]):
             # For many models, propose pairs that split them evenly. Try a greedy selection first,
             # and accept it if it is close to the bound.
-            blocks = self._blocks()
+            blocks = self._divide_into_blocks()
             even_pairs = [
                 rows[propose_even_pairs(ranks[rows], n_block, self.criterion.rank_margin)]
                 for rows, n_block in blocks
@@ -313,11 +313,11 @@ class _SetSearch:
         # Propose pairs for each split of the models, and pairs that satisfy the constraints.
         rng, ranked = np.random.default_rng(seed), self.criterion.ranked
         if not has_all_pairs:
-            for rows, n_block in self._blocks():
+            for rows, n_block in self._divide_into_blocks():
                 candidates.append(rows[propose_extreme_pairs(ranks[rows], n_block, rng)])
         if self.constraints:
             rows = np.union1d(self.sentences, self.given_pairs)
-            feasible = feasible_pairs(ranked, rows, self.constraints, self.n, self.uses, rng)
+            feasible = propose_feasible(ranked, rows, self.constraints, self.n, self.uses, rng)
             if not has_all_pairs:
                 candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
         programme = self._build(candidates)
@@ -327,7 +327,7 @@ class _SetSearch:
                 prices = programme.compute_dual_prices()
                 priced = [
                     propose_priced_pairs(self.criterion, rows, n_block, prices)
-                    for rows, n_block in self._blocks()
+                    for rows, n_block in self._divide_into_blocks()
                 ]
                 programme = self._build([programme.pairs, *priced])
         chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
@@ -342,7 +342,7 @@ class _SetSearch:
         pairs = np.concatenate(candidates)
         return SetProgramme(self.criterion, pairs, self.constraints, self.n, self.uses)
 
-    def _blocks(self) -> list[tuple[IntArray, int]]:
+    def _divide_into_blocks(self) -> list[tuple[IntArray, int]]:
         """Divide the sentences into blocks within which they may be paired.
 
         If constraints require that a feature is equal for both sentences of a pair, each block
@@ -354,7 +354,8 @@ class _SetSearch:
             For each block, the rows of its sentences and the number of pairs to propose, which is
             proportional to the number of sentences.
         """
-        codes = pairing_codes(self.constraints, self.criterion.ranked.labels)[self.sentences]
+        labels = self.criterion.ranked.labels
+        codes = compute_pairing_codes(self.constraints, labels)[self.sentences]
         blocks = []
         for code in np.unique(codes):
             rows = self.sentences[codes == code]

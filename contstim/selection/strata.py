@@ -157,7 +157,7 @@ class StratifiedSelection:
             selected = solution.x
         return np.flatnonzero(selected)
 
-    def unfilled_strata(
+    def find_unfilled_strata(
         self, selected: IntArray, models: tuple[str, str]
     ) -> list[dict[str, object]]:
         """List the strata from which fewer than `per_stratum` triplets were selected.

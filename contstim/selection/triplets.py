@@ -120,9 +120,7 @@ def select_triplets(
     keys = [names_1.to_numpy(), names_2.to_numpy()]
     for (name_1, name_2), positions in pd.Series(range(len(triplets))).groupby(keys, sort=False):
         models, rows = (str(name_1), str(name_2)), np.asarray(positions, dtype=np.int64)
-        usable, is_best, costs, excluded = _usable_triplets(
-            table.iloc[rows], models, objective, ties
-        )
+        usable, is_best, costs, excluded = _find_usable(table.iloc[rows], models, objective, ties)
         if not has_limits:
             # Without limits, only the best triplet of each natural sentence can be selected.
             usable, costs, is_best = usable[is_best], costs[is_best], is_best[is_best]
@@ -155,7 +153,7 @@ def select_triplets(
             **part.counts,
             "selected": len(indices),
             "objective": float((sign * part.selection.costs[indices]).sum()),
-            "unfilled": part.selection.unfilled_strata(indices, part.models),
+            "unfilled": part.selection.find_unfilled_strata(indices, part.models),
         }
         for part, indices in zip(parts, selected, strict=True)
     ]
@@ -283,7 +281,7 @@ def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd
     return names["model_1"], names["model_2"]
 
 
-def _usable_triplets(
+def _find_usable(
     table: pd.DataFrame, models: tuple[str, str], objective: str, ties: str
 ) -> tuple[IntArray, BoolArray, FloatArray, dict[str, int]]:
     """Find the triplets for a pair of models that can be selected, and compute their costs.

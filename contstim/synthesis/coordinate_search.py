@@ -194,8 +194,8 @@ class Search:
                     continue
                 n_steps = len(self.steps)
                 ended_early = False
-                for base in self._base_sentences(position):
-                    if prefilter and not self._prefilter_mask(position, base).any():
+                for base in self._list_base_sentences(position):
+                    if prefilter and not self._prefilter_words(position, base).any():
                         continue
                     candidates = self.candidates(position, round_number, base, prefilter=prefilter)
                     ended_early |= search_word(candidates)
@@ -306,13 +306,13 @@ class Search:
 
         # Cached scores for a position remain valid only if no other word has changed.
         valid_keys = {
-            _without_word(base, position)
+            _make_cache_key(base, position)
             for position in self.positions
-            for base in self._base_sentences(position)
+            for base in self._list_base_sentences(position)
         }
         self._cache = {key: table for key, table in self._cache.items() if key in valid_keys}
 
-    def _base_sentences(self, position: int) -> list[Sentence]:
+    def _list_base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.
 
         Usually the list contains only the current sentence. If the current sentence already has the
@@ -508,12 +508,12 @@ class Search:
         if len(exact.replacements) == len(self._models):
             return exact
         # A prefiltered list remains valid later, because the loss to improve on only decreases.
-        cached = self._cache[_without_word(sentence, position)]
+        cached = self._cache[_make_cache_key(sentence, position)]
         kind = "prefiltered" if prefilter and exact.replacements else "complete"
         if kind not in cached:
             table = exact
             if kind == "prefiltered":
-                mask = self._prefilter_mask(position, sentence)
+                mask = self._prefilter_words(position, sentence)
                 current_index = exact.words.index.get(sentence.words[position])
                 if current_index is not None:
                     mask[current_index] = True
@@ -540,7 +540,7 @@ class Search:
         sentence
             Sentence in which the word is replaced.
         """
-        key = _without_word(sentence, position)
+        key = _make_cache_key(sentence, position)
         cached = self._cache.get(key, {})
         if "exact" not in cached:
             words = self.words_at(position)
@@ -556,7 +556,7 @@ class Search:
                 self._cache[key] = cached
         return cached["exact"]
 
-    def _prefilter_mask(self, position: int, sentence: Sentence) -> BoolArray:
+    def _prefilter_words(self, position: int, sentence: Sentence) -> BoolArray:
         """Return a mask (V,) of the words for a position that may improve the sentence.
 
         Only the scores of the inexpensive models (`_exact_scores_at`) are used.
@@ -575,6 +575,6 @@ class Search:
         return mask
 
 
-def _without_word(sentence: Sentence, position: int) -> tuple[int, Sentence]:
+def _make_cache_key(sentence: Sentence, position: int) -> tuple[int, Sentence]:
     """Return a cache key that consists of a position and the words at all other positions."""
     return position, sentence.replace(position, "")

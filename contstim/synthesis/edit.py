@@ -274,13 +274,13 @@ class _WordSearch:
                 continue
 
             # No cheaper score is worth its cost: use the most expensive model, or stop.
-            n_left = self._n_scores_left(most_expensive)
-            none_possible = not any_ready and all(self._n_scores_left(n) <= 0 for n in waiting)
+            n_left = self._count_scores_left(most_expensive)
+            none_possible = not any_ready and all(self._count_scores_left(n) <= 0 for n in waiting)
             if n_left <= 0 or none_possible:
                 return not self.is_last_round
             if not any_ready or not self._is_worthwhile(max_acquisition):
                 return False
-            size = min(n_left, 1 + self._n_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
+            size = min(n_left, 1 + self._count_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
             if self.candidates.has_exact_losses:
                 # Networks score a few sentences at hardly more than the cost of one.
                 size = min(n_left, max(size, _MIN_CONSTRAINT_BATCH_SIZE))
@@ -353,7 +353,7 @@ class _WordSearch:
         array
             Indices of the candidates, shape (k,). Empty if the batch is not worth its cost.
         """
-        n_left = self._n_scores_left(name)
+        n_left = self._count_scores_left(name)
         if n_left <= 0:
             return indices[:0]
         feasibility = self._predict_feasibility(indices)
@@ -364,7 +364,7 @@ class _WordSearch:
             # A score by a constrained model shows whether the candidate satisfies its constraint.
             margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
             values = feasibility * np.maximum(self._predict_gain(indices) - margin, 0.0)
-        size = min(n_left, max(_BATCH_SIZE, self._n_scored(name) // 4), _MAX_BATCH_SIZE)
+        size = min(n_left, max(_BATCH_SIZE, self._count_scored(name) // 4), _MAX_BATCH_SIZE)
         order = np.argsort(-values, kind="stable")[:size]
         min_value_per_cost = max_acquisition if any_ready else self._min_improvement_per_score()
         cost = self.relative_costs[name]
@@ -389,7 +389,7 @@ class _WordSearch:
         self.posteriors[name].learn(indices, self.candidates.scores(name, indices))
         self._update_best()
 
-    def _n_scored(self, name: str) -> int:
+    def _count_scored(self, name: str) -> int:
         """Return the number of candidates at this position that a model has scored.
 
         The number is 0 for models that score all words at once, because their scores cost nothing.
@@ -398,14 +398,14 @@ class _WordSearch:
             return 0
         return int((~np.isnan(self.candidates.exact_scores[name])).sum())
 
-    def _n_scores_left(self, name: str) -> int:
+    def _count_scores_left(self, name: str) -> int:
         """Return the number of candidates that a model may still score in this round.
 
         The maximum number of scores by a model is inversely proportional to its cost.
         """
         relative = self.relative_costs[name]
         ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
-        return self.max_scores * ratio - self._n_scored(name)
+        return self.max_scores * ratio - self._count_scored(name)
 
     def _completion_costs(self, indices: IntArray) -> FloatArray:
         """Return the number of model inputs needed to decide on each candidate, shape (k,).

@@ -141,7 +141,7 @@ class WordShareLimit:
         share = math.floor(self._max_share * self._n_sentences + 1e-9)
         return self._limit_factor * max(MIN_WORD_LIMIT, share)
 
-    def _n_remaining(self, word: str) -> int:
+    def _count_remaining(self, word: str) -> int:
         """Return the number of further sentences that may contain a word; it can be negative.
 
         It is the limit of the word, minus the number of accepted sentences with the word, minus the
@@ -154,10 +154,10 @@ class WordShareLimit:
         limit = max(self._limit, self._natural_counts[word])
         return limit - self._accepted_counts[word] - n_expected
 
-    def _exhausted_words(self) -> frozenset[str]:
+    def _find_exhausted_words(self) -> frozenset[str]:
         """Return the words that have reached the limit, which new sentences must not contain."""
         words = {*self._accepted_counts, *self._pending_counts}
-        return frozenset(word for word in words if self._n_remaining(word) <= 0)
+        return frozenset(word for word in words if self._count_remaining(word) <= 0)
 
     def next_batch(self) -> tuple[list[int], frozenset[str]]:
         """Return the natural sentences to edit next and the words to avoid.
@@ -173,7 +173,7 @@ class WordShareLimit:
         indices = list(islice(pending, self._batch_size))
         excluded = frozenset[str]()
         if self._max_share < 1:
-            excluded = self._rejected_words | self._exhausted_words()
+            excluded = self._rejected_words | self._find_exhausted_words()
         self._can_vary_edges = True
         # If too few words of the vocabulary are left, double the limit.
         while excluded and any(
@@ -181,7 +181,7 @@ class WordShareLimit:
             for words, minimum in zip(self._folded_lists, _MIN_VOCABULARY, strict=True)
         ):
             self._limit_factor *= 2
-            excluded = self._exhausted_words()
+            excluded = self._find_exhausted_words()
             self._can_vary_edges = False
         self._batch = indices, excluded
         return self._batch
@@ -204,7 +204,7 @@ class WordShareLimit:
             new_counts = self._count_new_words(index, texts)
             # A new word is overused if it is above its limit, or if it is part of a phrase with
             # which another accepted sentence begins or ends.
-            overused = {word for word, n in new_counts.items() if n > self._n_remaining(word)}
+            overused = {word for word, n in new_counts.items() if n > self._count_remaining(word)}
             edges = {edge for text in texts for edge in edge_phrases(text)}
             if self._can_vary_edges:
                 for _, phrase in edges & accepted_edges:
@@ -259,7 +259,7 @@ class WordShareLimit:
         Returns whether a sentence was rejected. Other words can then exceed their limits, so the
         method is called until no sentence is rejected.
         """
-        remaining = {word: self._n_remaining(word) for word in self._accepted_counts}
+        remaining = {word: self._count_remaining(word) for word in self._accepted_counts}
         # Mapping from word to the number of sentences by which it exceeds the limit.
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False

@@ -24,7 +24,7 @@ def ring(length, groups):
 
 
 def is_valid(trials, allocated):
-    for cell in trials.trials_by_cell():
+    for cell in trials.group_trials_by_cell():
         counts = np.bincount(allocated[cell], minlength=trials.n_groups)
         assert (counts == len(cell) // trials.n_groups).all()
     for group in range(trials.n_groups):
@@ -35,7 +35,7 @@ def is_valid(trials, allocated):
 def start(trials):
     """The worst start: the trials that share sentences all in group 0."""
     allocated = np.empty(len(trials.cells), dtype=np.int64)
-    for cell in trials.trials_by_cell():
+    for cell in trials.group_trials_by_cell():
         allocated[cell] = np.arange(len(cell)) % trials.n_groups
     return allocated
 
@@ -50,7 +50,7 @@ def test_exchanges_separate_what_shares_a_sentence(length, groups):
 def test_the_exact_route_allocates_too(length, groups, monkeypatch):
     trials = ring(length, groups)
     monkeypatch.setattr(
-        allocation._RepeatCounter, "exchange_effect", lambda *_: 9
+        allocation._RepeatCounter, "score_exchange", lambda *_: 9
     )  # no exchange seems any good
     is_valid(trials, allocate(trials, start(trials), np.random.default_rng(0)))
 
@@ -96,7 +96,7 @@ def test_effect_of_an_exchange_is_the_difference_of_counts(seed):
     keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
     allocated = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     counter = allocation._RepeatCounter(keys, allocated)
-    before, growth = counter.n_repeats, counter.exchange_effect(0, 4, 0, 1)
+    before, growth = counter.n_repeats, counter.score_exchange(0, 4, 0, 1)
     counter.exchange(0, 4, 0, 1)
     allocated[[0, 4]] = allocated[[4, 0]]
     assert (

@@ -209,7 +209,7 @@ def test_columns_are_added_until_optimality_is_proven(monkeypatch, seed):
     weights = pd.Series(np.random.default_rng(seed).integers(0, 9, 50), index=frame.index)
     constraints = [Linear(weights, lower=19, upper=19), Balance(weights, 0.5)]
     expected = select_natural_pairs(frame, 2, constraints=constraints)
-    monkeypatch.setattr(column_generation._Relaxation, "initial_threshold", lambda *_: 1.0)
+    monkeypatch.setattr(column_generation._Relaxation, "compute_initial_threshold", lambda *_: 1.0)
     table = select_natural_pairs(frame, 2, constraints=constraints)
     assert table.attrs["objective"] == expected.attrs["objective"]
     allowed = [

@@ -300,7 +300,7 @@ def test_slow_models_score_only_what_others_leave(strategy: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             Search,
-            "_prefilter_mask",
+            "_prefilter_words",
             lambda search, p, text: search._exact_scores_at(p, text).is_allowed.copy(),
         )
         for start, found in results.items():

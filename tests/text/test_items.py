@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contstim.text.items import infer_items, group_into_items, sentence_frames
+from contstim.text.items import group_into_items, infer_items, sentence_frames
 
 
 def plainly(keys: list[list[int]]) -> list[int]:

@@ -136,7 +136,7 @@ class LeftContext:
             for batch, logits in network.iter_logits(
                 inputs.ids, inputs.rows, inputs.positions, self.model.batch_tokens, self.past
             ):
-                children, parent_indices = trie.children(inputs.nodes[batch])
+                children, parent_indices = trie.find_children(inputs.nodes[batch])
                 rows = torch.from_numpy(parent_indices).to(logits.device)
                 tokens = torch.from_numpy(trie.tokens[children]).to(logits.device)
                 # Log-softmax of the selected logits only.

@@ -20,7 +20,7 @@ from contstim.models.hf.metrics import (
     METRICS,
     MaskingPlan,
     apply_masks,
-    masking_plan,
+    create_masking_plan,
     permutation,
 )
 from contstim.models.hf.network import Normaliser
@@ -142,7 +142,7 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     def plan(self, encoded: EncodedSentence) -> MaskingPlan:
         """Return the masked copies of a sentence that the metric needs, and what they predict."""
-        return masking_plan(encoded.word_lengths, self.options)
+        return create_masking_plan(encoded.word_lengths, self.options)
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
         """Sum the weighted log-probabilities of the predictions of each token.
@@ -215,7 +215,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         """
         # Count the masked copies of a sentence of six words that have one token each.
         word_lengths = (1,) * 6
-        return len(masking_plan(word_lengths, self.options).masks) <= len(word_lengths)
+        return len(create_masking_plan(word_lengths, self.options).masks) <= len(word_lengths)
 
     def guide_prefix(self, first: WordList, later: WordList) -> MaskedGuide | None:
         """Return the empty prefix, to which the model proposes words one after the other.

@@ -144,7 +144,7 @@ class MaskedWord:
             return
         self.is_computed |= is_new
         model, network = self.model, self.model.network
-        masks, term_rows = _used_masks(plan, terms)
+        masks, term_rows = _select_masks(plan, terms)
         inputs = apply_masks(self.ids, self.positions, masks, model.mask_id)
         tokens, weights = plan.tokens[terms], plan.weights[terms]
         positions = self.positions[tokens]
@@ -233,7 +233,7 @@ class MaskedWord:
         table = torch.stack(log_probs).cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
-    def term_keys(self, terms: IntArray) -> list[tuple[bytes, int]]:
+    def make_term_keys(self, terms: IntArray) -> list[tuple[bytes, int]]:
         """Return keys that identify predictions of other words for candidates of all lengths.
 
         The indices of the terms in the masking plan depend on the number of tokens of the
@@ -294,7 +294,7 @@ class MaskedWord:
         self.compute(np.unique(plan.rows[self.terms.masked_terms]))
         visible_sums = np.zeros(len(tokens), dtype=np.float64)
         if len(terms):
-            masks, rows = _used_masks(plan, terms)
+            masks, rows = _select_masks(plan, terms)
             positions = self.positions[plan.tokens[terms]]
             sentences = self.surrounding.fill(tokens)
             n_rows = len(masks)
@@ -314,7 +314,7 @@ class MaskedWord:
         return visible_sums + self.other_words_sum + self.sum_candidate_tokens(tokens)
 
 
-def _used_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
+def _select_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
     """Select the masks of a plan from which the given terms are predicted.
 
     Returns
@@ -423,7 +423,7 @@ def score_masked_candidates(
     visible_terms = terms.visible_terms[~terms.is_word_term[terms.visible_terms]]
     visible_sum = float(terms.plan.weights[visible_terms] @ log_probs[visible_terms])
     masked_terms = terms.masked_terms[~terms.is_word_term[terms.masked_terms]]
-    term_keys = original.term_keys(masked_terms)
+    term_keys = original.make_term_keys(masked_terms)
     log_prob_by_key = dict(zip(term_keys, log_probs[masked_terms].tolist(), strict=True))
 
     upper_bounds = np.zeros(len(words), dtype=np.float64)
@@ -440,7 +440,7 @@ def score_masked_candidates(
         else:
             word_estimates = word_sums * factor
         missing_terms = word.find_missing_terms()
-        substitutes = [log_prob_by_key.get(key, 0.0) for key in word.term_keys(missing_terms)]
+        substitutes = [log_prob_by_key.get(key, 0.0) for key in word.make_term_keys(missing_terms)]
         missing_weights = word.terms.plan.weights[missing_terms]
         missing_sum = float(missing_weights @ np.array(substitutes, dtype=np.float64))
         estimates[members] = word.other_words_sum + missing_sum + word_estimates + visible_sum

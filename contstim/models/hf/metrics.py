@@ -204,8 +204,8 @@ def permutation(
         # part, in 2**k - 2 ways, for each set of the other words.
         n_partial = sum(2**k - 2 for k in word_lengths) * 2 ** (n_words - 1)
         if 2**n_words - 1 + n_partial <= MAX_EXACT_ROWS:
-            return _exact_orders(word_lengths, word_indices)
-    return _sampled_orders(word_lengths, word_indices, options)
+            return _list_exact_orders(word_lengths, word_indices)
+    return _draw_orders(word_lengths, word_indices, options)
 
 
 def shapley_weights(n: int) -> FloatArray:
@@ -217,7 +217,7 @@ def shapley_weights(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
-def _exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> MaskingPlan:
+def _list_exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> MaskingPlan:
     """Build the masking plan for the exact mean over all orders of words and of their tokens.
 
     Many orders contain the same masked copy of the sentence, which is listed once. The weight of a
@@ -243,7 +243,7 @@ def _exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> Masking
         word_tokens = np.flatnonzero(word_indices == word)
         token_weights = shapley_weights(len(word_tokens))
         base_rows = np.flatnonzero(is_masked[:, word])
-        for revealed in _proper_subsets(word_tokens.tolist()):
+        for revealed in _list_proper_subsets(word_tokens.tolist()):
             word_masks = is_token_masked[base_rows]
             word_masks[:, revealed] = False
             targets = np.setdiff1d(word_tokens, revealed)
@@ -263,7 +263,7 @@ def _exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> Masking
     )
 
 
-def _sampled_orders(
+def _draw_orders(
     word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
 ) -> MaskingPlan:
     """Build the masking plan for the mean over sampled orders of the words.
@@ -343,13 +343,13 @@ def _order_terms(
     """
     masked = frozenset(token for tokens in word_tokens for token in tokens)
     for word in word_order:
-        for visible, targets, weight in _word_terms(word_tokens[word], token_orders[word]):
+        for visible, targets, weight in _list_word_terms(word_tokens[word], token_orders[word]):
             for target in targets:
                 yield masked.difference(visible), target, weight
         masked = masked.difference(word_tokens[word])
 
 
-def _word_terms(
+def _list_word_terms(
     tokens: list[int], order: IntArray | None
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
     """Yield the steps in which the tokens of one masked word are predicted.
@@ -373,14 +373,14 @@ def _word_terms(
     """
     if order is None:
         weights = shapley_weights(len(tokens))
-        for revealed in [[], *_proper_subsets(tokens)]:
+        for revealed in [[], *_list_proper_subsets(tokens)]:
             yield revealed, set(tokens).difference(revealed), float(weights[len(revealed)])
     else:
         for n_revealed, index in enumerate(order):
             yield [tokens[k] for k in order[:n_revealed]], [tokens[index]], 1.0
 
 
-def _proper_subsets(tokens: list[int]) -> list[list[int]]:
+def _list_proper_subsets(tokens: list[int]) -> list[list[int]]:
     """Return all subsets of the tokens, except the empty set and the whole set."""
     sizes = range(1, len(tokens))
     return [list(subset) for size in sizes for subset in combinations(tokens, size)]
@@ -401,7 +401,7 @@ METRICS = Registry[Metric](
 
 
 @lru_cache(maxsize=128)
-def masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingPlan:
+def create_masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingPlan:
     """Return the masking plan of a metric for sentences with given word lengths in tokens.
 
     Parameters
@@ -458,7 +458,7 @@ def classify_terms(
     options
         Options of the model, including the metric, which determines the masking plan.
     """
-    plan = masking_plan(word_lengths, options)
+    plan = create_masking_plan(word_lengths, options)
     start = sum(word_lengths[:position])  # index of the word's first token
     word_tokens = np.arange(start, start + word_lengths[position])
     is_word_term = np.isin(plan.tokens, word_tokens)

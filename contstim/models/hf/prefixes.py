@@ -359,7 +359,7 @@ class CausalPrefixes(TokenPrefixes):
         indices
             Index of the word to append to it, shape (k,).
         """
-        tokens = self._new_tokens(rows, indices)
+        tokens = self._list_new_tokens(rows, indices)
         past, logits = self._past.extend(
             self._model.network, rows.tolist(), tokens, all_logits=False
         )
@@ -384,7 +384,7 @@ class CausalPrefixes(TokenPrefixes):
             The k prefixes with the words appended.
         """
         words = [self._candidates.tokens[i] for i in indices.tolist()]
-        tokens = self._new_tokens(rows, indices)
+        tokens = self._list_new_tokens(rows, indices)
         past, logits = self._past.extend_by_length(self._model.network, rows.tolist(), tokens)
         values = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
@@ -400,7 +400,7 @@ class CausalPrefixes(TokenPrefixes):
         )
         return np.minimum(values, 0.0), extended
 
-    def _new_tokens(self, rows: IntArray, indices: IntArray) -> list[_Tokens]:
+    def _list_new_tokens(self, rows: IntArray, indices: IntArray) -> list[_Tokens]:
         """Return the tokens to append to the cache for each word: a pending comma and the word."""
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         return [self._pending_commas[row] + self._candidates.tokens[i] for row, i in pairs]

@@ -198,7 +198,7 @@ class TokenTrie:
             )
         return inputs
 
-    def children(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
+    def find_children(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """Find all children of some nodes.
 
         Parameters
@@ -289,7 +289,7 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) ->
         first tokens of the words.
     """
     estimates = np.zeros(len(trie.parents), dtype=np.float64)
-    computed, _ = trie.children(chosen)
+    computed, _ = trie.find_children(chosen)
     is_unknown = trie.depths > 1
     is_unknown[computed] = False
     # Number of words that contain each node: words that continue, plus words that end there.

@@ -279,18 +279,18 @@ class Stage(ABC):
             If the results do not suffice for the table.
         """
 
-    def _all_inputs(self, run: Run) -> Any:
+    def _collect_all_inputs(self, run: Run) -> Any:
         options = None if self.options is None else asdict(run.plan.get_options(self.options))
         return [dict(run.versions), options, self.collect_inputs(run)]
 
     def is_current(self, run: Run) -> bool:
         """Return whether the table exists and is up to date."""
-        return run.get_table(self).is_current(self._all_inputs(run))
+        return run.get_table(self).is_current(self._collect_all_inputs(run))
 
     def write_table(self, run: Run) -> None:
         """Make the table and write it to the folder of the run."""
         text, notes = self.make_table(run)
-        run.get_table(self).write(text, self._all_inputs(run), notes)
+        run.get_table(self).write(text, self._collect_all_inputs(run), notes)
 
     def compute_status(self, run: Run) -> StageStatus:
         """Return the progress of the stage: counts of tasks, errors and the state of the table."""

@@ -13,7 +13,7 @@ from contstim.files import json_digest
 from contstim.pipeline.plan import StageOptions, StudyPlan
 from contstim.pipeline.stages import Run, Stage
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
-from contstim.pipeline.stages.selection import selection_notes
+from contstim.pipeline.stages.selection import list_notes
 from contstim.pipeline.stages.set import SET, SetOptions
 from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
@@ -140,7 +140,7 @@ class _DesignStage(Stage):
             common_words=self._read_common_words(run),
             seed=run.plan.study.seed,
         )
-        return format_csv(trials), selection_notes(trials)
+        return format_csv(trials), list_notes(trials)
 
     @staticmethod
     def _read_common_words(run: Run) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from pydantic import Field
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Run, Stage
 from contstim.pipeline.stages.score import SCORE
-from contstim.pipeline.stages.selection import SelectionOptions, load_log_probs, selection_notes
+from contstim.pipeline.stages.selection import SelectionOptions, list_notes, load_log_probs
 from contstim.selection.natural import MAX_PER_PAIR, NATURAL_CRITERIA, select_natural_pairs
 from contstim.settings import settings, validate_choice
 from contstim.text.features import has_distinct_words
@@ -85,7 +85,7 @@ class _NaturalStage(Stage):
             eligible=eligible,
             constraints=options.load_constraints(run, log_probs.index),
         )
-        return format_csv(pairs), selection_notes(pairs)
+        return format_csv(pairs), list_notes(pairs)
 
 
 NATURAL = _NaturalStage()

@@ -135,6 +135,6 @@ def load_triplets(run: Run) -> pd.DataFrame:
     return table.join(pd.DataFrame(specs, table.index))
 
 
-def selection_notes(table: pd.DataFrame) -> dict[str, Any]:
+def list_notes(table: pd.DataFrame) -> dict[str, Any]:
     """Return the attributes of a selection, such as its objective and bound, as a dictionary."""
     return {str(name): value for name, value in table.attrs.items()}

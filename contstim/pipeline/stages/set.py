@@ -15,9 +15,9 @@ from contstim.pipeline.stages import Run, Stage
 from contstim.pipeline.stages.score import SCORE
 from contstim.pipeline.stages.selection import (
     SelectionOptions,
+    list_notes,
     load_log_probs,
     load_triplets,
-    selection_notes,
 )
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis_options import SynthesisOptions
@@ -97,19 +97,19 @@ class _SetStage(Stage):
 
     def tasks(self, run: Run) -> list[Task]:
         models = list(run.models.values())
-        return list(create_score_tasks(models, self._synthetic_sentences(run), run.versions))
+        return list(create_score_tasks(models, self._list_synthetic_sentences(run), run.versions))
 
     def collect_inputs(self, run: Run) -> Any:
         options = run.plan.get_options(SetOptions)
         inputs: list[Any] = [run.get_table(stage).sha256 for stage in self.requires(run.plan)]
         if options.synthetic:
-            log_probs = load_log_probs(run, self._synthetic_sentences(run))
+            log_probs = load_log_probs(run, self._list_synthetic_sentences(run))
             inputs.append(json_digest(log_probs[len(run.sentences) :].to_csv()))
         return [*inputs, run.plan.study.seed, *options.collect_inputs(run)]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(SetOptions)
-        synthetic = self._synthetic_sentences(run)
+        synthetic = self._list_synthetic_sentences(run)
         log_probs = load_log_probs(run, synthetic)
         eligible = ~pd.Series(log_probs.index.isin(synthetic), index=log_probs.index)
         if options.distinct_words:
@@ -127,9 +127,9 @@ class _SetStage(Stage):
             constraints=options.load_constraints(run, log_probs.index, synthetic),
             seed=run.plan.study.seed,
         )
-        return format_csv(pairs), selection_notes(pairs)
+        return format_csv(pairs), list_notes(pairs)
 
-    def _synthetic_sentences(self, run: Run) -> list[str]:
+    def _list_synthetic_sentences(self, run: Run) -> list[str]:
         """Return the synthetic sentences of all triplets in sorted order.
 
         The list is empty until all tasks of the synthesis are done, or if `synthetic` is not set.

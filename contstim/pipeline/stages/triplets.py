@@ -12,7 +12,7 @@ from contstim.errors import InputError
 from contstim.pipeline.plan import StageOptions, StudyPlan
 from contstim.pipeline.stages import Run, Stage
 from contstim.pipeline.stages.score import SCORE
-from contstim.pipeline.stages.selection import load_log_probs, load_triplets, selection_notes
+from contstim.pipeline.stages.selection import list_notes, load_log_probs, load_triplets
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.selection.natural import MAX_PER_PAIR
@@ -124,7 +124,7 @@ class _TripletStage(Stage):
         parameters: dict[str, Any] = asdict(options)
         parameters["reference"] = load_log_probs(run) if options.reference == "sentences" else None
         triplets = select_triplets(load_triplets(run), **parameters)
-        return format_csv(triplets), selection_notes(triplets)
+        return format_csv(triplets), list_notes(triplets)
 
 
 TRIPLETS_STAGE = _TripletStage()

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contstim.models.hf.metrics import MAX_EXACT_ROWS, MaskingPlan, masking_plan, shapley_weights
+from contstim.models.hf.metrics import (
+    MAX_EXACT_ROWS,
+    MaskingPlan,
+    create_masking_plan,
+    shapley_weights,
+)
 from contstim.models.hf.options import MaskedOptions
 
 
@@ -57,7 +62,7 @@ def _over_all_orders(word_lengths: tuple[int, ...]) -> np.ndarray:
     "word_lengths", [(1,), (1, 1, 1, 1, 1), (2, 1, 3), (4, 1, 2, 1), (1, 2, 1, 1, 2)]
 )
 def test_exact_plan_equals_the_mean_over_all_orders(word_lengths: tuple[int, ...]) -> None:
-    plan = masking_plan(word_lengths, _options())
+    plan = create_masking_plan(word_lengths, _options())
     np.testing.assert_allclose(
         plan.sum_by_token(_values(plan)), _over_all_orders(word_lengths), atol=1e-9
     )
@@ -65,7 +70,7 @@ def test_exact_plan_equals_the_mean_over_all_orders(word_lengths: tuple[int, ...
 
 
 def test_eight_words_take_255_rows() -> None:
-    plan = masking_plan((1,) * 8, _options())
+    plan = create_masking_plan((1,) * 8, _options())
     assert plan.masks.shape == (255, 8)
     assert len({m.tobytes() for m in plan.masks}) == 255
     # Each word's terms over the contexts it is predicted in have weights that sum to 1.
@@ -79,11 +84,13 @@ def test_shapley_weights_are_probabilities() -> None:
 
 def test_estimates_are_unbiased_with_correct_standard_error() -> None:
     word_lengths = (1, 2, 1, 1, 3, 1)
-    exact = masking_plan(word_lengths, _options())
+    exact = create_masking_plan(word_lengths, _options())
     truth = exact.sum_by_token(_values(exact)).sum()
     off, errors = [], []
     for seed in range(1000):
-        plan = masking_plan.__wrapped__(word_lengths, _options(exact=1, seed=seed, orders=40))
+        plan = create_masking_plan.__wrapped__(
+            word_lengths, _options(exact=1, seed=seed, orders=40)
+        )
         values = _values_cached(plan)
         off.append(plan.sum_by_token(values).sum() - truth)
         errors.append(plan.stderr(values))
@@ -114,7 +121,7 @@ def test_standard_error_decreases_with_the_root_of_orders() -> None:
     for orders in (20, 80, 320):
         errors = []
         for seed in range(40):
-            plan = masking_plan.__wrapped__(
+            plan = create_masking_plan.__wrapped__(
                 word_lengths, _options(exact=1, seed=seed, orders=orders)
             )
             errors.append(plan.stderr(_values_cached(plan)))
@@ -124,7 +131,7 @@ def test_standard_error_decreases_with_the_root_of_orders() -> None:
 
 
 def test_an_estimate_computes_no_row_twice() -> None:
-    plan = masking_plan((1,) * 12, _options(orders=100))
+    plan = create_masking_plan((1,) * 12, _options(orders=100))
     assert plan.n_pairs == 50
     assert len({m.tobytes() for m in plan.masks}) == len(plan.masks) < 12 * 100
     np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.rows))), np.ones(12))
@@ -136,19 +143,21 @@ def test_sampled_token_orders_of_long_words_are_unbiased() -> None:
     truth = _over_all_orders(word_lengths).sum()
     off = []
     for seed in range(200):
-        plan = masking_plan.__wrapped__(word_lengths, _options(exact=1, seed=seed, orders=20))
+        plan = create_masking_plan.__wrapped__(
+            word_lengths, _options(exact=1, seed=seed, orders=20)
+        )
         off.append(plan.sum_by_token(_values_cached(plan)).sum() - truth)
     assert abs(np.mean(off)) <= 4 * np.std(off) / np.sqrt(200)
 
 
 def test_plans_with_too_many_rows_are_sampled() -> None:
-    plan = masking_plan((1,) * 8 + (12,), _options(orders=4))
+    plan = create_masking_plan((1,) * 8 + (12,), _options(orders=4))
     assert MAX_EXACT_ROWS < 2**8 * (2**12 - 2)
     assert plan.n_pairs == 2
 
 
 def test_each_order_comes_with_its_reverse() -> None:
-    plan = masking_plan((1,) * 12, _options())
+    plan = create_masking_plan((1,) * 12, _options())
     revealed = 12 - plan.masks.sum(axis=1)[plan.rows]
     # How much is revealed before a word, and in the reverse order: 11 words together, always.
     for word in range(12):
@@ -162,7 +171,7 @@ def test_number_of_inputs_grows_with_tokens_of_a_word() -> None:
     # with k, 2^7 (2^k - 1) - 1, for all sets of its tokens but none, and of other words but all.
     own, elsewhere = [], []
     for k in (1, 2, 3):
-        masks = masking_plan((k, *[1] * 7), _options()).masks
+        masks = create_masking_plan((k, *[1] * 7), _options()).masks
         own.append(int((~masks[:, :k].all(axis=1)).sum()))
         elsewhere.append(int((~masks[:, -1]).sum()))
     assert own == [127, 383, 895] == [2**7 * (2**k - 1) - 1 for k in (1, 2, 3)]

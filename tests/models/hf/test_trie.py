@@ -175,7 +175,7 @@ def test_guesses_follow_the_regression_on_word_counts() -> None:
     )
     line = -1.0 + 1.5 * np.log(every) - 0.75 * np.log(every[trie.parents])
     chosen = trie.choose(np.zeros(9), (1.0, 0.0), 150.0)
-    known = trie.children(chosen)[0]
+    known = trie.find_children(chosen)[0]
     steps = np.zeros(len(trie.parents))
     steps[known] = line[known]
     guess = guess_log_probs(trie, steps, chosen)
@@ -185,7 +185,7 @@ def test_guesses_follow_the_regression_on_word_counts() -> None:
     assert not np.delete(guess, unknown).any()
     # From a few values no line is drawn.
     few = guess_log_probs(trie, steps, chosen[:1])
-    unknown = np.setdiff1d(np.flatnonzero(trie.depths > 1), trie.children(chosen[:1])[0])
+    unknown = np.setdiff1d(np.flatnonzero(trie.depths > 1), trie.find_children(chosen[:1])[0])
     assert (few[unknown] == -3.0).all()
     assert not np.delete(few, unknown).any()
 
