@@ -16,13 +16,12 @@ from contstim.synthesis import format_strategy
 from contstim.synthesis.pool import (
     SentencePool,
     Slot,
-    assign_sentences,
+    assign_syntheses,
     count_expected_slots,
-    create_syntheses,
     explain_shortfall,
 )
 from contstim.synthesis.problem import ModelContrast
-from contstim.synthesis.results import Row
+from contstim.synthesis.results import Row, Synthesis
 from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
 
 #: Sampling stops when a round increases the total decrease in loss by less than this share.
@@ -41,11 +40,9 @@ class _Round:
         All tasks of the round known so far: sampling tasks, then scoring tasks.
     candidates
         New sentences that satisfy the lower bounds; empty until the bounds are known.
-    assigned
-        Sentence for each slot, chosen from the candidates of all rounds so far; None for a slot
-        without a sentence. Empty until the round is finished.
-    total_gain
-        Sum of the decreases in loss of the assigned sentences, nats.
+    syntheses
+        Synthesis for each slot, from the candidates of all rounds so far. A slot without a sentence
+        has the natural sentence. Empty until the round is finished.
     summary
         Line of text on the assignment and its forecast, for users.
     """
@@ -53,9 +50,13 @@ class _Round:
     sample_tasks: list[SampleTask]
     tasks: list[Task]
     candidates: list[str] = field(default_factory=list)
-    assigned: list[str | None] = field(default_factory=list)
-    total_gain: float = 0.0
+    syntheses: list[Synthesis] = field(default_factory=list)
     summary: str = ""
+
+    @property
+    def total_gain(self) -> float:
+        """Sum of the decreases in loss of the assigned sentences, nats."""
+        return -math.fsum(synthesis.loss for synthesis in self.syntheses)
 
 
 @dataclass(eq=False)
@@ -170,8 +171,8 @@ class PooledSynthesisJob(SynthesisJob):
         first_batch = ROUND_BATCHES * len(self._rounds)
         batches = range(first_batch, min(first_batch + ROUND_BATCHES, strategy.n_batches))
         if self._rounds:
-            assignments = zip(self._slot_contrasts, self._rounds[-1].assigned, strict=True)
-            contrasts = list(dict.fromkeys(c for c, sentence in assignments if sentence is None))
+            assignments = zip(self._slot_contrasts, self._rounds[-1].syntheses, strict=True)
+            contrasts = list(dict.fromkeys(c for c, s in assignments if not s.is_changed))
         form = strategy.sentence_form(run.sentences)
         natural = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
         sample_tasks = [
@@ -212,11 +213,15 @@ class PooledSynthesisJob(SynthesisJob):
         """
         self._rounds.append(new_round)
         pool, slots = self.build_pool(), self.slots
-        assigned = assign_sentences(pool, slots, max_word_share=self.options.max_word_share)
-        new_round.assigned = assigned
-        new_round.total_gain = -pool.total_loss(slots, assigned)
+        new_round.syntheses = assign_syntheses(
+            pool,
+            slots,
+            self.run.plan.study.seed,
+            format_strategy(self.strategy),
+            max_word_share=self.options.max_word_share,
+        )
         previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else 0.0
-        is_filled = None not in assigned
+        is_filled = all(synthesis.is_changed for synthesis in new_round.syntheses)
         has_converged = new_round.total_gain < (1 + MIN_IMPROVEMENT) * previous_gain
         is_last = ROUND_BATCHES * len(self._rounds) >= self.strategy.n_batches
         self._is_complete = is_last or (is_filled and has_converged)
@@ -250,17 +255,8 @@ class PooledSynthesisJob(SynthesisJob):
             Rows of the table, by goal and natural sentence.
         """
         if self._rows_by_start is None:
-            options, slots = self.options, self.slots
-            assigned = self._rounds[-1].assigned if self._rounds else [None] * len(slots)
-            syntheses = iter(
-                create_syntheses(
-                    self.build_pool(),
-                    slots,
-                    assigned,
-                    self.run.plan.study.seed,
-                    format_strategy(self.strategy),
-                )
-            )
+            options = self.options
+            syntheses = iter(self._rounds[-1].syntheses)
             # The syntheses have the order of `slots`: for each natural sentence, `per_sentence`
             # attempts with one synthesis per contrast.
             self._rows_by_start = {}
@@ -309,7 +305,7 @@ class PooledSynthesisJob(SynthesisJob):
     def _summarise_round(self, pool: SentencePool, slots: Sequence[Slot]) -> str:
         """Describe the last assignment, and forecast the one for `max_samples` sentences."""
         last = self._rounds[-1]
-        n_filled = sum(sentence is not None for sentence in last.assigned)
+        n_filled = sum(synthesis.is_changed for synthesis in last.syntheses)
         n_batches = ROUND_BATCHES * len(self._rounds)
         n_samples = min(n_batches * self.strategy.batch_size, self.strategy.max_samples)
         text = f"{n_filled} of {len(slots)} sentences found after {n_samples:,} samples per side"

@@ -123,14 +123,6 @@ class SentencePool:
         is_feasible = np.all([*self.constraint_masks(slot).values(), losses < 0], axis=0)
         return np.where(is_feasible, losses, np.nan)
 
-    def total_loss(self, slots: Sequence[Slot], assigned: Sequence[str | None]) -> float:
-        """Return the sum of the losses of the assigned sentences; None: no sentence."""
-        total, numbers = 0.0, {sentence: i for i, sentence in enumerate(self.sentences)}
-        for slot, sentence in zip(slots, assigned, strict=True):
-            if sentence is not None:
-                total += float(self.losses(slot)[numbers[sentence]])
-        return total
-
 
 def assign_sentences(
     pool: SentencePool,
@@ -449,32 +441,36 @@ def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: floa
     return int(copies[rows, columns].sum())
 
 
-def create_syntheses(
+def assign_syntheses(
     pool: SentencePool,
     slots: Sequence[Slot],
-    assigned: Sequence[str | None],
     seed: int,
     strategy: str = "sample",
+    diversity_cap: int = DIVERSITY_CAP,
+    max_word_share: float = 1.0,
 ) -> list[Synthesis]:
-    """Return an assignment of sentences to slots as `Synthesis` objects.
+    """Assign sentences of a pool to natural sentences, and return the results as `Synthesis`.
 
-    If a slot has no sentence, the synthetic sentence of the result is the natural sentence, and the
-    loss is 0.
+    If a slot, that is, a natural sentence that needs a synthetic sentence, remains empty, the
+    synthetic sentence of its result is the natural sentence, and the loss is 0.
 
     Parameters
     ----------
-    pool, slots
-        Pool and slots of the assignment (`assign_sentences`).
-    assigned
-        Sentence for each slot, or None.
+    pool
+        Sampled sentences with their scores.
+    slots
+        Natural sentences, each with the loss and the constraints of its synthetic sentence.
     seed, strategy
         Random seed of the run and name of the strategy, for the description of the results.
+    diversity_cap, max_word_share
+        Limits on similar sentences, as in `assign_sentences`.
 
     Returns
     -------
     list of Synthesis
         Results in the order of `slots`.
     """
+    assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
     syntheses = []
     for slot, sentence in zip(slots, assigned, strict=True):
         contrast = slot.contrast

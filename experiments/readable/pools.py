@@ -21,7 +21,7 @@ import torch
 from contstim import load_model, pool
 from contstim.files import write_atomically
 from contstim.pipeline.tasks import build_problem
-from contstim.synthesis.pool import SentencePool, Slot, assign_sentences, create_syntheses
+from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
 from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
@@ -116,7 +116,7 @@ def main() -> None:
             for text in natural
             for s in _sides(specs)
         ]
-        made = create_syntheses(written, places, assign_sentences(written, places), args.seed)
+        made = assign_syntheses(written, places, args.seed)
         both = [made[2 * i : 2 * i + 2] for i in range(len(natural))]
         triplets = [
             Triplet.from_syntheses(one, two, 1)

@@ -12,8 +12,8 @@ from contstim.synthesis.pool import (
     SentencePool,
     Slot,
     assign_sentences,
+    assign_syntheses,
     count_expected_slots,
-    create_syntheses,
     explain_shortfall,
 )
 from contstim.synthesis.problem import MinScore, ModelContrast
@@ -149,7 +149,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
 def test_syntheses_say_what_the_scores_are() -> None:
     pool, places = _pool(2, 30), _places()
     given = assign_sentences(pool, places)
-    made = create_syntheses(pool, places, given, seed=5)
+    made = assign_syntheses(pool, places, seed=5)
     for place, text, synthesis in zip(places, given, made, strict=True):
         assert synthesis.sentence == (place.natural if text is None else text)
         assert synthesis.scores == tuple(
