@@ -80,7 +80,7 @@ class PooledSynthesisJob(SynthesisJob):
 
     # Rounds of which all tasks have ended.
     _rounds: list[_Round] = field(default_factory=list, init=False)
-    # Rows of the table by goal and natural sentence; None before they are requested.
+    # Mapping from (goal, natural sentence) to rows of the table; None before it is requested.
     _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
     # Whether no further round is needed.
     _is_complete: bool = field(default=False, init=False)
@@ -137,7 +137,8 @@ class PooledSynthesisJob(SynthesisJob):
         Returns
         -------
         dict
-            Attributes of each sampled sentence (`Draft`) as JSON values, by its text.
+            Mapping from each sampled sentence to its log-probabilities under the writer (attributes
+            of `Draft`), as JSON values.
         """
         drafts = dict[str, Mapping[str, Any]]()
         for result in self._read_sampled(self.sample_tasks() if tasks is None else tasks):
@@ -173,10 +174,10 @@ class PooledSynthesisJob(SynthesisJob):
         if self._rounds:
             assignments = zip(self._slot_contrasts, self._rounds[-1].syntheses, strict=True)
             contrasts = list(dict.fromkeys(c for c, s in assignments if not s.is_changed))
-        form = strategy.sentence_form(run.sentences)
+        form = strategy.choose_form(run.sentences)
         natural = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
         sample_tasks = [
-            SampleTask(**self.task_options(contrast), form=form, natural=natural, batch=batch)
+            SampleTask(**self.get_task_options(contrast), form=form, natural=natural, batch=batch)
             for batch in batches
             for contrast in contrasts or self._contrasts
         ]
@@ -252,8 +253,10 @@ class PooledSynthesisJob(SynthesisJob):
         Returns
         -------
         dict
-            Rows of the table, by goal and natural sentence.
+            Mapping from (goal, natural sentence) to rows of the table.
         """
+        if not self._rounds:
+            return dict.fromkeys(self.starts, ())
         if self._rows_by_start is None:
             options = self.options
             syntheses = iter(self._rounds[-1].syntheses)
@@ -284,18 +287,21 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def slots(self) -> list[Slot]:
-        """All slots to which candidates are assigned, in the order of the rows of the table."""
+        """Natural sentences that need a synthetic sentence, in the order of the table rows.
+
+        A natural sentence occurs once for each synthetic sentence that it needs.
+        """
         naturals = [sentence for goal, sentence in self.starts for _ in self._slots_of(goal)]
         contrasts = map(self.resolve_contrast, self._slot_contrasts)
         return [Slot(*slot) for slot in zip(naturals, contrasts, strict=True)]
 
     @property
     def _slot_contrasts(self) -> list[ModelContrast]:
-        """Contrast of each slot, with model specification strings."""
+        """Rejecting and accepting models of each needed synthetic sentence (see `slots`)."""
         return [contrast for goal, _ in self.starts for contrast in self._slots_of(goal)]
 
     def _slots_of(self, goal: Goal) -> list[ModelContrast]:
-        """Return the contrasts of the slots of one natural sentence."""
+        """Return the contrasts for which one natural sentence needs synthetic sentences."""
         return self.options.build_contrasts(goal) * self.options.per_sentence
 
     def describe_progress(self) -> str | None:
@@ -350,7 +356,7 @@ class PooledSynthesisJob(SynthesisJob):
         )
         return n_expected_sentences * seconds_per_sentence
 
-    def notes(self) -> dict[str, Any]:
+    def collect_notes(self) -> dict[str, Any]:
         """Return notes on the pool for the metadata of the table.
 
         Returns

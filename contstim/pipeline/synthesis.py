@@ -50,8 +50,8 @@ class SynthesisReport:
     n_candidates
         Number of sampled sentences that satisfy the lower bounds for at least one natural sentence.
     n_satisfying
-        Number of these sentences that satisfy each constraint (median over natural sentences), by
-        the text of the constraint.
+        Mapping from the text of a constraint to the number of these sentences that satisfy it
+        (median over natural sentences).
     filter_only
         Names of the compared models that did not guide the sampling.
     is_up_to_date
@@ -145,44 +145,36 @@ def write_synthesis(
         if engine.failures:
             raise InputError(engine.failures[0][1].removeprefix("InputError: "))
 
-        pending_starts = deque(job.starts)
+        # Natural sentences with table rows that have not been shown yet, because tasks are pending.
+        pending_starts, last_line = deque(job.starts), None
 
-        def show_new_rows() -> None:
-            """Add the rows that have become final to the report, and show them."""
-            while pending_starts:
-                rows = job.find_rows(*pending_starts[0])
-                if rows is None:
-                    return
+        def show_results() -> None:
+            """Show the table rows that can no longer change, in order, and the progress."""
+            nonlocal last_line
+            while pending_starts and (rows := job.find_rows(*pending_starts[0])) is not None:
                 pending_starts.popleft()
                 report.rows.extend(rows)
                 for row in rows:
                     show(row)
-
-        start_time = time.monotonic()
-        min_tasks = SYNTHESIS.count_expected_tasks(run)
-        last_line = None
-
-        def show_new_line() -> None:
-            nonlocal last_line
             line = job.describe_progress()
             if line is not None and line != last_line:
                 show_progress(line)
             last_line = line
 
+        start_time = time.monotonic()
+        min_tasks = SYNTHESIS.count_expected_tasks(run)
         for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), min_tasks):
-            show_new_rows()
-            show_new_line()
+            show_results()
             if time_limit is not None and time.monotonic() - start_time >= time_limit:
                 break
-        show_new_rows()
-        show_new_line()
+        show_results()
         report.failures = engine.failures
         if time_limit is not None and run.store.find_missing(SYNTHESIS.tasks(run)):
             report.status = SYNTHESIS.compute_status(run)
             return report
 
         text, notes = SYNTHESIS.make_table(run)
-        report.n_rows, report.n_requested = notes["rows"], notes["asked"]
+        report.n_rows, report.n_requested = notes["rows"], notes["requested"]
         report.n_sampled, report.n_candidates = notes.get("written"), notes.get("pool")
         report.n_satisfying = notes.get("satisfying", {})
         report.filter_only = notes.get("filter_only", [])

@@ -220,11 +220,11 @@ class SynthesisJob:
         """Return a line of text on the progress; None if the progress bar says everything."""
         return None
 
-    def notes(self) -> dict[str, Any]:
+    def collect_notes(self) -> dict[str, Any]:
         """Return statistics of the results for the metadata of the table, as a dictionary."""
         return {}
 
-    def task_options(self, contrast: ModelContrast) -> dict[str, Any]:
+    def get_task_options(self, contrast: ModelContrast) -> dict[str, Any]:
         """Return keyword arguments for the tasks that make sentences for a contrast.
 
         They do not depend on the natural sentence: versions, models, strategy, vocabulary and seed.
@@ -263,7 +263,7 @@ class SynthesisJob:
             Case-folded words that must not be used.
         """
         return SynthesisTask(
-            **self.task_options(contrast),
+            **self.get_task_options(contrast),
             sentence=sentence,
             attempt=attempt,
             excluded_words=excluded_words,

@@ -66,10 +66,11 @@ class SentencePool:
     sentences
         Sampled sentences.
     scores
-        Scores in nats by name of the model and sentence, for sampled and for natural sentences.
+        Mapping from model name to a mapping from sentence to score in nats, for sampled and for
+        natural sentences.
     batch_tolerance
-        Maximum numerical difference between scores of the same sentence in different batches, in
-        nats by name of the model.
+        Mapping from model name to the maximum numerical difference, in nats, between scores of the
+        same sentence in different batches.
     language
         Language of the sentences.
     """
@@ -79,12 +80,12 @@ class SentencePool:
     batch_tolerance: Mapping[str, float]
     language: Language = ENGLISH
 
-    def model_scores(self, model: str) -> FloatArray:
+    def get_scores(self, model: str) -> FloatArray:
         """Return the scores of the sampled sentences under one model, (P,); NaN if missing."""
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
-    def constraint_masks(self, slot: Slot) -> dict[str, BoolArray]:
+    def check_constraints(self, slot: Slot) -> dict[str, BoolArray]:
         """Return which sentences of the pool satisfy each constraint on a synthetic sentence.
 
         Parameters
@@ -95,15 +96,15 @@ class SentencePool:
         Returns
         -------
         dict
-            Mask of shape (P,) for each constraint, by the text of the constraint, for example
-            ``contstim:gpt>=natural``.
+            Mapping from the text of a constraint, for example ``contstim:gpt>=natural``, to a mask
+            of the sentences that satisfy it, shape (P,).
         """
         masks: dict[str, BoolArray] = {}
         for constraint in slot.contrast.constraints:
             name = constraint.model
             minimum = constraint.minimum(self.scores[name][slot.natural])
             minimum += self.batch_tolerance.get(name, 0.0)
-            masks[str(constraint)] = self.model_scores(name) >= minimum
+            masks[str(constraint)] = self.get_scores(name) >= minimum
         return masks
 
     def losses(self, slot: Slot) -> FloatArray:
@@ -117,10 +118,10 @@ class SentencePool:
         slot
             Natural sentence with the loss and the constraints of its synthetic sentence.
         """
-        scores = {name: self.model_scores(name) for name in slot.contrast.reject}
+        scores = {name: self.get_scores(name) for name in slot.contrast.reject}
         natural_scores = {name: self.scores[name][slot.natural] for name in scores}
         losses = slot.contrast.loss(scores, natural_scores)
-        is_feasible = np.all([*self.constraint_masks(slot).values(), losses < 0], axis=0)
+        is_feasible = np.all([*self.check_constraints(slot).values(), losses < 0], axis=0)
         return np.where(is_feasible, losses, np.nan)
 
 
@@ -173,7 +174,7 @@ def assign_sentences(
         while True:
             addable = limits.find_addable_sentences(assigned, usable)
             improved = _solve_assignment(gains, np.union1d(assigned[assigned >= 0], addable))
-            is_better = _total_value(gains, improved) > _total_value(gains, assigned)
+            is_better = _compute_value(gains, improved) > _compute_value(gains, assigned)
             if not (limits.are_satisfied(improved) and is_better):
                 break
             assigned = improved
@@ -208,11 +209,17 @@ def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
     return assigned
 
 
-def _total_value(gains: FloatArray, assigned: IntArray) -> float:
-    """Return the total gain of an assignment plus a large constant per assigned sentence.
+def _compute_value(gains: FloatArray, assigned: IntArray) -> float:
+    """Return the total decrease in loss plus a large constant for each assigned sentence.
 
-    An assignment of more sentences therefore always has a higher value. `gains` has the shape
-    (slots, sentences); `assigned` contains the index of the sentence for each slot, or -1.
+    An assignment of more sentences therefore always has a higher value.
+
+    Parameters
+    ----------
+    gains
+        Decrease in loss if a sentence (column) is assigned to a natural sentence (row).
+    assigned
+        Index of the sentence for each row of `gains`; -1 for rows without a sentence.
     """
     slots = np.flatnonzero(assigned >= 0)
     return float((_ASSIGNED_VALUE + gains[slots, assigned[slots]]).sum())
@@ -252,14 +259,14 @@ class _Limits:
             for models, n_slots in Counter(self._models).items()
         }
 
-    def _groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
+    def _find_groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
         """Return the groups of sentence `i` if it is assigned to a slot with one of the `models`.
 
         `models` contains the set of model names of each of these slots.
         """
         return {*self._edge_phrases[i], *product(models, self._words[i])}
 
-    def _cap(self, group: _Group) -> int:
+    def _get_cap(self, group: _Group) -> int:
         """Return the maximum number of assigned sentences in a group."""
         # The first part of the key is a boolean for groups with the same first or last words.
         models, _ = group
@@ -267,17 +274,17 @@ class _Limits:
             return self._diversity_cap
         return max(self._word_caps[models], self._natural_counts[group])
 
-    def _group_sizes(self, assigned: IntArray) -> Counter[_Group]:
+    def _count_groups(self, assigned: IntArray) -> Counter[_Group]:
         """Return the number of assigned sentences of each group."""
         sizes = Counter[_Group]()
         for slot, i in enumerate(assigned.tolist()):
             if i >= 0:
-                sizes.update(self._groups(i, [self._models[slot]]))
+                sizes.update(self._find_groups(i, [self._models[slot]]))
         return sizes
 
     def are_satisfied(self, assigned: IntArray) -> bool:
         """Return whether an assignment satisfies the limits of all groups."""
-        return all(n <= self._cap(group) for group, n in self._group_sizes(assigned).items())
+        return all(n <= self._get_cap(group) for group, n in self._count_groups(assigned).items())
 
     def round_relaxation(self, usable: IntArray) -> IntArray:
         """Return an assignment within the limits, found by rounding the linear relaxation.
@@ -304,8 +311,8 @@ class _Limits:
             slot, i = int(slots[n]), int(sentences[n])
             if fractions[n] <= _MIN_FRACTION or assigned[slot] >= 0 or i in used:
                 continue
-            groups = self._groups(i, [self._models[slot]])
-            if all(sizes[group] < self._cap(group) for group in groups):
+            groups = self._find_groups(i, [self._models[slot]])
+            if all(sizes[group] < self._get_cap(group) for group in groups):
                 assigned[slot] = i
                 used.add(i)
                 sizes.update(groups)
@@ -363,13 +370,13 @@ class _Limits:
         group_rows, group_columns = list[int](), list[int]()
         models_by_number = list(model_numbers)
         for column, (i, number) in zip(y.tolist(), y_keys.T.tolist(), strict=True):
-            for group in sorted(self._groups(i, [models_by_number[number]]), key=repr):
+            for group in sorted(self._find_groups(i, [models_by_number[number]]), key=repr):
                 group_rows.append(group_numbers.setdefault(group, len(group_numbers)))
                 group_columns.append(column)
         add_limits(
             np.array(group_rows, dtype=np.int64),
             np.array(group_columns, dtype=np.int64),
-            np.array([self._cap(group) for group in group_numbers], dtype=np.float64),
+            np.array([self._get_cap(group) for group in group_numbers], dtype=np.float64),
         )
         rows, columns, coefficients = (np.concatenate(part) for part in zip(*entries, strict=True))
         shape = (sum(map(len, upper_limits)), n_x + n_y)
@@ -384,52 +391,54 @@ class _Limits:
         return slots, sentences, np.asarray(result.x[:n_x])
 
     def find_addable_sentences(self, assigned: IntArray, usable: IntArray) -> IntArray:
-        """Return unused sentences that can be added to an assignment without exceeding a limit.
+        """Find unused sentences that could improve an assignment without exceeding a limit.
 
-        A slot is a natural sentence that needs a synthetic sentence. Each sentence is counted in
-        the groups of all slots to which it may be assigned. Sentences are considered in the order
-        of their largest decrease in loss in an empty slot, then in any slot.
+        The sentences are found greedily. A sentence that decreases the loss most where a natural
+        sentence has no synthetic sentence yet comes first; ties are decided by its largest decrease
+        for any natural sentence. It is not decided yet which natural sentence a sentence will be
+        assigned to, so it counts for the limits of all natural sentences for which it is usable.
 
         Parameters
         ----------
         assigned
-            Index of the sentence for each slot; -1 for empty slots.
+            Index of the sentence for each natural sentence that needs a synthetic sentence; -1 if
+            no sentence is assigned.
         usable
-            Indices of the sentences that can be used in at least one slot.
+            Indices of the sentences that can be assigned to at least one natural sentence.
 
         Returns
         -------
         array
             Indices of the sentences that can be added.
         """
-        used, sizes = set(assigned[assigned >= 0].tolist()), self._group_sizes(assigned)
+        used, sizes = set(assigned[assigned >= 0].tolist()), self._count_groups(assigned)
         unused = np.array([i for i in usable.tolist() if i not in used], dtype=np.int64)
         gains = np.nan_to_num(self._gains[:, unused], nan=-np.inf)
         empty_slot_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
         addable = []
         for n in np.lexsort([-gains.max(axis=0), -empty_slot_gains]).tolist():
             models = {self._models[slot] for slot in np.flatnonzero(np.isfinite(gains[:, n]))}
-            groups = self._groups(int(unused[n]), models)
-            if all(sizes[group] < self._cap(group) for group in groups):
+            groups = self._find_groups(int(unused[n]), models)
+            if all(sizes[group] < self._get_cap(group) for group in groups):
                 sizes.update(groups)
                 addable.append(int(unused[n]))
         return np.array(addable, dtype=np.int64)
 
 
 def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: float) -> int:
-    """Forecast the number of slots that can be filled after sampling more sentences.
+    """Forecast for how many natural sentences a synthetic sentence will be found.
 
     The forecast assumes that the pool grows by a factor, and that for each sentence of the pool
     there will be `factor` sentences that satisfy the same constraints. It is the maximum number of
-    slots in an assignment in which each sentence may be used `factor` times (rounded down). Limits
-    on similar sentences are ignored.
+    natural sentences in an assignment in which each sentence of the pool may be used `factor` times
+    (rounded down). Limits on similar sentences are ignored.
 
     Parameters
     ----------
     pool
         Sentences sampled so far.
     slots
-        Slots to be filled.
+        Natural sentences, each with the loss and the constraints of its synthetic sentence.
     factor
         Future number of sampled sentences, divided by the present number; at least 1.
     """
@@ -468,7 +477,7 @@ def assign_syntheses(
     Returns
     -------
     list of Synthesis
-        Results in the order of `slots`.
+        One result for each element of `slots`.
     """
     assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
     syntheses = []
@@ -498,10 +507,10 @@ def assign_syntheses(
 
 
 def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, float]:
-    """Count the sentences of a pool that satisfy each constraint.
+    """Count the sentences of a pool that satisfy each constraint on synthetic sentences.
 
-    The counts show which constraint is responsible if natural sentences remain without a synthetic
-    sentence.
+    If no synthetic sentence is found for a natural sentence, the constraint with the smallest count
+    is the most likely reason.
 
     Parameters
     ----------
@@ -513,13 +522,13 @@ def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, fl
     Returns
     -------
     dict
-        Number of sentences that satisfy the constraint, by the text of the constraint. The number
-        is the median over `slots`. The last entry is the number of sentences that satisfy all
-        constraints and have a negative loss.
+        Mapping from the text of a constraint, for example ``contstim:gpt>=natural``, to the number
+        of sentences that satisfy it, as the median over `slots`. The last entry is the number of
+        sentences that satisfy all constraints and have a negative loss.
     """
     n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
     for slot in slots:
-        for name, mask in pool.constraint_masks(slot).items():
+        for name, mask in pool.check_constraints(slot).items():
             n_by_constraint[name].append(int(mask.sum()))
         n_usable.append(int((~np.isnan(pool.losses(slot))).sum()))
     n_by_constraint["all of these and a negative loss"] = n_usable

@@ -102,11 +102,11 @@ class GuidedSampling(SamplingOptions, Strategy):
         """Number of batches that give at least `max_samples` sentences."""
         return math.ceil(self.max_samples / self.batch_size)
 
-    def sentence_form(self, natural: Iterable[str]) -> SentenceForm:
-        """Return the lengths and punctuation of the sentences to sample.
+    def choose_form(self, natural: Iterable[str]) -> SentenceForm:
+        """Choose the lengths and punctuation of the sentences to sample.
 
-        Unless the option `lengths` is set, the lengths are those of the natural sentences, extended
-        by one word in both directions.
+        By default, sampled sentences have from one word fewer than the shortest to one word more
+        than the longest natural sentence. The option `lengths` sets another range.
         """
         if self.lengths is not None:
             shortest, longest = parse_length_range(self.lengths)

@@ -146,13 +146,18 @@ class Draft:
 
 
 def guidance_weights(problem: Problem) -> dict[str, float]:
-    """Return the weight of the log-probabilities of each compared model in guided sampling.
+    """Return the weight of each compared model's log-probabilities in guided sampling.
 
-    A accepting models have the weight 1 / A. A rejecting model r has the weight
-    -(1 / scale_r) / sum_k (1 / scale_k), where the sum is over all rejecting models and the scales
-    are the attribute of `Problem`. The positive weights sum to 1 and the negative weights to -1, so
-    that a word with the same probability under all models is neither preferred nor avoided. Models
-    that only have a lower bound have no weight.
+    Accepting models, which should find the sentence probable, share a weight of 1 equally.
+    Rejecting models share a weight of -1: the weight of model r is
+    -(1 / scale_r) / sum_k (1 / scale_k), where scale_k is the standard deviation of the scores of
+    rejecting model k. A word with the same probability under all models is therefore neither
+    preferred nor avoided. Models that only have a lower bound have no weight.
+
+    Returns
+    -------
+    dict
+        Mapping from model name to weight.
     """
     scales = problem.contrast.scale_by_model
     accepting = problem.contrast.accept
@@ -193,8 +198,12 @@ class _Batch:
     def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
         """Return a batch of k sentences, each extended by one word.
 
-        `rows` (k,) contains the indices of the sentences, `words` and `log_probs` the new word of
-        each sentence and its log-probability.
+        Parameters
+        ----------
+        rows
+            Index of the sentence to extend, shape (k,).
+        words, log_probs
+            New word of each sentence, and log-probability of this word under the writer, nats.
         """
         row_words = zip(rows.tolist(), words, strict=True)
         row_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
@@ -206,10 +215,14 @@ class _Batch:
         )
 
     def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
-        """Return a batch with a comma after the last word of the sentences in a mask.
+        """Return a batch with a comma after the last word of some sentences.
 
-        `has_comma` is the mask and `log_probs` contains the log-probabilities of commas, both of
-        shape (R,).
+        Parameters
+        ----------
+        has_comma
+            Whether to append a comma to each sentence, shape (R,).
+        log_probs
+            Log-probability of a comma after each sentence under the writer, nats, shape (R,).
         """
         added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
         commas = []
@@ -221,9 +234,21 @@ class _Batch:
         return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
 
     def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Return the sentence `row` with the final mark `mark`, of log-probability `end`.
+        """Complete one sentence of the batch by a final punctuation mark.
 
-        Returns None if parsing the text of the sentence would yield other words.
+        Parameters
+        ----------
+        row
+            Index of the sentence.
+        mark, end
+            Final punctuation mark, and log-probability of this mark under the writer, nats.
+        language
+            Language of the sentence.
+
+        Returns
+        -------
+        Draft or None
+            The sentence; None if parsing its text would yield other words.
         """
         words, log_probs = self.words[row], self.log_probs[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
@@ -339,10 +364,22 @@ class SentenceWriter:
         return drafts
 
     def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
-        """Return which of V words may come next in each of R sentences, as a mask of shape (R, V).
+        """Return which words may come next in each unfinished sentence.
 
-        A word is allowed if `SentenceForm` permits it at this position and it does not already
-        occur in the sentence. Repeatable words may occur again.
+        A word is allowed if it is permitted at this position (`SentenceForm.words`) and does not
+        already occur in the sentence. Repeatable words may occur again.
+
+        Parameters
+        ----------
+        batch
+            R unfinished sentences.
+        words
+            V candidates for the next word.
+
+        Returns
+        -------
+        array
+            Whether each word may come next in each sentence, shape (R, V).
         """
         is_allowed = np.ones((len(batch.words), len(words)), dtype=np.bool_)
         position = len(batch.words[0])

@@ -45,7 +45,7 @@ def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) 
     """Yield the batches of both sides, written where they are not there."""
     natural, models = pool(), [load_model(spec) for spec in pair]
     proposal = SharedVocabulary(bundled_vocabulary(), tuple(models))
-    form = how.sentence_form(natural[:STARTS])
+    form = how.choose_form(natural[:STARTS])
     for number in range(how.n_batches):
         for side, contrast in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"

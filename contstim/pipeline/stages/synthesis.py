@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Notes on the table that describe results. All other notes are settings.
 RESULT_NOTES = (
-    *("tasks", "missing", "rows", "asked", "opposed", "words"),
+    *("tasks", "missing", "rows", "requested", "opposed", "words"),
     *("written", "pool", "satisfying", "filter_only"),
 )
 
@@ -200,11 +200,11 @@ class SynthesisStage(Stage):
         rows = list(job.rows())
         notes: dict[str, Any] = {
             **self.settings(run),
-            **job.notes(),
+            **job.collect_notes(),
             "tasks": len(tasks),
             "missing": len(run.store.find_missing(tasks)),
             "rows": len(rows),
-            "asked": len(job.starts) * options.per_sentence,
+            "requested": len(job.starts) * options.per_sentence,
         }
         if options.makes_triplets:
             # Triplets in which the two models prefer different synthetic sentences.
@@ -242,7 +242,7 @@ class _PoolStage(SynthesisStage):
             **self.settings(run),
             "tasks": len(tasks),
             "missing": len(run.store.find_missing(tasks)),
-            **job.notes(),
+            **job.collect_notes(),
         }
         drafts = job.read_drafts()
         natural = dict.fromkeys(sentence for _, sentence in job.starts)
