@@ -25,12 +25,11 @@ from typing import IO, Annotated, Literal, TypeVar
 from cyclopts import Parameter
 
 from contstim.cli.application import create_application
-from contstim.cli.common import print_message, report_model, write_output
+from contstim.cli.common import report_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
 from contstim.errors import InputError
 from contstim.models import registry
 from contstim.models.base import SentenceModel
-from contstim.models.training_overlap import training_overlap_notes
 from contstim.text import read_sentences
 
 # Number of sentences scored and written at once.
@@ -69,8 +68,6 @@ def score(
     models = registry.load_models(model)
     for loaded_model in models:
         report_model(loaded_model)
-    for note in training_overlap_notes([loaded_model.spec for loaded_model in models], texts):
-        print_message(note)
     write = write_word_scores if per == "word" else write_sentence_scores
     with write_output(out, [sentences]) as file:
         write(file, texts, models)

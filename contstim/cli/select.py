@@ -31,7 +31,6 @@ from contstim.cli.parameters import (
     integer_parameter,
 )
 from contstim.errors import InputError, format_count
-from contstim.models.training_overlap import training_overlap_notes
 from contstim.text import read_words
 from contstim.text.diversity import format_diversity
 from contstim.text.languages import ENGLISH
@@ -170,12 +169,6 @@ def write_selection(
     if "synthetic_1" in selected:
         synthetic = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
         print_message(format_diversity(synthetic, selected["natural"].astype(str)))
-    # Warn about models that were trained on the natural sentences.
-    models = [str(model) for name in ("model_1", "model_2") for model in selected.get(name, ())]
-    columns = ["natural"] if "natural" in selected else ["sentence_1", "sentence_2"]
-    natural_sentences = map(str, selected[columns].to_numpy().ravel())
-    for note in training_overlap_notes(models, list(dict.fromkeys(natural_sentences))):
-        print_message(note)
     for name in ("ranked", "candidates", "strata"):
         if name in attrs:
             print_message(f"{name}: {attrs[name]}")

@@ -20,7 +20,6 @@ from contstim.cli.common import (
 from contstim.cli.vocabularies import describe_low_coverage, read_vocabulary
 from contstim.errors import InfeasibleError
 from contstim.files import is_stream
-from contstim.models.training_overlap import training_overlap_notes
 from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
 from contstim.pipeline.study import read_study_plan
 from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
@@ -110,10 +109,9 @@ def build_plan(
 
 
 def report_material(study: StudyPlan) -> None:
-    """Print warnings about the natural sentences of a study on standard error.
+    """Print a warning on standard error if the vocabulary lacks most words of the sentences.
 
-    A warning is printed if the vocabulary contains few of their words, probably because it is in
-    another language, and for each model that was trained on most of the sentences.
+    The vocabulary is then probably in another language than the natural sentences.
     """
     sentences = study.sentences.listed
     if coverage := describe_low_coverage(sentences, study.loaded_vocabulary):
@@ -123,8 +121,6 @@ def report_material(study: StudyPlan) -> None:
             "another language, make a vocabulary with 'contstim vocabulary' and give it as "
             "--vocabulary"
         )
-    for note in training_overlap_notes((*study.models, *study.extra_models), sentences):
-        print_message(note)
 
 
 def write_sentences(

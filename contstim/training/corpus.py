@@ -20,7 +20,6 @@ from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.text import PUNCTUATION_POLICIES, tokenize_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
-from contstim.text.normalise import alphanumeric_key
 from contstim.text_files import read_lines
 from contstim.training.batches import length_batches
 
@@ -111,18 +110,6 @@ class TrainingText:
         counts = dict(zip(self.words, self.counts.tolist(), strict=True))
         ordered = sorted(words, key=lambda word: -counts.get(word, 0))
         return tuple(word for word in ordered if word not in {START, END, UNKNOWN})
-
-    def alphanumeric_keys(self) -> Iterator[str]:
-        """Yield each sentence without punctuation, spaces and case, to recognise it elsewhere.
-
-        See :func:`~contstim.text.normalise.alphanumeric_key`.
-        """
-        # The key of a sentence is the concatenation of the keys of its words.
-        word_keys = [alphanumeric_key(word) for word in self.words]
-        end = 0
-        for length in self.lengths.tolist():
-            start, end = end, end + length
-            yield "".join([word_keys[i] for i in self.ids[start:end].tolist()])
 
     def map_ids(self, ids_by_word: Mapping[str, int], unknown_id: int) -> TokenArray:
         """Convert all N tokens of the text to the ids of another vocabulary.

@@ -13,7 +13,6 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.ngram import NgramLevel, NgramTable
 from contstim.models.ngram.arpa import write_arpa
-from contstim.models.training_overlap import BloomFilter
 from contstim.models.word_tokenizer import END, START, UNKNOWN
 from contstim.settings import PositiveInt, settings
 from contstim.text.language import Language
@@ -75,14 +74,11 @@ class NgramCorpus:
         Word ids of all sentences, each sentence between ``<s>`` and ``</s>``.
     n_sentences
         Number of sentences.
-    sentence_filter
-        Bloom filter of the sentences, which is stored with the model.
     """
 
     words: tuple[str, ...]
     ids: TokenArray
     n_sentences: int
-    sentence_filter: BloomFilter
 
     @property
     def n_tokens(self) -> int:
@@ -155,8 +151,7 @@ def read_corpus(
     is_word[start_indices] = is_word[end_indices] = False
     ids[start_indices], ids[end_indices] = ids_by_word[START], ids_by_word[END]
     ids[is_word] = text.map_ids(ids_by_word, ids_by_word.get(UNKNOWN, 0))
-    sentence_filter = BloomFilter.from_letters(text.alphanumeric_keys())
-    return NgramCorpus(words, ids, len(text.lengths), sentence_filter)
+    return NgramCorpus(words, ids, len(text.lengths))
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,7 +433,6 @@ def train_ngram(
         paths, vocabulary or NgramVocabulary(), punctuation=punctuation, language=language
     )
     n_tokens, n_sentences, words = corpus.n_tokens, corpus.n_sentences, corpus.words
-    comments = corpus.sentence_filter.format_lines()
     counts = count_ngrams(corpus, order)
     del corpus  # to free memory
     table = kneser_ney(counts, words, fallback)
@@ -454,6 +448,6 @@ def train_ngram(
     del counts
     if digits < _FULL_DIGITS:
         table = round_probabilities(table, digits)
-    write_arpa(table, Path(out), digits=digits, comments=comments)
+    write_arpa(table, Path(out), digits=digits)
     n_ngrams = tuple(len(level.keys) for level in table.levels)
     return TrainedNgram(Path(out), n_sentences, n_tokens, n_ngrams)

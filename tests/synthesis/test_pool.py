@@ -1,4 +1,7 @@
-"""A pool is given to natural sentences as well as can be, and only where constraints are kept."""
+"""Assignment of sampled sentences to natural sentences, and its forecast.
+
+Tests `contstim.synthesis.pool` and `contstim.synthesis.forecast`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from contstim.synthesis.forecast import count_expected_slots, explain_shortfall
 from contstim.synthesis.pool import (
     SentencePool,
     Slot,
     assign_sentences,
     assign_syntheses,
-    count_expected_slots,
-    explain_shortfall,
 )
 from contstim.synthesis.problem import MinScore, ModelContrast
 

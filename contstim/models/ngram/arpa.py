@@ -8,8 +8,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -479,9 +478,7 @@ def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
     yield "\n\\end\\\n"
 
 
-def write_arpa(
-    table: NgramTable, path: Path, *, digits: int = 7, comments: Iterable[str] = ()
-) -> None:
+def write_arpa(table: NgramTable, path: Path, *, digits: int = 7) -> None:
     """Write a model as an ARPA file, atomically; gzip-compressed if the name ends in ``.gz``.
 
     Parameters
@@ -493,8 +490,6 @@ def write_arpa(
     digits
         Number of decimals of the base-10 log-probabilities. Back-off weights have one more,
         because an error in one affects all words of the context. Default 7.
-    comments
-        Lines at the start of the file, each beginning with ``#``. Default: none.
 
     Raises
     ------
@@ -509,5 +504,4 @@ def write_arpa(
             zipped = gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0)
             binary = cast(IO[bytes], stack.enter_context(zipped))
         text = stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", newline="\n"))
-        for part in chain(comments, _format_arpa(table, digits)):
-            text.write(part)
+        text.writelines(_format_arpa(table, digits))
