@@ -1,4 +1,4 @@
-"""Tests of `contstim.synthesis.beam`."""
+"""Tests of `contstim.synthesis.beam` and `contstim.synthesis.beam_search`."""
 
 from itertools import product
 
@@ -10,7 +10,8 @@ from contstim.arrays import FloatArray
 from contstim.errors import InputError
 from contstim.models.recurrent import NetworkConfig, RecurrentNetwork, TokenVocabulary
 from contstim.models.toy import RandomBigramModel
-from contstim.synthesis.beam import Beam, BeamSearch
+from contstim.synthesis.beam import Beam
+from contstim.synthesis.beam_search import BeamSearch
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
@@ -47,7 +48,7 @@ def _proposal(models: tuple[SentenceModel, ...]) -> SharedVocabulary:
 def _beam(problem: Problem, natural: str, **options: object) -> BeamSearch:
     proposal = SharedVocabulary(VOCABULARY, tuple(problem.models_by_name.values()))
     search = Search(problem, proposal, Sentence.parse(natural), seed=0)
-    return BeamSearch.from_search(search, Beam(**options))
+    return BeamSearch.from_search(search, **options)
 
 
 @pytest.mark.parametrize("natural", [*NATURAL, "The ba, de fu.", "One gi"])
@@ -123,7 +124,7 @@ def test_more_beginnings_are_kept_where_the_score_to_keep_is_not_known_at_once(
     vocabulary = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran"])
     proposal, natural = SharedVocabulary(vocabulary, (bigram,)), Sentence.parse("The cat sat.")
     problem = Problem((bigram,), (load_model("contstim:trigram"),))
-    easy = BeamSearch.from_search(Search(problem, proposal, natural, 0), Beam())
+    easy = BeamSearch.from_search(Search(problem, proposal, natural, 0))
     hard = _beam(Problem(models[:1], models[1:]), NATURAL[0])
     assert [(beam.width, beam.diversity_cap) for beam in (easy, hard)] == [(256, 64), (256, 64)]
     assert _beam(Problem(models[:1], models[1:]), NATURAL[0], width=3).diversity_cap == 1
@@ -141,7 +142,7 @@ def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_wi
         Sentence.parse(NATURAL[1]),
         0,
     )
-    beam = BeamSearch.from_search(search, Beam())
+    beam = BeamSearch.from_search(search)
     best = Sentence.parse("Some go fu.")
     for seed in range(5):
         part = beam.restrict_words(0.1, np.random.default_rng(seed), best).vocabulary_masks
@@ -169,10 +170,8 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
     proposal = _proposal(models)
     few = proposal.exclude({"ba", "fu", "some"})
     problem, natural = Problem(models[:1], models[1:]), Sentence.parse(NATURAL[2])
-    by = Beam(diversity_cap=EVERYTHING)
-    beams = [
-        BeamSearch.from_search(Search(problem, own, natural, 0), by) for own in (proposal, few)
-    ]
+    searches = [Search(problem, own, natural, 0) for own in (proposal, few)]
+    beams = [BeamSearch.from_search(search, diversity_cap=EVERYTHING) for search in searches]
     whole, barred = beams
     assert barred.empty_prefixes[0] is whole.empty_prefixes[0]
     written = [sentence.words for sentence in barred.run_pass(EVERYTHING, EQUAL)[0]]
@@ -221,7 +220,7 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
     )
     how = Search(problem, _proposal((models[0], table)), Sentence.parse(NATURAL[0]), seed=0)
     with pytest.raises(InputError, match="needs models that score prefixes"):
-        BeamSearch.from_search(how, Beam())
+        BeamSearch.from_search(how)
     monkeypatch.setattr(RandomBigramModel, "is_self_guided", True)
     beam = _beam(problem, NATURAL[0])
     assert beam.sentence_scorers == {1: table}
@@ -294,6 +293,6 @@ def test_lambda_follows_the_constraint(order: int) -> None:
         Sentence.parse("The dog sat."),
         0,
     )
-    beam = BeamSearch.from_search(search, Beam())
+    beam = BeamSearch.from_search(search)
     small, large = (beam.run_pass(EVERYTHING, np.full(2, value))[2][1] for value in (-4.0, 4.0))
     assert small < 0 <= large

@@ -13,7 +13,8 @@ from contstim import synthesize
 from contstim.models.prefixes import Prefixes, PrefixModel, ScoredPrefixes
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import sample
-from contstim.synthesis.beam import Beam, BeamSearch
+from contstim.synthesis.beam import Beam
+from contstim.synthesis.beam_search import BeamSearch
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
@@ -100,7 +101,7 @@ def test_scored_later_is_scored_along_the_way() -> None:
     # Sentences written by one side only, then scored under a model that had no part in it.
     problem = Problem((MODELS[0],), (MODELS[1],))
     proposal = SharedVocabulary(VOCABULARY, tuple(MODELS))
-    beam = BeamSearch.from_search(Search(problem, proposal, Sentence.parse(NATURAL[1]), 0), Beam())
+    beam = BeamSearch.from_search(Search(problem, proposal, Sentence.parse(NATURAL[1]), 0))
     drafts = [str(sentence) for sentence in beam.run_pass(6, np.zeros(1))[0]]
     assert drafts
     for model in MODELS:
