@@ -138,11 +138,6 @@ sentence = "The postman barked dog the at."
         side_1
             Side of sentence 1, ``left`` or ``right``.
 
-        Returns
-        -------
-        float
-            Rating; negative if sentence 1 is preferred.
-
         Raises
         ------
         InputError
@@ -402,16 +397,6 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         sentence contains vertical bars, as in "The old man| the boats.", the parts between them are
         the regions. A bar must follow or precede a word without a space, because a bar between
         spaces may be a part of the text.
-
-        Parameters
-        ----------
-        fields
-            Fields of the trial; ``sentence`` is the text.
-
-        Raises
-        ------
-        InputError
-            If a bar has a space on both sides.
         """
         sentence = fields["sentence"]
         if any(set(word) == {"|"} for word in sentence.split()):
@@ -481,11 +466,6 @@ def make_presentation(options: TrialOptions) -> Presentation:
     ----------
     options
         Table ``[trial]`` of the settings.
-
-    Returns
-    -------
-    Presentation
-        Presentation of the study's trials.
 
     Raises
     ------

@@ -103,13 +103,7 @@ class EncodedSentence:
 
 @dataclass(frozen=True, eq=False)
 class CandidateTokens:
-    """Token ids of V candidate words.
-
-    Attributes
-    ----------
-    tokens
-        Token ids of each word.
-    """
+    """Token ids of each of V candidate words, with a trie and arrays derived from them."""
 
     tokens: list[tuple[int, ...]]
 
@@ -183,7 +177,7 @@ class SubwordTokenizer:
         self.first = self._first_word_form()
 
     def _first_word_form(self) -> str:
-        """Return the form of the first word: ``spaced``, ``unspaced`` or ``unmarked``.
+        """Return the form of the first word.
 
         An error is raised if the option ``first`` names a form that the tokenizer cannot produce.
         """
@@ -352,14 +346,8 @@ class SubwordTokenizer:
     def _check_token(self, token: int, word: str, text: str) -> None:
         """Raise an error if a token of a word is a special token or the unknown-word token.
 
-        Unknown words are accepted if the option ``unknown`` is ``unk``.
-
-        Parameters
-        ----------
-        token
-            Id of the token.
-        word, text
-            Word and sentence that contain the token, for error messages.
+        Unknown words are accepted if the option ``unknown`` is ``unk``. The error message quotes
+        `word` and the sentence `text`.
         """
         if token not in self._special_ids:
             return

@@ -248,16 +248,7 @@ class _LineBlock:
 def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[_LineBlock]:
     """Yield the n-grams of one order in blocks of whole lines.
 
-    Parameters
-    ----------
-    data
-        Content of an ARPA file.
-    order
-        Order of the n-grams.
-    offset
-        Offset at or after which the section of these n-grams begins.
-    name
-        Name of the n-grams in error messages.
+    Their section of the file begins at or after `offset`. Error messages call them `name`.
     """
     heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
     begin = data.find(b"\n", heading) + 1
@@ -351,19 +342,8 @@ def _ngram_keys(
 ) -> IntArray | None:
     """Return the keys (see `NgramLevel`) of the n-grams of a block.
 
-    The result is None if the table does not contain the context of an n-gram, that is, the n-gram
-    without its last word.
-
-    Parameters
-    ----------
-    block
-        Lines with n-grams.
-    levels
-        N-grams of all lower orders.
-    n_words
-        Number of words of the vocabulary.
-    index
-        Word ids of the vocabulary.
+    The result is None if `levels`, the n-grams of all lower orders, do not contain the context of
+    an n-gram, that is, the n-gram without its last word.
     """
     order = len(levels) + 1
     keys = index.find_ids(block, 1)
@@ -442,15 +422,7 @@ def read_arpa(path: Path) -> NgramTable | None:
 
 
 def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
-    """Yield an n-gram model as text in ARPA format, part by part.
-
-    Parameters
-    ----------
-    table
-        N-gram model.
-    digits
-        Number of decimals of log-probabilities. Back-off weights have one more.
-    """
+    """Yield an n-gram model as text in ARPA format, part by part; see `write_arpa`."""
     n_words = len(table.words)
     words = np.array(table.words, dtype=object)
     yield "\\data\\\n"
