@@ -1,6 +1,7 @@
 """Strategies on candidates written out by hand, without models.
 
-Tests `contstim.synthesis.edit` and `contstim.synthesis.surrogate`.
+Tests `contstim.synthesis.edit`, `contstim.synthesis.word_search` and
+`contstim.synthesis.surrogate`.
 """
 
 from dataclasses import replace
@@ -15,9 +16,10 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.synthesis import STRATEGIES, format_strategy, parse_strategy, strategy_options
 from contstim.synthesis.candidates import ScoreCounter
-from contstim.synthesis.edit import Edit, SearchState
+from contstim.synthesis.edit import Edit
 from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.surrogate import Surrogate, expected_improvement
+from contstim.synthesis.word_search import SearchState
 
 REJECT = np.array([-10.0, -30.0, -20.0, -50.0, -40.0])
 ACCEPT = np.array([-5.0, -5.0, -5.0, -90.0, -5.0])

@@ -1,0 +1,456 @@
+"""Search for a better word at one position by constrained Bayesian optimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import scipy  # which loads `special` at its first use
+
+from contstim.arrays import FloatArray, IntArray
+from contstim.synthesis.candidates import SCORE_TOLERANCE, Candidates
+from contstim.synthesis.surrogate import Posterior, Surrogate, expected_improvement
+
+# First batch size of all models but the most expensive one, and maximum batch size.
+_BATCH_SIZE, _MAX_BATCH_SIZE = 32, 256
+# Maximum number of scores by a less expensive model, relative to the most expensive model.
+_MAX_BUDGET_RATIO = 128
+# Default cost limit per sentence: the larger of this number of model inputs and the cost of this
+# number of scores of the sentence.
+_MAX_INPUTS, _MAX_SENTENCE_SCORES = 25_000, 48
+# While a position has no improvement, the search leaves it when the expected improvement from the
+# next score is less than this fraction of the mean improvement per score so far.
+_MIN_RELATIVE_GAIN = 1 / 8
+# Minimum batch size if the losses of all candidates are known, but not whether they are feasible.
+_MIN_CONSTRAINT_BATCH_SIZE = 8
+# Base-2 logarithm of the number of samples if the expected improvement has no closed form.
+_LOG_N_SAMPLES = 5
+
+
+@dataclass
+class SearchState:
+    """State that is shared by the searches at all positions of one sentence.
+
+    Attributes
+    ----------
+    surrogates
+        Mapping from model name to a surrogate, a regression that predicts scores of the model.
+    n_scores
+        Number of exact scores so far. A score by the most expensive model counts as 1, other scores
+        in proportion to their cost.
+    max_inputs
+        Maximum number of model inputs for the sentence. None before the first position is searched.
+    is_complete
+        Whether no candidate was skipped because of its cost.
+    """
+
+    surrogates: dict[str, Surrogate] = field(default_factory=dict)
+    n_scores: float = 0.0
+    max_inputs: float | None = None
+    is_complete: bool = True
+
+
+class WordSearch:
+    """Search for a better word at one position by constrained Bayesian optimisation (see `Edit`).
+
+    Arrays called `indices` are indices of candidates, with the shape (k,).
+
+    Attributes
+    ----------
+    indices
+        Candidates that may improve the sentence according to the bounds of their scores, in random
+        order.
+    models
+        Names of the models, from the least to the most expensive.
+    relative_costs
+        Cost of one exact score under each model, divided by the cost under the most expensive one.
+    posteriors
+        Predictive distribution of the scores under each model.
+    max_scores
+        Maximum number of scores by the most expensive model in this round.
+    is_last_round
+        Whether `max_scores` is the overall maximum, so that the position is not searched again.
+    refused
+        Candidates that were proposed but not accepted.
+    best_index, best_loss
+        Feasible candidate with the lowest known loss, and this loss. If no candidate has a lower
+        loss than the best sentence so far: None, and the loss of this sentence.
+    """
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        state: SearchState,
+        *,
+        budget: int,
+        first: int,
+        max_inputs: int | None,
+    ) -> None:
+        self.candidates, self.state = candidates, state
+        self.max_scores: int = min(budget, first * 2**candidates.round_number)
+        self.is_last_round = self.max_scores == budget
+        if state.max_inputs is None:
+            # Estimate the cost of scoring a sentence: the current one or, if its word is not among
+            # the candidates, the least expensive one.
+            score_costs = [candidates.score_costs(name) for name in candidates.replacements]
+            current = candidates.current_index
+            cost = sum(float(c.min() if current is None else c[current]) for c in score_costs)
+            state.max_inputs = max_inputs or max(_MAX_INPUTS, _MAX_SENTENCE_SCORES * cost)
+        self.max_inputs = state.max_inputs
+        self.relative_costs = _relative_costs(candidates)
+        self.models = list(self.relative_costs)
+        self.posteriors = dict[str, Posterior]()
+        for name, replacements in candidates.replacements.items():
+            surrogate = state.surrogates.setdefault(name, Surrogate())
+            posterior = surrogate.posterior(replacements, candidates.current_scores[name])
+            if not replacements.is_exact:
+                # The surrogate already contains the scores of earlier rounds at this position.
+                exact = candidates.exact_scores[name]
+                scored = np.flatnonzero(~np.isnan(exact))
+                posterior.learn(scored, exact[scored], keep=False)
+            self.posteriors[name] = posterior
+        indices = candidates.find_promising()
+        if candidates.current_index is not None:
+            indices = indices[indices != candidates.current_index]
+        # A random order breaks ties between candidates with equal predictions.
+        self.indices = indices[candidates.rng.permutation(len(indices))]
+        self.refused: set[int] = set()
+        self._update_best()
+
+    def run(self) -> bool:
+        """Score candidates and propose the best one, repeatedly, until a proposal is accepted.
+
+        Returns whether a limit on the number of scores ended the search, so that it should continue
+        in a later round.
+        """
+        while True:
+            ended_early = self._score_candidates()
+            if self.best_index is None:
+                return ended_early
+            if self._verification_costs(self.best_index) > self._remaining_inputs():
+                self.state.is_complete = False
+                return False
+            if self.candidates.propose(self.best_index):
+                return False
+            self.refused.add(self.best_index)
+            self._update_best()
+
+    def _score_candidates(self) -> bool:
+        """Score candidates until no further score is worth its cost.
+
+        Each candidate is scored by the models in the order of their costs. In each iteration,
+        either a cheaper model scores a batch of candidates, or the most expensive model scores the
+        candidates with the largest acquisition values. The acquisition value of a candidate is its
+        expected improvement times the probability that it satisfies the constraints.
+
+        Returns whether a limit on the number of scores was reached.
+        """
+        *cheaper_models, most_expensive = self.models
+        while True:
+            indices = self._find_undecided()
+            if not len(indices):
+                return False
+
+            # Each candidate waits for the first cheaper model that has not scored it. Candidates
+            # that all cheaper models have scored are ready for the most expensive model.
+            waiting: dict[str, IntArray] = {}
+            is_ready = np.ones(len(indices), dtype=np.bool_)
+            for name in cheaper_models:
+                is_scored = ~np.isnan(self.candidates.exact_scores[name][indices])
+                if (is_ready & ~is_scored).any():
+                    waiting[name] = indices[is_ready & ~is_scored]
+                is_ready &= is_scored
+            acquisition = self._predict_feasibility(indices) * self._predict_gain(indices)
+            acquisition = np.where(is_ready, acquisition, 0.0)
+            max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
+            if self._score_cheaper(waiting, max_acquisition, any_ready):
+                continue
+
+            # No cheaper score is worth its cost: use the most expensive model, or stop.
+            n_left = self._count_scores_left(most_expensive)
+            none_possible = not any_ready and all(self._count_scores_left(n) <= 0 for n in waiting)
+            if n_left <= 0 or none_possible:
+                return not self.is_last_round
+            if not any_ready or not self._is_worthwhile(max_acquisition):
+                return False
+            size = min(n_left, 1 + self._count_scored(most_expensive) // 8, _MAX_BATCH_SIZE)
+            if self.candidates.has_exact_losses:
+                # Networks score a few sentences at hardly more than the cost of one.
+                size = min(n_left, max(size, _MIN_CONSTRAINT_BATCH_SIZE))
+            order = np.argsort(-acquisition, kind="stable")
+            self._score(most_expensive, indices[order[is_ready[order]][:size]])
+
+    def _score_cheaper(
+        self, waiting: dict[str, IntArray], max_acquisition: float, any_ready: bool
+    ) -> bool:
+        """Let one of the cheaper models score a batch of candidates, if it is worth the cost.
+
+        Parameters
+        ----------
+        waiting
+            Mapping from model name to the candidates that wait for a score by this model.
+        max_acquisition
+            Maximum acquisition value, in nats, of the candidates that all cheaper models have
+            scored.
+        any_ready
+            Whether all cheaper models have scored any undecided candidate.
+
+        Returns
+        -------
+        bool
+            Whether a model has scored a batch.
+        """
+        for name, indices in waiting.items():
+            batch = self._select_batch(name, indices, max_acquisition, any_ready)
+            if len(batch):
+                self._score(name, batch)
+                return True
+        return False
+
+    def _is_worthwhile(self, max_acquisition: float) -> bool:
+        """Return whether another score by the most expensive model is worth its cost.
+
+        The expected improvement `max_acquisition` must exceed the mean improvement per score so far
+        (marginal value theorem) or, before the first improvement at a position, an eighth of it.
+        """
+        if self.best_index is None:
+            return max_acquisition > self._min_improvement_per_score()
+        total_improvement = -self.candidates.target_loss
+        expected_total = max_acquisition * self.state.n_scores
+        return total_improvement != 0 and expected_total > total_improvement
+
+    def _select_batch(
+        self, name: str, indices: IntArray, max_acquisition: float, any_ready: bool
+    ) -> IntArray:
+        """Return the batch of candidates that a cheaper model should score next.
+
+        A score by a cheaper model can raise the maximum acquisition value, max(expected improvement
+        * probability of feasibility). The expected increase is the value of the score. The batch
+        contains the candidates with the highest values. It is worth its cost if its total value
+        exceeds the expected improvement that the most expensive model achieves at the same cost.
+
+        Parameters
+        ----------
+        name
+            Name of the cheaper model.
+        indices
+            Candidates that wait for a score by this model.
+        max_acquisition
+            Maximum acquisition value, in nats, of the candidates that all cheaper models have
+            scored.
+        any_ready
+            Whether all cheaper models have scored any undecided candidate.
+
+        Returns
+        -------
+        array
+            Indices of the candidates, shape (k,). Empty if the batch is not worth its cost.
+        """
+        n_left = self._count_scores_left(name)
+        if n_left <= 0:
+            return indices[:0]
+        feasibility = self._predict_feasibility(indices)
+        if name in self.candidates.contrast.reject:
+            margin = max_acquisition / feasibility
+            values = feasibility * self._predict_gain(indices, margin)
+        else:
+            # A score by a constrained model shows whether the candidate satisfies its constraint.
+            margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
+            values = feasibility * np.maximum(self._predict_gain(indices) - margin, 0.0)
+        size = min(n_left, max(_BATCH_SIZE, self._count_scored(name) // 4), _MAX_BATCH_SIZE)
+        order = np.argsort(-values, kind="stable")[:size]
+        min_value_per_cost = max_acquisition if any_ready else self._min_improvement_per_score()
+        cost = self.relative_costs[name]
+        is_worthwhile = values[order].sum() > min_value_per_cost * cost * len(order)
+        return indices[order] if is_worthwhile else indices[:0]
+
+    def _score(self, name: str, indices: IntArray) -> None:
+        """Compute exact scores of candidates under one model, and update the surrogate.
+
+        Only as many candidates are scored as the cost limit of the sentence allows, including
+        the later costs of their scores by the other models and of their verification.
+        """
+        costs = self.candidates.score_costs(name)[indices]
+        later_costs = np.maximum.accumulate(self._completion_costs(indices) - costs)
+        n_affordable = np.searchsorted(
+            np.cumsum(costs) + later_costs, self._remaining_inputs(), side="right"
+        )
+        # `_find_undecided` returns affordable candidates only, so the first one is affordable even
+        # if rounding errors suggest otherwise.
+        indices = indices[: max(1, int(n_affordable))]
+        self.state.n_scores += self.relative_costs[name] * len(indices)
+        self.posteriors[name].learn(indices, self.candidates.scores(name, indices))
+        self._update_best()
+
+    def _count_scored(self, name: str) -> int:
+        """Return the number of candidates at this position that a model has scored.
+
+        The number is 0 for models that score all words at once, because their scores cost nothing.
+        """
+        if self.candidates.replacements[name].is_exact:
+            return 0
+        return int((~np.isnan(self.candidates.exact_scores[name])).sum())
+
+    def _count_scores_left(self, name: str) -> int:
+        """Return the number of candidates that a model may still score in this round.
+
+        The maximum number of scores by a model is inversely proportional to its cost.
+        """
+        relative = self.relative_costs[name]
+        ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
+        return self.max_scores * ratio - self._count_scored(name)
+
+    def _completion_costs(self, indices: IntArray) -> FloatArray:
+        """Return the number of model inputs needed to decide on each candidate, shape (k,).
+
+        It includes all unknown scores of the candidate, and the verification of the candidate or
+        of the best candidate so far, whichever costs more.
+        """
+        best = self.best_index
+        min_verification = 0.0 if best is None else self._verification_costs(best)
+        costs = np.zeros(len(indices))
+        for name in self.candidates.replacements:
+            is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
+            costs += self.candidates.score_costs(name)[indices] * is_unknown
+        return costs + np.maximum(self._verification_costs(indices), min_verification)
+
+    def _verification_costs(self, indices: IntArray | int) -> FloatArray:
+        """Return the number of inputs with which all models score each whole sentence, (k,)."""
+        names = self.candidates.replacements
+        return np.asarray(sum(self.candidates.score_costs(name)[indices] for name in names))
+
+    def _remaining_inputs(self) -> float:
+        return self.max_inputs - self.candidates.counter.cost
+
+    def _update_best(self) -> None:
+        """Update `best_index` and `best_loss` after new scores or a refused proposal.
+
+        Candidates with an unknown score are not considered: the score is NaN, and comparisons with
+        NaN are false.
+        """
+        exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
+        losses = self.candidates.contrast.loss(exact, self.candidates.natural_scores)
+        is_better = losses < self.candidates.target_loss + SCORE_TOLERANCE
+        for name, minimum in self.candidates.min_scores.items():
+            is_better &= exact[name] >= minimum - SCORE_TOLERANCE
+        is_better &= ~np.isin(self.indices, list(self.refused))
+        self.best_index: int | None = None
+        self.best_loss = self.candidates.target_loss
+        if is_better.any():
+            best = int(np.where(is_better, losses, np.inf).argmin())
+            self.best_index, self.best_loss = int(self.indices[best]), float(losses[best])
+
+    def _find_undecided(self) -> IntArray:
+        """Return the candidates that may still turn out to be the best, shape (k,).
+
+        A candidate is undecided if at least one score is unknown, if its known scores exclude
+        neither feasibility nor an improvement, and if the cost limit suffices for unknown scores.
+        """
+        exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
+        tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
+        is_excluded = (
+            self.candidates.contrast.loss(exact, self.candidates.natural_scores)
+            >= self.best_loss + tolerance
+        )
+        for name, minimum in self.candidates.min_scores.items():
+            is_excluded |= exact[name] < minimum - SCORE_TOLERANCE
+        is_excluded |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
+        undecided = self.indices[~is_excluded]
+        is_affordable = self._completion_costs(undecided) <= self._remaining_inputs()
+        self.state.is_complete &= bool(is_affordable.all())
+        return undecided[is_affordable]
+
+    def _predict_feasibility(self, indices: IntArray, excluded: str | None = None) -> FloatArray:
+        """Return the probability that each candidate satisfies all constraints, shape (k,).
+
+        It is the product of P(score_m >= minimum_m) over the models m with a minimum score, except
+        the model `excluded`. The factor of a known score is 1, because candidates that are known to
+        violate a constraint were excluded before.
+        """
+        probability = np.ones(len(indices))
+        for name, minimum in self.candidates.min_scores.items():
+            if name == excluded:
+                continue
+            mean, deviation = self.posteriors[name].predict(indices)
+            is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
+            p_feasible = scipy.special.ndtr((mean - minimum) / deviation)
+            probability *= np.where(is_unknown, p_feasible, 1.0)
+        return np.maximum(probability, 1e-300)
+
+    def _predict_gain(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
+        """Return the expected improvement of each candidate over the best loss, shape (k,).
+
+        The expected improvement is E max(0, best_loss - margin - loss) for the predictive
+        distribution of the candidate's loss. With one rejecting model, it has a closed form. With
+        several rejecting models, the loss is a maximum over these models, and the expectation is
+        estimated by quasi-Monte Carlo sampling.
+        """
+        contrast, natural = self.candidates.contrast, self.candidates.natural_scores
+        target = self.best_loss - margin
+        means, deviations = {}, {}
+        # Known scores are exact: their posterior standard deviation is 0.
+        for name in contrast.reject:
+            mean, deviation = self.posteriors[name].predict(indices)
+            exact = self.candidates.exact_scores[name][indices]
+            means[name] = np.where(np.isnan(exact), mean, exact)
+            deviations[name] = np.where(np.isnan(exact), deviation, 0.0)
+        if len(contrast.reject) > 1:
+            # Sample the scores of each candidate, shape (k, number of samples).
+            samples = {}
+            for name, normal in zip(means, _standard_normal_samples(len(means)), strict=True):
+                samples[name] = means[name][:, None] + deviations[name][:, None] * normal
+            improvements = np.reshape(target, (-1, 1)) - contrast.loss(samples, natural)
+            return np.asarray(np.maximum(improvements, 0.0).mean(axis=1))
+        mean = contrast.loss(means, natural)
+        ((name, scale),) = contrast.scale_by_model.items()
+        deviation = deviations[name] / scale
+        certain = np.maximum(target - mean, 0.0)
+        return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
+
+    def _min_improvement_per_score(self) -> float:
+        """Return the expected improvement of the loss below which the search leaves a position.
+
+        The search computes another score only if it is expected to improve the loss by at least
+        this amount, in nats: an eighth of the mean improvement per score that was computed so far
+        for this sentence. The bound applies until the first improvement at a position.
+        """
+        if self.state.n_scores == 0:
+            return 0.0
+        # The loss of the natural sentence is 0, so -target_loss is the total improvement so far.
+        return -self.candidates.target_loss / self.state.n_scores * _MIN_RELATIVE_GAIN
+
+
+def _relative_costs(candidates: Candidates) -> dict[str, float]:
+    """Return the cost of one exact score under each model, relative to the highest cost.
+
+    The models are ordered by cost. The order of models with equal costs is the reverse of their
+    order in the problem, so that accepting models come before rejecting models.
+    """
+    # The cost is the number of model inputs, times the multiply-adds per input if these are known
+    # for all models whose scores have a cost.
+    costs = {name: float(candidates.score_costs(name).min()) for name in candidates.replacements}
+    multiply_adds = {
+        name: replacements.cost.multiply_adds
+        for name, replacements in candidates.replacements.items()
+        if not replacements.is_exact
+    }
+    if all(n is not None for n in multiply_adds.values()):
+        for name, n_operations in multiply_adds.items():
+            costs[name] *= n_operations or 1.0
+    max_cost = max(costs.values())
+    names = list(costs)[::-1]
+    names.sort(key=costs.__getitem__)
+    return {name: costs[name] / max_cost if max_cost else 0.0 for name in names}
+
+
+@cache
+def _standard_normal_samples(n_variables: int) -> FloatArray:
+    """Return quasi-random samples of independent standard normal variables (Sobol sequence).
+
+    The samples are always the same. Their shape is (number of variables, number of samples).
+    """
+    from scipy.stats.qmc import Sobol  # slow to load and rarely needed
+
+    uniform = Sobol(n_variables, seed=0).random_base2(_LOG_N_SAMPLES)
+    return np.asarray(scipy.special.ndtri(uniform).T)
