@@ -21,15 +21,14 @@ from contstim.files import digest
 from contstim.models.base import ReplacementScores, check_sentence_language, scores_vocabulary
 from contstim.synthesis.candidates import SCORE_TOLERANCE, Candidates, ScoreCounter
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import Problem, require_feasible_start, worst_violation
+from contstim.synthesis.problem import Problem, require_feasible_start
+from contstim.synthesis.required_edits import apply_required_edits
 from contstim.synthesis.results import Step
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList
 
 # Maximum number of positions for which scores are cached if all of them are cheap to recompute.
 _MAX_CACHED_POSITIONS = 32
-# Maximum number of words that are scored exactly at a position that must change.
-_MAX_REQUIRED_TRIALS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +143,7 @@ class Search:
             constraints = self.problem.contrast.constraints
             require_feasible_start(self.natural, constraints, self.natural_scores)
         if self._required:
-            self._apply_required_edits()
+            self._move_to(*apply_required_edits(self))
 
     def _create_rng(self) -> np.random.Generator:
         """Create a random number generator for this search.
@@ -360,136 +359,6 @@ class Search:
                 "sentence out"
             )
         return positions
-
-    def _apply_required_edits(self) -> None:
-        """Change the words that must change, and other words if the constraints demand it.
-
-        The slack of a sentence is the smallest difference, over the constrained models, between
-        its score and the minimum score. It is negative if the sentence violates a constraint. Each
-        required position in turn gets the word with the largest slack. As long as the slack is
-        negative, the words at all positions are then replaced in the same way.
-
-        Raises
-        ------
-        InfeasibleError
-            If no sentence with a nonnegative slack was found.
-        """
-        sentence, slack = self.natural, -np.inf
-        for number, position in enumerate(self._required, start=1):
-            unedited = self._required[number:]
-            sentence, slack = self._maximise_slack(sentence, position, -np.inf, unedited)
-        has_improved = True
-        while slack < 0 and has_improved:
-            has_improved = False
-            for position in self.positions:
-                changed, new_slack = self._maximise_slack(sentence, position, slack)
-                if new_slack > slack:
-                    sentence, slack, has_improved = changed, new_slack, True
-
-        scores = self.score(sentence)
-        constraints = self.problem.contrast.constraints
-        violated, violation = worst_violation(constraints, self.natural_scores, scores)
-        if violated is not None:
-            raise InfeasibleError(
-                f"no sentence was found that makes the required edits of {str(self.natural)!r} and "
-                f"satisfies {violated}: {str(sentence)!r} violates it by {violation:.4g}; lower "
-                "the bound, or let more words change"
-            )
-        self._move_to(sentence, scores)
-
-    def _maximise_slack(
-        self, sentence: Sentence, position: int, slack: float, unedited: tuple[int, ...] = ()
-    ) -> tuple[Sentence, float]:
-        """Replace the word at a position so that the sentence has the largest possible slack.
-
-        The slack is min_m (score_m - minimum_m) over the models m that constrain the search.
-
-        Parameters
-        ----------
-        sentence
-            Sentence in which the word is replaced.
-        position
-            Position of the word.
-        slack
-            Slack that the new sentence must exceed.
-        unedited
-            Other positions that must change, and that still have the natural word.
-
-        Returns
-        -------
-        sentence, slack
-            New sentence and its slack. If no word gives a larger slack, the arguments.
-        """
-        edits = self.problem.edits
-        changed = {position, *Edits.changed_positions(self.natural, sentence), *self._required}
-        if edits.max_changes is not None and len(changed) > edits.max_changes:
-            return sentence, slack
-        candidates = self.candidates(position, 0, sentence)
-        mask = candidates.is_allowed.copy()
-        natural_index = candidates.words.index.get(self.natural.words[position])
-        if natural_index is not None and position in self._required:
-            mask[natural_index] = False
-        indices = np.flatnonzero(mask)
-        estimates = np.full(len(indices), np.inf)
-        for name, minimum in self.min_scores.items():
-            scores = candidates.replacements[name].estimates[indices]
-            estimates = np.minimum(estimates, scores - minimum)
-
-        # Compute exact scores of the permitted words with the best estimates.
-        permitted: list[int] = []
-        for i in indices[np.argsort(-estimates, kind="stable")].tolist():
-            changed_sentence = sentence.replace(position, candidates.words.words[i])
-            if self._permits_before_edits(changed_sentence, position, unedited):
-                permitted.append(i)
-            if len(permitted) == _MAX_REQUIRED_TRIALS:
-                break
-        indices = np.array(permitted, dtype=np.int64)
-        if not permitted:
-            if position not in self._required:
-                return sentence, slack
-            raise InfeasibleError(
-                f"position {position} of {str(self.natural)!r} must change, but no other word is "
-                "allowed there; allow more words"
-            )
-        slacks = np.full(len(indices), np.inf)
-        for name, minimum in self.min_scores.items():
-            slacks = np.minimum(slacks, candidates.scores(name, indices) - minimum)
-        best = int(slacks.argmax())
-        if not slacks[best] > slack:
-            return sentence, slack
-        word = candidates.words.words[indices[best]]
-        return sentence.replace(position, word), float(slacks[best])
-
-    def _permits_before_edits(
-        self, sentence: Sentence, position: int, unedited: tuple[int, ...]
-    ) -> bool:
-        """Return whether a new word is permitted while other required edits are still to be made.
-
-        Only the words around the new word, up to the nearest words that will be replaced later, are
-        checked: they must agree with each other and have an unambiguous spelling.
-
-        Parameters
-        ----------
-        sentence
-            Sentence with the new word.
-        position
-            Position of the new word.
-        unedited
-            Positions of words that will be replaced later.
-        """
-        if not unedited:
-            return self.permits(sentence)
-        start = max((p + 1 for p in unedited if p < position), default=0)
-        end = min((p for p in unedited if p > position), default=len(sentence))
-        span = Sentence(
-            sentence.words[start:end],
-            sentence.before[start:end],
-            sentence.after[start:end],
-            sentence.language,
-        )
-        # `round_trips`: the text of the span is parsed into the same words again.
-        new_errors = set(span.agreement_errors) - set(self.natural.agreement_errors)
-        return span.round_trips and not (self.problem.edits.agreement and new_errors)
 
     def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
         """Return the words for a position with their scores under all models, from a cache.

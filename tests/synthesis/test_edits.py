@@ -1,4 +1,7 @@
-"""Limits on what may change, checked by trying all sentences of a few words."""
+"""Limits on what may change, checked by trying all sentences of a few words.
+
+Tests `contstim.synthesis.edits` and `contstim.synthesis.required_edits`.
+"""
 
 import itertools
 

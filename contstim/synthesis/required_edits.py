@@ -1,0 +1,166 @@
+"""Change the words that must change before a coordinate search starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contstim.errors import InfeasibleError
+from contstim.synthesis.edits import Edits
+from contstim.synthesis.problem import worst_violation
+from contstim.text import Sentence
+
+if TYPE_CHECKING:
+    from contstim.synthesis.coordinate_search import Search
+
+# Maximum number of words that are scored exactly at a position that must change.
+_MAX_REQUIRED_TRIALS = 64
+
+
+def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
+    """Change the words that must change, and other words if the constraints demand it.
+
+    The slack of a sentence is the smallest difference, over the constrained models, between
+    its score and the minimum score. It is negative if the sentence violates a constraint. Each
+    required position in turn gets the word with the largest slack. As long as the slack is
+    negative, the words at all positions are then replaced in the same way.
+
+    Returns
+    -------
+    sentence, scores
+        New sentence, and a mapping from model name to its score in nats.
+
+    Raises
+    ------
+    InfeasibleError
+        If no sentence with a nonnegative slack was found.
+    """
+    required = search.problem.edits.required_positions(search.natural)
+    sentence, slack = search.natural, -np.inf
+    for number, position in enumerate(required, start=1):
+        unedited = required[number:]
+        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, unedited)
+    has_improved = True
+    while slack < 0 and has_improved:
+        has_improved = False
+        for position in search.positions:
+            changed, new_slack = _maximise_slack(search, sentence, position, slack)
+            if new_slack > slack:
+                sentence, slack, has_improved = changed, new_slack, True
+
+    scores = search.score(sentence)
+    constraints = search.problem.contrast.constraints
+    violated, violation = worst_violation(constraints, search.natural_scores, scores)
+    if violated is not None:
+        raise InfeasibleError(
+            f"no sentence was found that makes the required edits of {str(search.natural)!r} and "
+            f"satisfies {violated}: {str(sentence)!r} violates it by {violation:.4g}; lower "
+            "the bound, or let more words change"
+        )
+    return sentence, scores
+
+
+def _maximise_slack(
+    search: Search,
+    sentence: Sentence,
+    position: int,
+    slack: float,
+    unedited: tuple[int, ...] = (),
+) -> tuple[Sentence, float]:
+    """Replace the word at a position so that the sentence has the largest possible slack.
+
+    The slack is min_m (score_m - minimum_m) over the models m that constrain the search.
+
+    Parameters
+    ----------
+    search
+        Search, whose natural sentence has been scored.
+    sentence
+        Sentence in which the word is replaced.
+    position
+        Position of the word.
+    slack
+        Slack that the new sentence must exceed.
+    unedited
+        Other positions that must change, and that still have the natural word.
+
+    Returns
+    -------
+    sentence, slack
+        New sentence and its slack. If no word gives a larger slack, the arguments.
+    """
+    edits, natural = search.problem.edits, search.natural
+    required = edits.required_positions(natural)
+    changed = {position, *Edits.changed_positions(natural, sentence), *required}
+    if edits.max_changes is not None and len(changed) > edits.max_changes:
+        return sentence, slack
+    candidates = search.candidates(position, 0, sentence)
+    mask = candidates.is_allowed.copy()
+    natural_index = candidates.words.index.get(search.natural.words[position])
+    if natural_index is not None and position in required:
+        mask[natural_index] = False
+    indices = np.flatnonzero(mask)
+    estimates = np.full(len(indices), np.inf)
+    for name, minimum in search.min_scores.items():
+        scores = candidates.replacements[name].estimates[indices]
+        estimates = np.minimum(estimates, scores - minimum)
+
+    # Compute exact scores of the permitted words with the best estimates.
+    permitted: list[int] = []
+    for i in indices[np.argsort(-estimates, kind="stable")].tolist():
+        changed_sentence = sentence.replace(position, candidates.words.words[i])
+        if _permits_before_edits(search, changed_sentence, position, unedited):
+            permitted.append(i)
+        if len(permitted) == _MAX_REQUIRED_TRIALS:
+            break
+    indices = np.array(permitted, dtype=np.int64)
+    if not permitted:
+        if position not in required:
+            return sentence, slack
+        raise InfeasibleError(
+            f"position {position} of {str(search.natural)!r} must change, but no other word is "
+            "allowed there; allow more words"
+        )
+    slacks = np.full(len(indices), np.inf)
+    for name, minimum in search.min_scores.items():
+        slacks = np.minimum(slacks, candidates.scores(name, indices) - minimum)
+    best = int(slacks.argmax())
+    if not slacks[best] > slack:
+        return sentence, slack
+    word = candidates.words.words[indices[best]]
+    return sentence.replace(position, word), float(slacks[best])
+
+
+def _permits_before_edits(
+    search: Search, sentence: Sentence, position: int, unedited: tuple[int, ...]
+) -> bool:
+    """Return whether a new word is permitted while other required edits are still to be made.
+
+    Only the words around the new word, up to the nearest words that will be replaced later, are
+    checked: they must agree with each other and have an unambiguous spelling.
+
+    Parameters
+    ----------
+    search
+        Search, whose natural sentence has been scored.
+    sentence
+        Sentence with the new word.
+    position
+        Position of the new word.
+    unedited
+        Positions of words that will be replaced later.
+    """
+    if not unedited:
+        return search.permits(sentence)
+    start = max((p + 1 for p in unedited if p < position), default=0)
+    end = min((p for p in unedited if p > position), default=len(sentence))
+    span = Sentence(
+        sentence.words[start:end],
+        sentence.before[start:end],
+        sentence.after[start:end],
+        sentence.language,
+    )
+    # `round_trips`: the text of the span is parsed into the same words again.
+    new_errors = set(span.agreement_errors) - set(search.natural.agreement_errors)
+    return span.round_trips and not (search.problem.edits.agreement and new_errors)
