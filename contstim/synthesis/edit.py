@@ -99,10 +99,9 @@ class Edit(Strategy):
         all_exact = all(scores.is_exact for scores in candidates.replacements.values())
         if self.candidates != "all" and not all_exact:
             state = SearchState() if state is None else state
-            search = WordSearch(
+            return WordSearch(
                 candidates, state, budget=self.candidates, first=self.first, max_inputs=self.inputs
-            )
-            return search.run()
+            ).run()
 
         indices = candidates.find_promising()
         if candidates.has_exact_losses:

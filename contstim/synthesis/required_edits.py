@@ -39,8 +39,7 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
     required = search.problem.edits.required_positions(search.natural)
     sentence, slack = search.natural, -np.inf
     for number, position in enumerate(required, start=1):
-        unedited = required[number:]
-        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, unedited)
+        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, required[number:])
     has_improved = True
     while slack < 0 and has_improved:
         has_improved = False
@@ -62,11 +61,7 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
 
 
 def _maximise_slack(
-    search: Search,
-    sentence: Sentence,
-    position: int,
-    slack: float,
-    unedited: tuple[int, ...] = (),
+    search: Search, sentence: Sentence, position: int, slack: float, unedited: tuple[int, ...] = ()
 ) -> tuple[Sentence, float]:
     """Replace the word at a position so that the sentence has the largest possible slack.
 
@@ -128,8 +123,7 @@ def _maximise_slack(
     best = int(slacks.argmax())
     if not slacks[best] > slack:
         return sentence, slack
-    word = candidates.words.words[indices[best]]
-    return sentence.replace(position, word), float(slacks[best])
+    return sentence.replace(position, candidates.words.words[indices[best]]), float(slacks[best])
 
 
 def _permits_before_edits(
