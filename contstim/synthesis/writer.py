@@ -198,12 +198,8 @@ class _Batch:
     def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
         """Return a batch of k sentences, each extended by one word.
 
-        Parameters
-        ----------
-        rows
-            Index of the sentence to extend, shape (k,).
-        words, log_probs
-            New word of each sentence, and log-probability of this word under the writer, nats.
+        `rows` (k,) contains the index of each sentence to extend, `words` its new word, and
+        `log_probs` (k,) the log-probability of this word under the writer, in nats.
         """
         row_words = zip(rows.tolist(), words, strict=True)
         row_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
@@ -217,12 +213,8 @@ class _Batch:
     def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
         """Return a batch with a comma after the last word of some sentences.
 
-        Parameters
-        ----------
-        has_comma
-            Whether to append a comma to each sentence, shape (R,).
-        log_probs
-            Log-probability of a comma after each sentence under the writer, nats, shape (R,).
+        `has_comma` tells which sentences get a comma, and `log_probs` contains the log-probability
+        of a comma after each sentence under the writer, in nats; both have the shape (R,).
         """
         added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
         commas = []
@@ -234,21 +226,10 @@ class _Batch:
         return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
 
     def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Complete one sentence of the batch by a final punctuation mark.
+        """Complete the sentence with the index `row` by a final punctuation mark.
 
-        Parameters
-        ----------
-        row
-            Index of the sentence.
-        mark, end
-            Final punctuation mark, and log-probability of this mark under the writer, nats.
-        language
-            Language of the sentence.
-
-        Returns
-        -------
-        Draft or None
-            The sentence; None if parsing its text would yield other words.
+        `end` is the log-probability of the mark under the writer, in nats. Returns None if parsing
+        the text of the sentence would yield other words.
         """
         words, log_probs = self.words[row], self.log_probs[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
