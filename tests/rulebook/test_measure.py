@@ -53,7 +53,7 @@ def test_a_measure(study, run):
     assert row["ceiling_lower_ci_low"] < row["ceiling_lower"] < row["ceiling_lower_ci_high"]
     assert "good predicts people best (log score -0." in ended.stdout
     page = Path("out/report.html").read_text("utf-8")
-    assert "Log score of graded choices, nats of each model" in page
+    assert "Log score of graded choices, nats by model" in page
     assert "the mean log-probability of a participant" in page
 
     plan = 'measures = ["log_score"]\ninference = "signed-rank"\nn_bootstrap = 50\n'

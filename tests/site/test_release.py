@@ -3,27 +3,27 @@
 import shutil
 from pathlib import Path
 
-from release import PLACES, faults, versions
+from release import VERSION_PATTERNS, check_metadata, read_versions
 
 ROOT = Path(__file__).parents[2]
 
 
 def _copy(folder: Path) -> Path:
-    for name in (*PLACES, "paper/paper.md", "paper/paper.bib"):
+    for name in (*VERSION_PATTERNS, "paper/paper.md", "paper/paper.bib"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     return folder
 
 
 def test_nothing_speaks_against_a_release() -> None:
-    assert faults(ROOT) == []
-    assert "none" not in versions(ROOT).values()
+    assert check_metadata(ROOT) == []
+    assert "none" not in read_versions(ROOT).values()
 
 
 def test_a_version_that_differs_is_said(tmp_path: Path) -> None:
     cff = _copy(tmp_path) / "CITATION.cff"
     cff.write_text(cff.read_text("utf-8").replace("version: 0.1.0", "version: 0.2.0"), "utf-8")
-    (line,) = faults(tmp_path)
+    (line,) = check_metadata(tmp_path)
     assert line.startswith("versions differ: ")
     assert "CITATION.cff 0.2.0" in line
 
@@ -31,4 +31,7 @@ def test_a_version_that_differs_is_said(tmp_path: Path) -> None:
 def test_a_source_that_is_lacking_and_one_too_many_are_said(tmp_path: Path) -> None:
     bib = _copy(tmp_path) / "paper" / "paper.bib"
     bib.write_text(bib.read_text("utf-8").replace("{golan2020,", "{nobody1999,"), "utf-8")
-    assert faults(tmp_path) == ["paper.bib lacks golan2020", "paper.md does not cite nobody1999"]
+    assert check_metadata(tmp_path) == [
+        "paper.bib lacks golan2020",
+        "paper.md does not cite nobody1999",
+    ]

@@ -31,10 +31,10 @@ def test_the_readme_states_the_counts(sentences, eights):
     from importlib.resources import files
 
     readme = " ".join((files("contstim") / "data" / "README.md").read_text("utf-8").split())
-    assert f"`pool.txt`: {len(sentences)} English sentences" in readme
-    assert f"{len(eights)} have exactly eight words" in readme
-    assert f"The other {len(sentences) - len(eights)} have" in readme
-    assert f"In {n_distinct(eights)} of them no word occurs twice" in readme
+    assert f"`pool.txt` contains {len(sentences)} English sentences" in readme
+    assert f"{len(eights)} sentences have exactly eight words" in readme
+    assert f"The other {len(sentences) - len(eights)} sentences have" in readme
+    assert f"In {n_distinct(eights)} of them, no word occurs twice" in readme
     assert "CC0" in readme
 
 

@@ -250,4 +250,4 @@ def test_the_readme_states_the_numbers(bundled: Vocabulary) -> None:
         (Path(word_options.__file__).parents[1] / "data" / "README.md").read_text().split()
     )
     assert f"{len(bundled.elsewhere):,} words" in text
-    assert f"{len(offensive_words()):,} words and phrases" in text
+    assert f"{len(offensive_words()):,} English words and phrases" in text
