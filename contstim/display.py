@@ -37,7 +37,7 @@ def displayable(cls: type[_Class]) -> type[_Class]:
     type
         The same class.
     """
-    cls.__repr__ = format_repr  # type: ignore[method-assign]
+    cls.__repr__ = format_repr  # type: ignore[method-assign] # replaced on purpose
     return cls
 
 

@@ -112,11 +112,10 @@ class Store:
         self._latest_result: LatestResult | None = None
         if study.adaptive is not None:
             # A study with a fixed design starts faster without pandas.
-            from contstim.experiment.adaptive import BlockIssuer
-            from contstim.experiment.latest_result import LatestResult
+            from contstim.experiment import adaptive, latest_result
 
-            self._issuer = BlockIssuer(study)
-            self._latest_result = LatestResult(study, self.path, blinded)
+            self._issuer = adaptive.BlockIssuer(study)
+            self._latest_result = latest_result.LatestResult(study, self.path, blinded)
         self._can_close = study.adaptive is not None and study.adaptive.auto_close
         self._n_requested_analyses = 0
         self._writer = Writer(

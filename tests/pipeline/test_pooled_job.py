@@ -8,8 +8,10 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from small_study import RecordingExecutor, synthesis_plan
 from contstim import load_model, pool
 from contstim.cli.synthesis_study import report_rows
 from contstim.models.base import SentenceModel
+from contstim.pipeline import pooled_job
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore
@@ -26,6 +29,8 @@ from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import SampleTask, ScoreTask
 from contstim.pipeline.worker import Worker
 from contstim.selection.scores import read_scores
+from contstim.synthesis.pool import SentencePool, Slot
+from contstim.synthesis.results import Synthesis
 from contstim.text.diversity import folded_words, infrequent_words
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import bundled_vocabulary
@@ -221,18 +226,45 @@ def test_sampling_ends_when_all_slots_are_filled() -> None:
     assert "expected after at most" in lines[0]
 
 
-def test_only_sides_with_empty_slots_are_sampled_further(plan: StudyPlan) -> None:
-    """A margin of no less than the range of scores makes one side easy; the other is hopeless."""
-    whole = plan.replace_options(
-        SynthesisOptions,
-        strategy=(
-            "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
-            "&batch_size=8&max_samples=120"
-        ),
-        min_scores=("contstim:gpt>=-5",),
+def test_only_sides_with_empty_slots_are_sampled_further(
+    plan: StudyPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All sentences that the trigram model should reject are taken away after each assignment."""
+    real = pooled_job.assign_syntheses
+
+    def empty_one_side(
+        pool: SentencePool, slots: Sequence[Slot], *args: Any, **options: Any
+    ) -> list[Synthesis]:
+        return [
+            replace(synthesis, sentence=synthesis.natural, loss=0.0)
+            if slot.contrast.reject == (MODELS[1],)
+            else synthesis
+            for slot, synthesis in zip(slots, real(pool, slots, *args, **options), strict=True)
+        ]
+
+    monkeypatch.setattr(pooled_job, "assign_syntheses", empty_one_side)
+    strategy = (
+        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
+        "&batch_size=64&max_samples=640"
     )
-    executor, lines = RecordingExecutor(), list[str]()
-    report = write_synthesis(whole, None, executor, show_progress=lines.append)
+    longer = plan.replace_options(SynthesisOptions, strategy=strategy, min_scores=())
+    executor = RecordingExecutor()
+    write_synthesis(longer, None, executor)
+    tasks = [task for task in executor.submitted if isinstance(task, SampleTask)]
+    assert {task.contrast.reject for task in tasks if task.batch < 5} == {MODELS[:1], MODELS[1:]}
+    assert {task.contrast.reject for task in tasks if task.batch >= 5} == {MODELS[1:]}
+
+
+def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> None:
+    strategy = (
+        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
+        "&batch_size=8&max_samples=120"
+    )
+    hopeless = plan.replace_options(
+        SynthesisOptions, strategy=strategy, min_scores=("contstim:gpt>=-5",)
+    )
+    lines = list[str]()
+    report = write_synthesis(hopeless, None, SequentialExecutor(), show_progress=lines.append)
     assert report.rows == []
     assert "0 of 8 sentences found after 40 samples per side; about 0 expected" in lines[0]
-    assert "relax this constraint" in lines[0]
+    assert "satisfy contstim:gpt>=-5: relax this constraint" in lines[0]

@@ -23,7 +23,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from contstim.cli import parameters
+from contstim.cli.common import report_model, write_table
 from contstim.cli.parameters import File, OutputFile
+from contstim.models.registry import load_models
 
 MaxWeight = Annotated[float, parameters.float_parameter(0)]
 
@@ -61,19 +63,15 @@ def rescore(
     out
         table of results
     """
-    import numpy as np
-
     from contstim.benchmarks import rescoring
-    from contstim.cli.common import report_model, write_table
-    from contstim.models.registry import load_models
     from contstim.tables import read_table
 
     hypotheses = read_table(table, rescoring.COLUMNS, cells="text")
     models = load_models(model)
     for scored_model in models:
         report_model(scored_model)
-    weights = np.linspace(0, max_weight, 41).tolist()
-    length_weights = np.linspace(-max_length_weight, max_length_weight, 17).tolist()
+    weights = [max_weight * i / 40 for i in range(41)]
+    length_weights = [max_length_weight * i / 8 for i in range(-8, 9)]
     results, choices = rescoring.rescore(
         hypotheses, models, metric, weights, length_weights, seed=seed
     )
