@@ -40,7 +40,7 @@ from contstim.experiment.study import Study
 
 
 class Asked(Participant):
-    """A participant of an adaptive study; `latencies` are those of requests for a block."""
+    """A participant of an adaptive study; `latencies` are the times of requests for blocks."""
 
     arrives: float = 0.0
     opened: float = 0.0
@@ -127,7 +127,7 @@ def load(study: Study, n: int, kills: int, thought: float, arrive: float) -> lis
         thread.join(1800)
     server.stop()
     if any(one.outcome != "complete" for one in people):
-        raise SystemExit("a participant did not come to the end")
+        raise SystemExit("a participant did not finish")
     return people
 
 
@@ -144,12 +144,12 @@ def check(study: Study, people: list[Asked]) -> tuple[int, int]:
     assert len(set(pairs)) == len(pairs), "a pair was issued twice"
     scheduler = TrialScheduler(live.plan, read_pool(study))
     for block in live.blocks:
-        assert scheduler.reissue(block) == block, f"block {block.number} would be another"
+        assert scheduler.reissue(block) == block, f"block {block.number} differs"
         scheduler.record_block(block)
-        # Their answers, which only blocks of later versions know.
-        whose = [(block.participant, pair) for pair in block.pairs]
-        scheduler.answers |= {key: live.answers[key] for key in whose}
-    assert scheduler.weights.tobytes() == live.weights.tobytes(), "the posterior is another"
+        # Add the answers to this block, which only later blocks can use.
+        keys = [(block.participant, pair) for pair in block.pairs]
+        scheduler.answers |= {key: live.answers[key] for key in keys}
+    assert scheduler.weights.tobytes() == live.weights.tobytes(), "the posterior differs"
     return len(stored), len(live.blocks)
 
 

@@ -11,7 +11,7 @@ and its word lists are installed into FOLDER, by default a temporary one, by
 A method of transformers 4 that minicons calls is added to transformers 5 while the script runs.
 minicons is timed with several batch sizes, and the fastest is used.
 
-The models are a random network with 4 layers of width 256 and 8,000 tokens, and those of
+The models are a random network with 4 layers of width 256 and 8,000 tokens, and the models given by
 ``--model``. The sentences are bundled sentences of eight words. Times are processor times, and each
 ratio is the median over rounds.
 """

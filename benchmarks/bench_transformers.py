@@ -3,7 +3,7 @@
 Usage: python benchmarks/bench_transformers.py [--threads 1] [--rounds 3] [--model SPEC ...]
 
 Every ratio compares two computations in the same run. The models are random networks with 4 layers
-of width 256 and 8,000 tokens, the bundled networks, and those of ``--model``. The sentences are
+of width 256 and 8,000 tokens, the bundled networks, and the models given by ``--model``. They score
 bundled sentences of eight words, and candidates are words of the bundled vocabulary. Times are
 processor times, medians over rounds. Candidates under the metric `permutation` are scored once, at
 one position.
@@ -271,10 +271,10 @@ def _memory(name: str, spec: str, texts: list[str]) -> None:
 
 
 def _against_products(name: str, spec: str, texts: list[str], rounds: int) -> None:
-    """Compare scoring with the matrix products that it cannot do without.
+    """Compare the time of scoring with the time of the necessary matrix products.
 
-    The products are those of a network like BERT. After the attention of the last layer, and in the
-    head, only the scored position of each input is needed.
+    The products have the shapes of a network like BERT. After the attention of the last layer, and
+    in the head, only the scored position of each input is needed.
     """
     model = load_model(spec)
     assert isinstance(model, MaskedModel)

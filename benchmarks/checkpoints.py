@@ -50,7 +50,7 @@ def random_bert(folder: Path) -> str:
 
 
 def random_gpt2(folder: Path) -> str:
-    """Write a random GPT-2 whose 8,000 tokens are the most common words; return its spec."""
+    """Write a random GPT-2 with the most common words as its 8,000 tokens; return its spec."""
     words = [f"▁{word}" for word in common_words()[: N_PIECES - 3]]
     vocab = {token: i for i, token in enumerate(["<s>", "<unk>", ".", *words])}
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<unk>"))

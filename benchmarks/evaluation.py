@@ -18,7 +18,7 @@ from contstim.evaluation import evaluate, read_choices
 
 
 def large_study(n_people, n_trials, n_models, n_groups, seed=0):
-    """Simulate a study whose groups see different trials; each trial targets two models."""
+    """Simulate a study in which groups see different trials; each trial targets two models."""
     rng = np.random.default_rng(seed)
     models = [f"model-{m}" for m in range(n_models)]
     n_pairs = n_groups * n_trials

@@ -45,7 +45,7 @@ from contstim.experiment.study import Study, read_study
 
 GROUPS = 5
 EVERY_S = 10  # between reloads of a dashboard
-AGAIN_S = 0.05  # until a participant asks a server that is away again
+AGAIN_S = 0.05  # before a participant retries an unavailable server
 TOKEN = "a-token-of-the-benchmark"
 SERVER = "import sys; from contstim.cli import main; sys.exit(main())"
 

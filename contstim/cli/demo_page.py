@@ -36,8 +36,8 @@ class OrderedPair:
         Sentence that is more probable under model 1, and sentence that is more probable under
         model 2.
     nats_1, nats_2 : float
-        Log-probability of the more probable sentence minus that of the other, under each model, in
-        nats.
+        Difference in log-probability between the more probable and the other sentence, under each
+        model, in nats.
     origin : str
         Short description of the origin of the sentences.
     natural : str

@@ -72,7 +72,7 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
             render_svg(figure),
             f"{label[0].upper()}{label[1:]} by model (analysis {row['analysis']}). Grey: noise "
             "ceiling, from its lower to its upper bound. In each column on the right, a filled "
-            "dot marks a model that is significantly better than those with open dots.",
+            "dot marks a model that is significantly better than models with open dots.",
         )
     _add_results(evaluation, page)
     if len(provenance.excluded):

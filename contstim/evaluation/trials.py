@@ -48,9 +48,9 @@ class Analysis:
         - ``all``: all trials.
         - ``either``: trials that target the model, that is, trials that were designed to
           distinguish it from another model.
-        - ``accept``: of the trials with one natural and one synthetic sentence, only those in which
-          the model should give the synthetic sentence a high probability. Other trials are included
-          if they target the model.
+        - ``accept``: trials with one natural and one synthetic sentence, if the model should give
+          the synthetic sentence a high probability. Other trials are included if they target the
+          model.
         - ``reject``: likewise, with a low probability.
 
         The columns `kind_1` and `kind_2` of the choices mark synthetic sentences with ``S``.

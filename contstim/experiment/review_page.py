@@ -37,7 +37,7 @@ something by it. It may be odd, false or silly. Ignore missing commas, but rejec
 """
 
 # Labels that show a reviewer why a sentence is in its row, for example "accepted by gpt2, rejected
-# by bigram". Each column has one or more templates, whose names in braces are columns of the row.
+# by bigram". Each column has one or more templates. Names in braces are columns of the row.
 # The first template without missing values is used.
 _PAIR_ROLES = (
     "accepted by {model_1}, rejected by {model_2}",

@@ -310,7 +310,7 @@ def _check_data(path: Path, study: Study | None) -> None:
     Raises
     ------
     InputError
-        If the file contains other data, or was written for other trials than those of the study.
+        If the file contains other data, or was written for a study with other trials.
     """
     size = path.stat().st_size
     with closing(sqlite3.connect(path, timeout=30)) as connection:

@@ -79,7 +79,7 @@ class ModelRecord:
 
 
 def load_model_on_cpu(spec: str) -> SentenceModel:
-    """Load a model on the CPU, whatever device its specification string requests."""
+    """Load a model on the CPU, even if its specification string requests another device."""
     parsed = ModelSpec.parse(spec)
     options = tuple((name, value) for name, value in parsed.options if name != "device")
     return load_model(replace(parsed, options=options))

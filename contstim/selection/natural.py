@@ -48,7 +48,7 @@ class NaturalCriterion:
     def integer_costs(
         self, ranked: RankedScores, log_probs: pd.DataFrame
     ) -> tuple[IntArray, float]:
-        """Convert the costs to integers, whose sums can be compared exactly.
+        """Convert the costs to integers, so that sums can be compared exactly.
 
         Parameters
         ----------

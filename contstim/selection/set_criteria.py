@@ -28,8 +28,8 @@ class SetCriterion(ABC):
 
     A sentence pair distinguishes some pairs of models and not others. The *contribution* c[k, q]
     measures how well sentence pair k distinguishes the two models of pair q. A selection of
-    sentence pairs maximises min_q sum_k c[k, q], so that the models that are hardest to distinguish
-    are distinguished as well as possible.
+    sentence pairs maximises min_q sum_k c[k, q], that is, it distinguishes the two models that are
+    hardest to distinguish as well as possible.
 
     A subclass defines `contributions` and an upper bound on the smallest sum, `bound`. The
     M (M - 1) / 2 pairs of M models have the order of ``numpy.triu_indices(M, 1)``.

@@ -133,10 +133,11 @@ class SetProgramme:
         self.units = np.hstack([rows.units for rows in constraint_rows])
 
     def compute_objective(self, chosen: IntArray) -> float:
-        """Compute the objective: how well the least distinguished pair of models is distinguished.
+        """Return the value of the objective for the chosen candidates.
 
-        Each candidate pair of sentences contributes a value to each pair of models. The objective
-        is the minimum, over pairs of models, of the summed contributions.
+        Each candidate pair of sentences contributes a value to each pair of models, which measures
+        how well it distinguishes the two models. The objective is the minimum, over pairs of
+        models, of the summed contributions.
 
         Parameters
         ----------

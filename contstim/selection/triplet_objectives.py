@@ -1,4 +1,4 @@
-"""Objectives of the selection of triplets: a value for each triplet, whose total is optimised."""
+"""Objectives for the selection of triplets: a value for each triplet; the sum is optimised."""
 
 from __future__ import annotations
 

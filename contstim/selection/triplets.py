@@ -68,7 +68,7 @@ def select_triplets(
         Number of strata per model; by default the largest divisor of `per_pair` up to ten. A value
         on the border of two strata belongs to the lower.
     reference : (S, M) DataFrame, optional
-        Log-probabilities of a corpus in nats, whose quantiles define the strata. By default, the
+        Log-probabilities of a corpus in nats. Their quantiles define the strata. By default, the
         log-probabilities of the natural sentences of the triplets.
     ties : str, default "average"
         Rule for equal ranks with the objective ``worst-rank``, see :func:`worst_ranks`.

@@ -177,7 +177,7 @@ class BeamSearch:
         rng
             Random number generator.
         sentence
-            Best sentence so far, whose words are also included.
+            Best sentence so far. Its words are also included.
         """
         language = self.natural.language
         always_included = {*map(language.fold, self.natural.words + sentence.words)}

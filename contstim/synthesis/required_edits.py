@@ -70,7 +70,7 @@ def _maximise_slack(
     Parameters
     ----------
     search
-        Search, whose natural sentence has been scored.
+        Search after its natural sentence has been scored.
     sentence
         Sentence in which the word is replaced.
     position
@@ -137,7 +137,7 @@ def _permits_before_edits(
     Parameters
     ----------
     search
-        Search, whose natural sentence has been scored.
+        Search after its natural sentence has been scored.
     sentence
         Sentence with the new word.
     position

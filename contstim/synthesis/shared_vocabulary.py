@@ -253,7 +253,7 @@ class SharedVocabulary:
 
 @lru_cache(maxsize=4)
 def extend_models(vocabulary: SharedVocabulary, model: SentenceModel) -> SharedVocabulary:
-    """Return a vocabulary whose words must also be known to a further model.
+    """Return the part of a shared vocabulary that one more model knows.
 
     The last results are cached, because many sentences use the same models.
     """

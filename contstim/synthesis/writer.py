@@ -7,7 +7,7 @@ After the prefix b, the next word w is drawn with probability proportional to
 Here q is the distribution of a language model, the *writer*, after a prompt of natural sentences,
 truncated by top-p and min-p. The sum is over the compared models m. The weight c_m is positive for
 accepting models, which should find the sentence probable, and negative for rejecting models. A
-sentence may end wherever the writer gives its end a minimum probability.
+sentence may end at any position where the writer gives its end a minimum probability.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def _load_trainable(base: str) -> MaskedModel:
     -------
     MaskedModel
         Model that scores sentences by pseudo-log-likelihood (metric ``pll``), from which
-        pseudo-perplexity is computed. The other options are those of `base`.
+        pseudo-perplexity is computed. All other options are taken from `base`.
 
     Raises
     ------

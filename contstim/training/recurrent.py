@@ -63,9 +63,8 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
 class Trainer:
     """Training of a recurrent network, step by step.
 
-    The trainer holds the optimizer and the position in the text, both of which can be saved and
-    restored. It initialises the output biases of the network with the logarithm of the tokens'
-    relative frequencies.
+    The state of the optimizer and the position in the text can be saved and restored. The output
+    biases of the network are initialised with the logarithm of the tokens' relative frequencies.
 
     Parameters
     ----------
@@ -210,8 +209,8 @@ def train_recurrent(
     The file is loaded as ``rnn:OUT`` or ``lstm:OUT``. During training it contains the best weights
     up to the last evaluation, and ``OUT.state`` contains the training state. An interrupted
     training continues if the function is called again with the same arguments; only the numbers of
-    epochs, `patience` and `interval` may differ. On a CPU, the resulting weights equal those of an
-    uninterrupted training.
+    epochs, `patience` and `interval` may differ. On a CPU, the resulting weights are the same as
+    without an interruption.
 
     Parameters
     ----------

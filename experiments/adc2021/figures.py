@@ -45,7 +45,7 @@ def correlation_figure(values: pd.DataFrame, title: str) -> Figure:
 
 
 def scatter_figure(values: pd.DataFrame, human: str, unit: str) -> Figure:
-    """Draw human values against those of each model (Figs. 2-5, 2-7, 3-2, 3-4).
+    """Plot human values against the values of each model (Figs. 2-5, 2-7, 3-2, 3-4).
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def restart_numbers(annotations: pd.DataFrame, predictions: pd.DataFrame) -> dic
 def compare_examples(
     data: DeltaBenchmark, scores: dict[str, pd.Series]
 ) -> dict[str, tuple[int, int, float]]:
-    """Compare the z-scores printed in the example tables with those of the published scores.
+    """Compare z-scores in the example tables of the thesis with z-scores of the published scores.
 
     Returns the number of values, of those that differ by more than 0.00002, and the largest
     difference of the others, by table.

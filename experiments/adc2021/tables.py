@@ -17,7 +17,7 @@ from contstim.training.cola import matthews_correlation
 #: Standard deviation of the trigram's SLOR in the thesis. The 16 z-scores of Tables 2.7 and 2.8 are
 #: an exact linear function of the published scores with this factor.
 THESIS_SLOR_SD = 0.31972341
-#: Score names with another standard deviation than that of their published scores.
+#: Standard deviations in the thesis that differ from the published scores, by score name.
 THESIS_SDS = {"trigram-slor": THESIS_SLOR_SD}
 
 
@@ -65,7 +65,7 @@ def model_deltas(data: DeltaBenchmark, scores: Mapping[str, pd.Series]) -> dict[
 def meets_criterion(human: FloatArray, model: FloatArray, delta: float) -> BoolArray:
     """Return which pairs meet the Acceptability Delta Criterion, as counted in the thesis.
 
-    A delta of 0 has the sign of negative deltas. The library counts it as a sign of its own
+    A delta of 0 counts as negative. The library treats its sign as neither positive nor negative
     (`contstim.benchmarks.ratings.acceptability_delta_criterion`), which excludes two of the 2,365
     pairs: their two sentences have equal scores under every model.
     """

@@ -86,8 +86,8 @@ def read_vectors(path: Path) -> dict[str, FloatArray]:
 def feature_preferences(folder: Path, feature: str) -> pd.DataFrame:
     """Return for each model whether it prefers sentences with a high value of a feature.
 
-    The difference is between the synthetic sentence that a model accepts and the one that it
-    rejects, over the pairs that target the model, with a one-sample t test.
+    A one-sample t test compares the synthetic sentence that a model accepts with the synthetic
+    sentence that it rejects, over the pairs that target the model.
     """
     values = pd.read_csv(folder / "stimuli_log_probs.csv").drop_duplicates("sentence")
     values = values.set_index("sentence")[feature]

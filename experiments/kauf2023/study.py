@@ -234,7 +234,7 @@ def example_table(model: SentenceModel, sentences: Sequence[str]) -> pd.DataFram
 
 
 def published_correlations(folder: Path) -> pd.DataFrame:
-    """Correlate the published scores of masked models with those of gpt2-xl (Fig. 14).
+    """Correlate the published scores of masked models with the scores of gpt2-xl (Fig. 14).
 
     Columns: `set`, `model`, `r`, `n`.
     """

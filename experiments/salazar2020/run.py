@@ -3,7 +3,7 @@
 Usage: python experiments/salazar2020/run.py --data FOLDER --out FOLDER [--model SPEC] [--pairs N]
 
 FOLDER contains the folders ``blimp`` and ``corpus``, and optionally ``nbest``; see README.md.
-Scores are those of small bundled models unless --model names others.
+By default, small bundled models are scored; --model selects other models.
 """
 
 from __future__ import annotations

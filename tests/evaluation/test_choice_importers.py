@@ -136,7 +136,7 @@ def test_jspsych_errors(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
     with pytest.raises(
         InputError,
-        match=r"which columns contain participant\? Correct what is wrong in: read_choices",
+        match=r"which columns contain participant\? Correct this proposal: read_choices",
     ):
         read_choices(frame.drop(columns="participant"), "jspsych")
     bad = frame.copy()

@@ -364,7 +364,7 @@ def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
             {},
             {},
             "the answers are 'f', 'j'; which of them mean certain of sentence 1 and of sentence 2 "
-            "(or of the left and the right one)? Correct what is wrong in: read_choices(table, "
+            "(or of the left and the right one)? Correct this proposal: read_choices(table, "
             "low='f', high='j')",
         ),
         (

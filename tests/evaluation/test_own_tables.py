@@ -81,7 +81,7 @@ def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
         read_choices(german(), columns=NAMED)
     assert str(error.value) == (
         "the answers are '6', '4', '3', '1' ...; which of them mean certain of sentence 1 and of "
-        "sentence 2 (or of the left and the right one)? Correct what is wrong in: "
+        "sentence 2 (or of the left and the right one)? Correct this proposal: "
         "read_choices(table, columns={'participant': 'VP-Code', 'left': 'Satz links', 'right': "
         "'Satz rechts', 'rating': 'Urteil'}, low=1.0, high=6.0)"
     )

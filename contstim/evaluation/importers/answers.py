@@ -193,7 +193,7 @@ def convert_answers(
         proposal = {"low": "CODE", "high": "CODE"} | propose_ends(answers)
         raise InputError(
             f"the answers are {examples}{more}; which of them mean certain of sentence 1 and of "
-            "sentence 2 (or of the left and the right one)? Correct what is wrong in: "
+            "sentence 2 (or of the left and the right one)? Correct this proposal: "
             f"{call.complete(None, **proposal)}"
         )
     first_end = f"{low:g}" if isinstance(low, float) else low

@@ -302,7 +302,7 @@ def _map_columns(
         needs_ends = answers is not None and "low" not in call.options
         ends = propose_ends(data[answers]) if needs_ends else {}
         raise InputError(
-            f"which columns contain {' and '.join(missing)}? Correct what is wrong in: "
+            f"which columns contain {' and '.join(missing)}? Correct this proposal: "
             f"{call.complete(mapping, **ends)}; "
             f"{suggest_names('', [str(c) for c in data.columns], 'it has')}"
         )

@@ -142,8 +142,8 @@ class QuasiFInference:
         """Test whether a model differs from chance and from the lower noise ceiling.
 
         The ceilings and their tests use only the trials that enough other participants judged. The
-        null hypothesis of the second test is that the expected value of the model for new
-        participants and new items equals that of the lower ceiling, which predicts a participant
+        null hypothesis of the second test is that the model and the lower ceiling have the same
+        expected value for new participants and new items. The lower ceiling predicts a participant
         from as many other participants as in this study.
         """
         part = values.part_of(model)

@@ -425,7 +425,7 @@ def variance_components(squares: FloatArray, designs: Sequence[CrossedDesign]) -
 def quasi_f_terms(
     squares: FloatArray, designs: Sequence[CrossedDesign], item_effects: str
 ) -> QuasiFTerms:
-    """Return the terms of the quasi-F variance, whose sum is the variance of the mean.
+    """Return the terms of the quasi-F variance, which add up to the variance of the mean.
 
     If items are fixed, the variance between participants, Q_P N / (N - 1), is the only term that is
     not 0.

@@ -332,7 +332,7 @@ class Accuracy(TrialMean):
     chance = 0.5
     description = (
         "Accuracy is the share of a participant's choices that a model predicts: the sentence "
-        "with the higher log-probability against the sentence chosen, whatever the confidence; a "
+        "with the higher log-probability against the sentence chosen, at any confidence; a "
         "tie on either side counts one half. Its lower noise ceiling predicts each choice by "
         "the majority of the other participants who saw the same pair"
     )

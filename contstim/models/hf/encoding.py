@@ -474,8 +474,8 @@ class SubwordTokenizer:
         key = (sentence.before[position], sentence.after[position], position == 0, is_last)
         cached = self._candidates.setdefault(words, {})
         if key not in cached:
-            # The tokens of a candidate do not depend on its neighbours. Use those of the sentence,
-            # because the tokenizer can encode them.
+            # The tokens of a candidate do not depend on its neighbours. Use the neighbours in the
+            # sentence, because the tokenizer can encode them.
             left = "" if position == 0 else sentence.surface(position - 1) + " "
             right = "" if is_last else " " + sentence.surface(position + 1)
             texts = [left + sentence.surface(position, word) + right for word in words]

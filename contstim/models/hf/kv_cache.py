@@ -276,8 +276,8 @@ def can_extend_ragged(network: Network, prefix: Sequence[int]) -> bool:
     """Test whether different numbers of tokens can be appended to the cached rows of a batch.
 
     Such a batch needs padding, which some networks do not support. Two rows are extended three
-    times, with padding and in batches without padding. The logits must equal those of rows that
-    are computed from their first token.
+    times, with padding and in batches without padding. The logits must be the same as if the rows
+    were computed from their first token.
 
     Parameters
     ----------

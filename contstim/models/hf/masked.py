@@ -141,7 +141,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         return (*super().packages, *METRICS.packages(self.options.metric))
 
     def plan(self, encoded: EncodedSentence) -> MaskingPlan:
-        """Return the masked copies of a sentence that the metric needs, and what they predict."""
+        """Return the masked copies of a sentence and the tokens that the metric predicts."""
         return create_masking_plan(encoded.word_lengths, self.options)
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:

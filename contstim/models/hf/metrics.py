@@ -321,7 +321,7 @@ def _order_terms(
     word_order: IntArray,
     token_orders: Sequence[IntArray | None],
 ) -> Iterator[tuple[frozenset[int], int, float]]:
-    """Yield the predictions of the tokens of a sentence whose words are revealed in one order.
+    """Yield the predictions of tokens when the words of a sentence are revealed in one order.
 
     Parameters
     ----------
@@ -419,8 +419,9 @@ def create_masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> M
 class ClassifiedTerms:
     """Terms of the score of a sentence, classified by their relation to one word.
 
-    The masking plan lists masked copies of the sentence and K *terms*, whose weighted sum is the
-    score. A term is the log-probability of a masked token, predicted from one of the copies.
+    The masking plan lists masked copies of the sentence and K *terms*. A term is the
+    log-probability of a masked token, predicted from one of the copies. The score is the weighted
+    sum of the terms.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ class TokenClasses:
             else:
                 text = decode_token(token, marker).decode("utf-8", "replace")
                 is_starting[i] = text[:1].isspace()
-        # Ids between those of the vocabulary belong to no class.
+        # Unused ids between the ids of the vocabulary belong to no class.
         is_ordinary = np.zeros(len(is_special), dtype=np.bool_)
         is_ordinary[list(ids.values())] = True
         is_ordinary &= ~is_special

@@ -250,7 +250,7 @@ class _RecurrentPrefixes(Prefixes):
         comma = self._tokenizer.encode_mark(COMMA)
         if not comma:
             return self
-        # Compute the states after a comma for all prefixes, and use those of the marked prefixes.
+        # Compute the states after a comma for all prefixes, and use them for the marked prefixes.
         with_comma = self._append_tokens(comma * len(is_marked))._state
         mask = torch.from_numpy(is_marked)[None, :, None].to(self._network.device)
         parts = zip(self._state, with_comma, strict=True)

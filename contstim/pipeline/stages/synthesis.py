@@ -144,7 +144,7 @@ class SynthesisStage(Stage):
         return self.get_job(run).estimate_later_seconds()
 
     def collect_inputs(self, run: Run) -> Any:
-        """Collect the keys of the finished tasks, from whose results the table is made."""
+        """Collect the keys of the finished tasks; the table is made from their results."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
