@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from contstim.pipeline.synthesis_job import SynthesisJob
@@ -29,7 +30,7 @@ MIN_IMPROVEMENT = 0.05
 
 @dataclass(eq=False)
 class _Round:
-    """Batches of sentences that are sampled before the assignment is made again.
+    """Batches of sentences that are sampled and scored before the next assignment.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class _Round:
         Synthesis for each slot, from the candidates of all rounds so far. A slot without a sentence
         has the natural sentence. Empty until the round is finished.
     summary
-        Line of text on the assignment and its forecast, for users.
+        Line of text for users: the result of the round, and a forecast of the final result.
     """
 
     sample_tasks: list[SampleTask]
@@ -66,8 +67,9 @@ class PooledSynthesisJob(SynthesisJob):
 
     1. Tasks sample batches of sentences for each contrast (a choice of rejecting and accepting
        models).
-    2. Tasks score the sampled sentences under each model with a lower bound. Sentences that violate
-       the bound for all natural sentences are dropped. The remaining sentences are the candidates.
+    2. Tasks score the sampled sentences under each model with a lower bound on its score. Sentences
+       that violate the bound for every natural sentence are dropped. The remaining sentences are
+       the candidates.
     3. Tasks score the candidates under the compared models.
     4. The candidates of all rounds are assigned to the natural sentences, without further tasks.
        Each *slot* is one sentence that a natural sentence needs.
@@ -77,7 +79,7 @@ class PooledSynthesisJob(SynthesisJob):
     `MIN_IMPROVEMENT`, or after `max_samples` sentences per contrast.
     """
 
-    # Rounds of which all tasks have ended.
+    # Finished rounds.
     _rounds: list[_Round] = field(default_factory=list, init=False)
     # Mapping from (goal, natural sentence) to rows of the table; None before it is requested.
     _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
@@ -106,7 +108,7 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def min_tasks(self) -> int:
-        """Maximum number of batches of sampled sentences, for the progress bar."""
+        """Maximum number of sampling tasks, for the progress bar."""
         return self.strategy.n_batches * len(self._contrasts)
 
     def sample_tasks(self) -> list[SampleTask]:
@@ -164,8 +166,8 @@ class PooledSynthesisJob(SynthesisJob):
     def _start_round(self) -> _Round:
         """Return the next round with the tasks that are known so far.
 
-        Each round samples `ROUND_BATCHES` batches for each contrast with slots that no candidate
-        was assigned to. If there are no such slots, it samples for all contrasts.
+        Each round samples `ROUND_BATCHES` batches for each contrast with empty slots. If all slots
+        are filled, it samples for all contrasts.
         """
         run, strategy, contrasts = self.run, self.strategy, self._contrasts
         first_batch = ROUND_BATCHES * len(self._rounds)
@@ -300,7 +302,7 @@ class PooledSynthesisJob(SynthesisJob):
         return [contrast for goal, _ in self.starts for contrast in self._slots_of(goal)]
 
     def _slots_of(self, goal: Goal) -> list[ModelContrast]:
-        """Return the contrasts for which one natural sentence needs synthetic sentences."""
+        """Return the contrast of each synthetic sentence that one natural sentence needs."""
         return self.options.build_contrasts(goal) * self.options.per_sentence
 
     def describe_progress(self) -> str | None:
@@ -308,26 +310,34 @@ class PooledSynthesisJob(SynthesisJob):
         return self._rounds[-1].summary if self._rounds else None
 
     def _summarise_round(self, pool: SentencePool, slots: Sequence[Slot]) -> str:
-        """Describe the last assignment, and forecast the one for `max_samples` sentences."""
-        last = self._rounds[-1]
+        """Describe the result of the last round, and forecast the result of the last possible one.
+
+        If fewer than half of the slots are expected to be filled, also name the constraint that the
+        fewest sentences satisfy.
+        """
+        last, strategy = self._rounds[-1], self.strategy
+        n_rounds = math.ceil(strategy.n_batches / ROUND_BATCHES)
         n_filled = sum(synthesis.is_changed for synthesis in last.syntheses)
-        n_batches = ROUND_BATCHES * len(self._rounds)
-        n_samples = min(n_batches * self.strategy.batch_size, self.strategy.max_samples)
-        text = f"{n_filled} of {len(slots)} sentences found after {n_samples:,} samples per side"
+        text = (
+            f"round {len(self._rounds)} of at most {n_rounds}: "
+            f"{n_filled} of {len(slots)} synthetic sentences found"
+        )
         if n_filled:
-            text += f", mean decrease {last.total_gain / n_filled:.1f} nats"
+            text += f", mean loss {-last.total_gain / n_filled:.1f}"
         if self._is_complete:
             return text
-        factor = self.strategy.max_samples / n_samples
+        n_samples = ROUND_BATCHES * len(self._rounds) * strategy.batch_size
+        factor = max(1.0, strategy.max_samples / n_samples)
         n_expected = max(n_filled, count_expected_slots(pool, slots, factor))
-        text += f"; about {n_expected} expected after at most {self.strategy.max_samples:,}"
+        text += f"; about {n_expected} expected after round {n_rounds}"
         if n_expected < len(slots) / 2:
-            counts = explain_shortfall(pool, slots)
-            constraint = min(counts, key=lambda name: counts[name])
+            *counts, (_, n_usable) = explain_shortfall(pool, slots).items()
+            constraint, n_satisfying = min(counts, key=itemgetter(1))
             n_drafts = len(self.read_drafts(self._finished_sample_tasks))
             text += (
-                f"; only {counts[constraint]:.0f} of {n_drafts:,} different samples "
-                f"satisfy {constraint}: relax this constraint, or raise max_samples"
+                f"; {n_usable:.0f} of {n_drafts:,} sampled sentences satisfy all constraints, and "
+                f"{n_satisfying:.0f} satisfy {constraint}: relax this constraint, or increase "
+                "max_samples"
             )
         return text
 

@@ -1,4 +1,4 @@
-"""Forecast of the number of natural sentences for which a pool will contain synthetic sentences."""
+"""Forecast of the number of synthetic sentences that a larger pool will provide."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contstim.synthesis.pool import SentencePool, Slot
 
 
 def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: float) -> int:
-    """Forecast for how many natural sentences a synthetic sentence will be found.
+    """Forecast how many slots can be filled from a larger pool.
 
-    The forecast assumes that the pool grows by a factor, and that for each sentence of the pool
-    there will be `factor` sentences that satisfy the same constraints. It is the maximum number of
-    natural sentences in an assignment in which each sentence of the pool may be used `factor` times
-    (rounded down). Limits on similar sentences are ignored.
+    The forecast assumes that the larger pool will contain `factor` sentences (rounded down) for
+    each sentence of the present pool, and that these can be assigned to the same slots. It is
+    therefore the number of slots that can be filled from the present pool if each sentence may be
+    used `factor` times. Limits on similar sentences are ignored.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: floa
     slots
         Natural sentences, each with the loss and the constraints of its synthetic sentence.
     factor
-        Future number of sampled sentences, divided by the present number; at least 1.
+        Size of the larger pool, divided by the size of the present pool; at least 1.
     """
     is_possible = np.array([~np.isnan(pool.losses(slot)) for slot in slots])
     is_possible = is_possible.reshape(len(slots), -1)
@@ -39,8 +39,7 @@ def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: floa
 def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, float]:
     """Count the sentences of a pool that satisfy each constraint on synthetic sentences.
 
-    If no synthetic sentence is found for a natural sentence, the constraint with the smallest count
-    is the most likely reason.
+    If many slots remain empty, the constraint with the smallest count is the most likely reason.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, fl
     -------
     dict
         Mapping from the text of a constraint, for example ``contstim:gpt>=natural``, to the number
-        of sentences that satisfy it, as the median over `slots`. The last entry is the number of
+        of sentences that satisfy it (median over `slots`). The last entry is the number of
         sentences that satisfy all constraints and have a negative loss.
     """
     n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
@@ -61,5 +60,5 @@ def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, fl
         for name, mask in pool.check_constraints(slot).items():
             n_by_constraint[name].append(int(mask.sum()))
         n_usable.append(int((~np.isnan(pool.losses(slot))).sum()))
-    n_by_constraint["all of these and a negative loss"] = n_usable
+    n_by_constraint["all constraints, with a negative loss"] = n_usable
     return {name: float(np.median(counts)) for name, counts in n_by_constraint.items()}

@@ -1,9 +1,10 @@
 """Assignment of sampled sentences to natural sentences.
 
 A language model samples a pool of sentences. Each *slot* is a natural sentence that needs one
-sentence of the pool as its synthetic sentence. A sentence of the pool can be assigned to any slot
-whose constraints it satisfies, but only once. As many slots as possible are filled, with the lowest
-total loss. The number of assigned sentences with the same first or last words is limited.
+sentence of the pool as its synthetic sentence. A sentence can be assigned to at most one slot, and
+must satisfy the constraints of this slot. The first aim is to fill as many slots as possible, the
+second aim is a low total loss. The number of assigned sentences with the same first or last words
+is limited.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DIVERSITY_CAP = 2
 # and a word that the sentences contain.
 _Group = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
-# Value of an assigned sentence, which exceeds any loss.
+# Value of an assigned sentence. It exceeds any loss, so that the number of sentences has priority.
 _ASSIGNED_VALUE = 1e6
 # Values of the linear relaxation up to this number are regarded as 0.
 _MIN_FRACTION = 1e-6
@@ -43,7 +44,7 @@ _MIN_FRACTION = 1e-6
 class Slot:
     """Natural sentence that needs one synthetic sentence.
 
-    A triplet has two slots, because it needs two synthetic sentences for one natural sentence.
+    A triplet has two slots with the same natural sentence, one for each synthetic sentence.
 
     Attributes
     ----------
@@ -133,8 +134,9 @@ def assign_sentences(
 ) -> list[str | None]:
     """Assign a sentence of a pool to each natural sentence that needs a synthetic sentence.
 
-    Of all assignments with the maximum number of sentences, the assignment with the lowest total
-    loss is searched for.
+    The assignment uses as many sentences as possible. Among the assignments with this number of
+    sentences, it minimises the total loss. With limits on similar sentences, the result is
+    approximate (see Notes).
 
     Parameters
     ----------
@@ -145,9 +147,9 @@ def assign_sentences(
     diversity_cap
         Maximum number of assigned sentences with the same first, or the same last, three words.
     max_word_share
-        Maximum fraction of the sentences for the same models that may contain the same word. It
-        may always occur in two sentences, and in as many as natural sentences contain it. Frequent
-        words (`contstim.text.diversity.FREQUENT_ZIPF`) are not limited. 1: no limit.
+        Maximum fraction of the sentences for the same models that may contain the same word. Each
+        word may always occur in two sentences, and in as many as natural sentences contain it.
+        Frequent words (`contstim.text.diversity.FREQUENT_ZIPF`) are not limited. 1: no limit.
 
     Returns
     -------
@@ -159,9 +161,9 @@ def assign_sentences(
     If the optimal assignment without limits (`scipy.optimize.linear_sum_assignment`) satisfies the
     limits, it is returned. Otherwise:
 
-    1. The linear relaxation of the problem with all limits is solved and rounded: assignments with
-       the largest fractions are made first.
-    2. Unused sentences that fit within the limits are added, and the assignment of the used and the
+    1. The linear relaxation of the problem with all limits is solved. Its fractions are rounded in
+       decreasing order.
+    2. Unused sentences are added as far as the limits permit, and the assignment of the used and
        added sentences is optimised. This step is repeated as long as it improves the assignment.
     """
     # Matrix (slots, sentences) of the decreases in loss; NaN for impossible assignments.
@@ -260,9 +262,9 @@ class _Limits:
         }
 
     def _find_groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
-        """Return the groups of sentence `i` if it is assigned to a slot with one of the `models`.
+        """Return the groups of sentence `i` if it is assigned to slots with these `models`.
 
-        `models` contains the set of model names of each of these slots.
+        `models` contains one set of model names for each slot.
         """
         return {*self._edge_phrases[i], *product(models, self._words[i])}
 
@@ -393,10 +395,10 @@ class _Limits:
     def find_addable_sentences(self, assigned: IntArray, usable: IntArray) -> IntArray:
         """Find unused sentences that could improve an assignment without exceeding a limit.
 
-        The sentences are found greedily. A sentence that decreases the loss most where a natural
-        sentence has no synthetic sentence yet comes first; ties are decided by its largest decrease
-        for any natural sentence. It is not decided yet which natural sentence a sentence will be
-        assigned to, so it counts for the limits of all natural sentences for which it is usable.
+        The sentences are found greedily, in the order of their largest decrease in loss for any
+        empty slot; ties are resolved by the largest decrease for any slot. Since it is not yet
+        known to which slot a sentence will be assigned, it counts towards the limits of all slots
+        for which it is usable.
 
         Parameters
         ----------
@@ -435,8 +437,8 @@ def assign_syntheses(
 ) -> list[Synthesis]:
     """Assign sentences of a pool to natural sentences, and return the results as `Synthesis`.
 
-    If a slot, that is, a natural sentence that needs a synthetic sentence, remains empty, the
-    synthetic sentence of its result is the natural sentence, and the loss is 0.
+    A slot is a natural sentence that needs a synthetic sentence. The result for an empty slot
+    contains the natural sentence in place of a synthetic sentence, and the loss 0.
 
     Parameters
     ----------

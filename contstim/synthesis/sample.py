@@ -25,7 +25,7 @@ from contstim.synthesis.writer import (
 from contstim.text import Sentence, format_prompt, parse_length_range, pool
 from contstim.text.languages import ENGLISH
 
-#: Number of batches that are sampled before it is decided whether further sentences are needed.
+#: Number of batches in a round. After each round, sampling stops if no more sentences are needed.
 ROUND_BATCHES = 5
 
 
@@ -39,7 +39,7 @@ class SampledBatch:
         Sampled sentences with their log-probabilities.
     filter_only
         Names of the compared models that did not guide the sampling, because they do not score
-        prefixes. Their scores can only exclude sentences afterwards.
+        prefixes. Their scores are only used to select among the sampled sentences.
     """
 
     drafts: list[Draft]
@@ -72,7 +72,8 @@ class GuidedSampling(SamplingOptions, Strategy):
 
         The samples have the same number of words and the same punctuation as the natural sentence.
         The search accepts a sample if it is feasible and better than all previous samples. Sampling
-        stops when no sample of two rounds of `ROUND_BATCHES` batches is accepted.
+        stops after `n_batches` batches, or when no sample of the last ``2 * ROUND_BATCHES`` batches
+        was accepted.
         """
         natural = search.natural
         form = SentenceForm(
@@ -99,14 +100,14 @@ class GuidedSampling(SamplingOptions, Strategy):
 
     @property
     def n_batches(self) -> int:
-        """Number of batches that give at least `max_samples` sentences."""
+        """Maximum number of batches: `max_samples` divided by `batch_size`, rounded up."""
         return math.ceil(self.max_samples / self.batch_size)
 
     def choose_form(self, natural: Iterable[str]) -> SentenceForm:
         """Choose the lengths and punctuation of the sentences to sample.
 
-        By default, sampled sentences have from one word fewer than the shortest to one word more
-        than the longest natural sentence. The option `lengths` sets another range.
+        By default, sampled sentences may be one word shorter than the shortest natural sentence and
+        one word longer than the longest. The option `lengths` sets another range.
         """
         if self.lengths is not None:
             shortest, longest = parse_length_range(self.lengths)

@@ -79,7 +79,7 @@ def test_triplets_of_a_pool_satisfy_all_constraints(plan: StudyPlan, tmp_path: P
     assert set(notes["satisfying"]) == {
         BOUND,
         *(f"{m}>=natural" for m in MODELS),
-        *(name for name in notes["satisfying"] if name.startswith("all of these")),
+        *(name for name in notes["satisfying"] if name.startswith("all constraints")),
     }
 
 
@@ -222,8 +222,8 @@ def test_sampling_ends_when_all_slots_are_filled() -> None:
         assert n_batches < 2 * max_samples / 8
     assert tables[0] == tables[1]
     assert len(tables[0]) == 2
-    assert lines[-1].startswith("4 of 4 sentences found after")
-    assert "expected after at most" in lines[0]
+    assert "4 of 4 synthetic sentences found" in lines[-1]
+    assert "expected after round 40" in lines[0]
 
 
 def test_only_sides_with_empty_slots_are_sampled_further(
@@ -266,5 +266,6 @@ def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> Non
     lines = list[str]()
     report = write_synthesis(hopeless, None, SequentialExecutor(), show_progress=lines.append)
     assert report.rows == []
-    assert "0 of 8 sentences found after 40 samples per side; about 0 expected" in lines[0]
+    found = "round 1 of at most 3: 0 of 8 synthetic sentences found; about 0 expected after round 3"
+    assert lines[0].startswith(found)
     assert "satisfy contstim:gpt>=-5: relax this constraint" in lines[0]

@@ -170,7 +170,7 @@ def test_it_is_said_how_many_keep_each_constraint() -> None:
     keeps = [pool.scores["f"][t] >= -20.0 for t in pool.sentences]
     assert counts[str(bound)] == sum(keeps)
     left = [sum(_gain(pool, p, t) is not None for t in pool.sentences) for p in places]
-    assert counts["all of these and a negative loss"] == np.median(left)
+    assert counts["all constraints, with a negative loss"] == np.median(left)
 
 
 @pytest.mark.parametrize("factor", [1, 2, 5])
