@@ -2,7 +2,7 @@
 Simulated participants
 ======================
 
-Simulated participants show how much a design can reveal before real participants are recruited. They
+Simulated participants show which effects a design can detect, before an experiment is run. They
 choose the sentence that a language model prefers, more often if this preference is stronger. The
 simulation includes preferences for one side of the screen, guesses, and effects of sentence pairs
 that no model predicts. Its default parameters were fitted to a published experiment.

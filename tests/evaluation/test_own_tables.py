@@ -73,8 +73,8 @@ def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_choices(path)
     assert str(error.value).startswith(
-        "which columns contain participant and sentence_1 and sentence_2 and rating? Correct what "
-        f"is wrong in: {path} --column participant=THEIRS,sentence_1=THEIRS,"
+        "which columns contain participant and sentence_1 and sentence_2 and rating? Correct this "
+        f"proposal: {path} --column participant=THEIRS,sentence_1=THEIRS,"
         "sentence_2=THEIRS,rating=THEIRS; it has 'Alter', "
     )
     with pytest.raises(InputError) as error:

@@ -331,9 +331,9 @@ class Accuracy(TrialMean):
     label = "accuracy of predicting choices"
     chance = 0.5
     description = (
-        "Accuracy is the share of a participant's choices that a model predicts: the sentence "
-        "with the higher log-probability against the sentence chosen, at any confidence; a "
-        "tie on either side counts one half. Its lower noise ceiling predicts each choice by "
+        "Accuracy is the share of trials in which a participant chose the sentence with the higher "
+        "log-probability under a model, regardless of confidence; a tie of the model or of the "
+        "participant counts one half. Its lower noise ceiling predicts each choice by "
         "the majority of the other participants who saw the same pair"
     )
     upper_ceiling_description = "; its upper one includes the participant in the majority."
