@@ -130,7 +130,7 @@ class CrossedDesign:
 
     @cached_property
     def codes(self) -> CellCodes:
-        """CellCodes of the participant, the item and the block of each cell."""
+        """Codes of the participant, the item and the block of each cell."""
         n_items = int(self.item.max(initial=0)) + 1
         block = np.unique(self.participant * n_items + self.item, return_inverse=True)[1]
         return CellCodes(self.participant, self.item, np.asarray(block, dtype=np.int64))
@@ -373,7 +373,7 @@ def sums_of_squares(deviations: FloatArray, codes: CellCodes) -> FloatArray:
     deviations
         Weighted deviations of the C cells from their mean in S studies, shape (S, C).
     codes
-        CellCodes of the participant, item and block of each cell.
+        Codes of the participant, item and block of each cell.
 
     Returns
     -------
