@@ -53,8 +53,8 @@ check: $(BIN)/.installed  ## run the linters: format, style, types, import layer
 	$(BIN)/python tools/check_language.py
 	$(BIN)/python tools/option_table.py > /dev/null
 
-bench: $(BIN)/.installed  ## measure speed into benchmarks/RESULTS.md; DATA=FOLDER for real data
-	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+bench: $(BIN)/.installed  ## measure speed, output in build/benchmarks; DATA=FOLDER for real data
+	$(BIN)/python benchmarks/run.py --out build/benchmarks $(if $(DATA),--data $(DATA))
 
 docs: $(BIN)/.installed  ## build the documentation into docs/_build/html; a warning is an error
 	$(PIP) install -c constraints.txt -e ".[dev,docs]"

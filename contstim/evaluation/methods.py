@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from contstim.errors import format_count
@@ -64,7 +65,14 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
     elif options.n_bootstrap:
         levels = " and ".join(f"{level}s" for level in provenance.levels)
         tests += f" Intervals use {options.n_bootstrap:,} bootstrap samples of {levels}."
-    changes = "" if options == PRESETS[provenance.preset] else ", with changes"
+    # The seed is stated separately, and the crossed inference uses no bootstrap.
+    preset = replace(PRESETS[provenance.preset], seed=options.seed)
+    if options.inference == "crossed":
+        preset = replace(preset, n_bootstrap=0)
+    changed = [
+        f.name for f in fields(options) if getattr(options, f.name) != getattr(preset, f.name)
+    ]
+    changes = f" with changes in {', '.join(changed)}" if changed else ""
     versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
     software = f"Preset {provenance.preset!r}{changes}; seed {options.seed}; {versions}."
     return [

@@ -218,6 +218,17 @@ def test_the_methods_of_the_published_analysis(study, tmp_path):
     assert "20 bootstrap samples of participants and pairs" in page
 
 
+def test_the_methods_name_the_changed_options_of_a_preset(study):
+    for changes, text in [
+        ({}, "Preset 'default';"),
+        ({"seed": 3}, "Preset 'default'; seed 3;"),
+        ({"min_others": 2}, "Preset 'default' with changes in min_others;"),
+        ({"preset": "golan2023"}, "Preset 'golan2023';"),
+        ({"preset": "golan2023", "fdr": "all"}, "Preset 'golan2023' with changes in fdr;"),
+    ]:
+        assert text in methods_paragraphs(evaluate(*study, **changes))[-1]
+
+
 def test_the_methods_name_the_jackknife_of_each_measure(study):
     choices, scores = study
     jackknives = {"signed_rank_cosine": "infinitesimal", "speed": "delete-one"}
