@@ -150,7 +150,7 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
         - `note`: reason for missing numbers.
     """
     rng = np.random.default_rng(seed)
-    splits = [_half_means(data, rng) for _ in range(n_splits)]
+    splits = [_split_half_means(data, rng) for _ in range(n_splits)]
     rows = []
     for name, is_in_condition in _iterate_conditions(data):
         correlations, n_trials = [], 0
@@ -176,22 +176,29 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     return pd.DataFrame(rows).reindex(columns=[*columns, "note"])
 
 
-def _half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
-    """Split the participants randomly into halves, and return the mean ratings of each half.
+def _split_half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
+    """Split the participants into random halves, and average the ratings within each half.
 
-    The result has two arrays of shape (P,), one per half. A pair that nobody in the half judged has
-    the mean NaN.
+    Each group of participants is halved separately.
+
+    Returns
+    -------
+    list of array
+        Mean rating of each sentence pair in the first and in the second half of the participants,
+        shape (P,) each. NaN if nobody in this half judged the pair.
     """
-    # Sort participants by group, and randomly within groups. Assigning them alternately to the two
-    # halves in this order halves each group.
-    order = np.lexsort((rng.random(len(data.group_codes)), data.group_codes))
-    half = np.zeros(len(order), dtype=np.int64)
-    half[order] = np.arange(len(order)) % 2
+    # Sort participants by group and randomly within groups, then assign them alternately to the
+    # two halves.
+    participant_groups = data.group_codes
+    order = np.lexsort((rng.random(len(participant_groups)), participant_groups))
+    half_of_participant = np.zeros(len(order), dtype=np.int64)
+    half_of_participant[order] = np.arange(len(order)) % 2
+    half_of_rating = half_of_participant[data.participant]
     means = []
-    for number in (0, 1):
-        rows = half[data.participant] == number
-        count = np.bincount(data.pair[rows], minlength=data.n_pairs)
-        total = np.bincount(data.pair[rows], weights=data.rating[rows], minlength=data.n_pairs)
+    for half in (0, 1):
+        pairs, ratings = data.pair[half_of_rating == half], data.rating[half_of_rating == half]
+        count = np.bincount(pairs, minlength=data.n_pairs)
+        total = np.bincount(pairs, weights=ratings, minlength=data.n_pairs)
         means.append(np.where(count > 0, total / np.maximum(count, 1), np.nan))
     return means
 

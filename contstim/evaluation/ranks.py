@@ -85,10 +85,11 @@ class SegmentRanks:
         self.ranks[self._order] = np.sign(values[self._order]) * average_rank[self._tie_group]
 
     def sum_above(self, weight: FloatArray) -> FloatArray:
-        """Return, for each value, the total weight of the larger values in its segment.
+        """Return, for each value, the total weight of all values with a larger magnitude.
 
-        *Larger* refers to absolute values. Tied values, including the value itself, count one half.
-        With all weights equal to 1, the result is the rank in descending order minus 1/2.
+        Only values in the same segment (for example, ratings of the same participant) are compared.
+        Values of equal magnitude, including the value itself, count one half. With all weights
+        equal to 1, the result is the rank in descending order of magnitude minus 1/2.
 
         Parameters
         ----------
@@ -98,7 +99,8 @@ class SegmentRanks:
         Returns
         -------
         array
-            Total weights, shape (R,); 0 for values that are zero.
+            Total weight for each value, shape (R,). 0 where the value itself is 0, because zeros
+            are not ranked.
         """
         sorted_weight = weight[self._order]
         # The sum over the values between two positions is a difference of cumulative sums.

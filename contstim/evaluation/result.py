@@ -121,19 +121,19 @@ class Provenance:
     units
         Unit of each model's scores.
     specs
-        Model specification strings (such as ``hf:gpt2``) of models with other names.
+        Model specification string (such as ``hf:gpt2``) of each model with a different name.
     excluded
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels
-        Units that the bootstrap draws with replacement; empty without a bootstrap.
+        What the bootstrap resamples, for example participants and items. Empty without a bootstrap.
     options
         Options of the evaluation.
     preset
         Name of the preset from which the options derive.
     notes
-        Sentences about decisions made during the evaluation.
+        Messages about choices that the program made automatically, one sentence each.
     deviations
-        Sentences about deviations from the analysis plan; None without a plan.
+        Messages about deviations from the analysis plan; None without a plan.
     versions
         Versions of contstim, Python and libraries.
     """

@@ -32,9 +32,10 @@ class Subset:
     pair, rating
         Pair and rating of each choice, shape (R,).
     participants
-        Codes in `data` of the participants, shape (N,).
+        Sorted codes of the participants who made these choices, shape (N,). The codes are those of
+        `TrialData.participant`.
     participant_index
-        Index of each choice in `participants`, shape (R,).
+        Position in `participants` of the participant who made each choice, shape (R,).
     n_participants, n_rows, n_pairs
         Numbers of participants, choices and distinct pairs.
     """

@@ -188,10 +188,11 @@ def condition_table(
 def _clip_interval(
     value: float, low: float, high: float, max_difference: float
 ) -> tuple[float, float]:
-    """Clip the confidence interval of a difference to the largest difference that is possible.
+    """Clip the confidence interval of a difference to the range from -max to max.
 
-    The interval is not clipped if the difference itself is larger, which can occur with a measure
-    that has no minimum.
+    Here max is the largest difference that the measure allows. A measure without a minimum has no
+    such limit, so that the estimated difference `value` can exceed `max_difference`. The interval
+    is then returned unchanged.
     """
     if abs(value) > max_difference:
         return low, high

@@ -376,13 +376,19 @@ def split_by_level(
 def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
     """Return the analyses that are carried out if the user names none.
 
+    A trial *targets* the two models that its sentence pair was designed to distinguish.
+
     1. ``all``: all experimental trials.
-    2. ``targeted``: for each model, the experimental trials that target it, if there are any.
-    3. ``catch`` and ``fillers``, if there are such trials.
-    4. If there are 2 to `MAX_CONDITIONS` conditions of experimental trials, one analysis per
-       condition, named after it (``condition all`` if it is called ``all``). If trials of the
-       condition target models, there are further analyses: ``NAME/accept`` and ``NAME/reject`` for
-       trials with a natural and a synthetic sentence, or else ``NAME/targeted``.
+    2. ``targeted``: each model is evaluated on the experimental trials that target it.
+    3. ``catch`` and ``fillers``: all trials of this kind.
+    4. With 2 to `MAX_CONDITIONS` conditions of experimental trials, one analysis per condition,
+       named after the condition (``condition all`` if the condition is called ``all``).
+    5. ``CONDITION/accept`` and ``CONDITION/reject``, if the targeted trials of a condition compare
+       a natural with a synthetic sentence: trials whose synthetic sentence should be preferred, or
+       rejected, by the evaluated model.
+    6. ``CONDITION/targeted`` for other conditions with targeted trials.
+
+    Analyses without trials, and analyses that would repeat ``targeted``, are left out.
 
     Parameters
     ----------
@@ -390,9 +396,9 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
         Table of the sentence pairs, see `TrialData.pairs`.
     """
     experimental = pairs[pairs["kind"] == EXPERIMENTAL]
-    has_target = experimental["model_1"].notna()
+    is_targeted = experimental["model_1"].notna()
     analyses = [Analysis("all")] if len(experimental) else []
-    if has_target.any():
+    if is_targeted.any():
         analyses.append(Analysis("targeted", target="either"))
     for name, kind in (("catch", CATCH), ("fillers", FILLER)):
         if (pairs["kind"] == kind).any():
@@ -400,17 +406,20 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
     conditions = tuple(dict.fromkeys(experimental["condition"]))
     if not 1 < len(conditions) <= MAX_CONDITIONS:
         return tuple(analyses)
-    is_mixed = _is_mixed(experimental)
+    is_natural_synthetic = _is_natural_synthetic(experimental)
     for condition in conditions:
         in_condition = experimental["condition"] == condition
+        # Avoid the names of the analyses above.
         name = f"condition {condition}" if condition in ("all", "targeted") else condition
         analyses.append(Analysis(name, (condition,)))
-        n_targeted = (in_condition & has_target).sum()
-        if n_targeted and is_mixed[in_condition].any():
-            for role in ("accept", "reject"):
-                analyses.append(Analysis(f"{name}/{role}", (condition,), role))
+        n_targeted = (in_condition & is_targeted).sum()
+        if n_targeted == 0:
+            continue
+        if is_natural_synthetic[in_condition].any():
+            analyses.append(Analysis(f"{name}/accept", (condition,), "accept"))
+            analyses.append(Analysis(f"{name}/reject", (condition,), "reject"))
         # If all targeted trials are in this condition, the analysis `targeted` is the same.
-        elif 0 < n_targeted < has_target.sum():
+        elif n_targeted < is_targeted.sum():
             analyses.append(Analysis(f"{name}/targeted", (condition,), "either"))
     return tuple(analyses)
 
@@ -464,17 +473,18 @@ def select_trials(analysis: Analysis, pairs: pd.DataFrame, models: Sequence[str]
             )
         # Model 1 should prefer sentence 1, and model 2 sentence 2. If only sentence 1 is synthetic,
         # model 1 accepts it and model 2 rejects it. If only sentence 2 is, the roles are exchanged.
-        is_mixed = _is_mixed(pairs)
-        if is_mixed.any():
+        is_natural_synthetic = _is_natural_synthetic(pairs)
+        if is_natural_synthetic.any():
             is_synthetic_1 = (pairs["kind_1"] == "S").to_numpy()
             role_1 = np.where(is_synthetic_1, "accept", "reject")
             role_2 = np.where(is_synthetic_1, "reject", "accept")
-            is_model_1 &= (~is_mixed | (role_1 == analysis.target))[:, None]
-            is_model_2 &= (~is_mixed | (role_2 == analysis.target))[:, None]
+            # Other pairs have no such roles, and count for both targets.
+            is_model_1 &= (~is_natural_synthetic | (role_1 == analysis.target))[:, None]
+            is_model_2 &= (~is_natural_synthetic | (role_2 == analysis.target))[:, None]
     return np.asarray((is_model_1 | is_model_2) & is_selected[:, None], dtype=np.bool_)
 
 
-def _is_mixed(pairs: pd.DataFrame) -> BoolArray:
+def _is_natural_synthetic(pairs: pd.DataFrame) -> BoolArray:
     """Return which of P pairs consist of a natural and a synthetic sentence, as a mask (P,)."""
     is_synthetic = pairs.reindex(columns=[*_KINDS]) == "S"
     return np.asarray(is_synthetic["kind_1"] != is_synthetic["kind_2"], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Values of models and noise ceilings in one analysis by one measure."""
+"""Performance of each model for each participant in one analysis, with noise ceilings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SubsetValues:
 
 @dataclass(frozen=True, eq=False)
 class AnalysisValues:
-    """Values of M models for N participants in one analysis by one measure.
+    """Performance of M models for N participants in one analysis, according to one measure.
 
     Attributes
     ----------
@@ -108,21 +108,22 @@ class AnalysisValues:
 def compute_values(
     data: TrialData, analysis: Analysis, options: EvaluationOptions
 ) -> Iterator[AnalysisValues]:
-    """Compute the values and noise ceilings of all models in one analysis, for each measure.
+    """Compute how well each model predicts the choices of each participant.
 
     Parameters
     ----------
     data
-        Choices of N participants, and predictions of M models, on the trials of all analyses.
+        Choices of N participants on all trials, and predictions of M models.
     analysis
-        Selection of trials.
+        Rule that selects the trials, for example all trials of one condition.
     options
-        Options with the names of the measures.
+        Options of the evaluation, which name the measures to compute, for example accuracy.
 
     Yields
     ------
     AnalysisValues
-        Values and noise ceilings by one measure.
+        Value of each model for each participant according to one measure, with the noise ceilings
+        of each participant.
     """
     subsets = [subset for subset in group_by_trials(data, analysis) if subset.n_rows]
     shape = len(data.participants), len(data.models)

@@ -433,10 +433,10 @@ def test_participant_table_is_joined(tmp_path, monkeypatch, capsys):
     assert main([*asked, "--participant-table", "few.csv", "--condition", "native"]) == 2
     assert "a row has no native (rows 28, 29 and 30)" in capsys.readouterr().err
     assert main([*asked, "--participant-table", "few.csv"]) == 0
-    note = "The table of participants has no row of 1 of them, for example '9'."
+    note = "The table of participants lacks 1 participant of the choices, for example '9'."
     assert note in capsys.readouterr().err
     for table, message in (
-        (pd.concat([people, people.head(1)]), "two rows of 0; keep one"),
+        (pd.concat([people, people.head(1)]), "two rows for 0; keep one"),
         (
             people.assign(rating=1),
             "the choices and the table of participants both have a column 'rating'",

@@ -287,7 +287,7 @@ def test_leading_zeros_of_participants_are_kept(
     rule = f"participants={tmp_path / 'out.txt'}"
     more = ["--exclude", rule, "--condition", "native", "--out", str(tmp_path / "r")]
     assert main([*asked, *more]) == 0
-    assert "has no row of" not in capsys.readouterr().err
+    assert "The table of participants lacks" not in capsys.readouterr().err
     excluded = pd.read_csv(tmp_path / "r" / "excluded.csv", dtype=str)
     assert excluded["participant"].tolist() == ["001"]
 

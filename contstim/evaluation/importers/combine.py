@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from contstim.errors import InputError
+from contstim.errors import InputError, format_count
 from contstim.evaluation.choices import HumanData, align_choices
 from contstim.evaluation.rows import concat_exclusions
 from contstim.tables import require_columns
@@ -48,7 +48,7 @@ def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData
     is_duplicate = table.duplicated(keys)
     if is_duplicate.any():
         duplicate = " and ".join(str(table.loc[is_duplicate, key].iloc[0]) for key in keys)
-        raise InputError(f"the table of participants has two rows of {duplicate}; keep one")
+        raise InputError(f"the table of participants has two rows for {duplicate}; keep one")
     if is_long:
         wide = table.pivot_table("response", "participant", "question", aggfunc="first")
         table = wide.reset_index()
@@ -63,8 +63,8 @@ def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData
     notes = human.notes
     if unknown:
         notes += (
-            f"The table of participants has no row of {len(unknown)} of them, for example "
-            f"{unknown[0]!r}.",
+            f"The table of participants lacks {format_count(len(unknown), 'participant')} of the "
+            f"choices, for example {unknown[0]!r}.",
         )
     return replace(human, choices=joined, notes=notes)
 

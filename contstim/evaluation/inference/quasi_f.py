@@ -65,8 +65,16 @@ class Term(NamedTuple):
 class QuasiFTerms(NamedTuple):
     """Terms of the variance of a mean over participants and items that are both random (quasi-F).
 
-    The variance is the sum of the three terms: V_P for participants, V_I for items, and -V_B, the
-    residual variance, which V_P and V_I both contain. `CrossedDesign` defines these symbols.
+    The variance of the mean is the sum of the three terms.
+
+    Attributes
+    ----------
+    participants, items
+        Variances of the mean over participants and of the mean over items. Both include the
+        residual variance.
+    residual
+        Residual variance with a negative sign. Adding this term ensures that the residual variance
+        counts once instead of twice.
     """
 
     participants: Term
@@ -381,14 +389,15 @@ def sums_of_squares(deviations: FloatArray, codes: CellCodes) -> FloatArray:
         Sums of squares Q_P, Q_I and Q_B of each study (see `CrossedDesign`), shape (S, 3).
     """
     n_studies = len(deviations)
-    squares = np.empty((n_studies, len(codes)))
-    for factor, levels in enumerate(codes):
-        n_levels = int(levels.max(initial=-1)) + 1
+    sums_of_squares = np.empty((n_studies, len(codes)))
+    for factor, level_codes in enumerate(codes):
+        n_levels = int(level_codes.max(initial=-1)) + 1
         # Give each level in each study a separate bin, so that one call sums all studies.
-        bins = (levels + n_levels * np.arange(n_studies)[:, None]).ravel()
-        sums = np.bincount(bins, deviations.ravel(), n_levels * n_studies)
-        squares[:, factor] = (sums.reshape(n_studies, n_levels) ** 2).sum(axis=1)
-    return squares
+        bins = (level_codes + n_levels * np.arange(n_studies)[:, None]).ravel()
+        level_sums = np.bincount(bins, deviations.ravel(), n_levels * n_studies)
+        level_sums = level_sums.reshape(n_studies, n_levels)
+        sums_of_squares[:, factor] = (level_sums**2).sum(axis=1)
+    return sums_of_squares
 
 
 def variance_components(squares: FloatArray, designs: Sequence[CrossedDesign]) -> FloatArray:

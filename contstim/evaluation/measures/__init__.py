@@ -224,12 +224,13 @@ class Measure(ABC):
         return np.round(mean_of_others, DECIMALS), np.round(mean_of_all, DECIMALS)
 
     def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return one pseudo-value per choice for the lower and for the upper noise ceiling.
+        """Return the influence of each choice on the lower and the upper noise ceiling.
 
-        The lower ceiling is the value of a model that predicts the mean vote of the other
-        participants, the upper ceiling the value of a model that predicts the mean vote of all
-        participants, see `mean_votes`. The mean pseudo-value of the choices of a participant is the
-        ceiling of the participant, as in `trial_influence`.
+        The noise ceilings of a participant are the values that two hypothetical models reach on the
+        participant's choices. For the lower ceiling, the model predicts the mean vote of the other
+        participants, for the upper ceiling the mean vote of all participants (see `mean_votes`).
+        The influence of a choice is its jackknife pseudo-value (see `trial_influence`), so that the
+        mean influence of a participant's choices is the ceiling.
 
         Parameters
         ----------
@@ -239,7 +240,7 @@ class Measure(ABC):
         Returns
         -------
         lower, upper : array
-            Pseudo-values of the lower and of the upper ceiling, shape (R,) each.
+            Influence of each choice on the lower and on the upper ceiling, shape (R,) each.
         """
         mean_of_others, mean_of_all = self.mean_votes(subset)
         lower = self.trial_influence(subset, mean_of_others)

@@ -34,14 +34,20 @@ class Speed(Measure):
     )
 
     def responses(self, subset: Subset) -> FloatArray:
-        """Return -log(response time in ms) of each choice, shape (R,); NaN if missing or 0."""
+        """Return the speed of each choice, -log(response time in ms), shape (R,).
+
+        The speed is NaN if the response time is missing or 0.
+        """
         if subset.data.rt_ms is None:
             raise InputError(
                 f"the measure {self.name!r} needs response times, of which there are none; give "
                 "the column rt_ms, or rt_s in seconds"
             )
         times = subset.data.rt_ms[subset.rows]
-        return -np.log(times, where=times > 0, out=np.full(len(times), np.nan))
+        speed = np.full(subset.n_rows, np.nan)
+        has_time = times > 0
+        speed[has_time] = -np.log(times[has_time])
+        return speed
 
     def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
         """Return the rank correlation for one participant.
