@@ -11,9 +11,8 @@ from dataclasses import fields
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 _Class = TypeVar("_Class")
@@ -64,7 +63,7 @@ def format_brief(value: object) -> str:
     """
     if _is_table(value):
         return f"<table of {len(value):,} rows, {len(value.columns)} columns>"
-    if isinstance(value, np.ndarray):
+    if _is_array(value):
         return f"<array of {' x '.join(map(str, value.shape))}>"
     is_nested = type(value).__repr__ is format_repr
     text = f"{type(value).__name__}(…)" if is_nested else repr(value)
@@ -88,6 +87,12 @@ def _is_table(value: object) -> TypeGuard[pd.DataFrame]:
     """Return whether a value is a DataFrame, without loading pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def _is_array(value: object) -> TypeGuard[np.ndarray]:
+    """Return whether a value is an array, without loading NumPy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def _field_values(instance: Any) -> list[tuple[str, object]]:

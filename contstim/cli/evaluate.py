@@ -37,7 +37,6 @@ from contstim.cli.parameters import (
     integer_parameter,
 )
 from contstim.errors import InputError, require_known
-from contstim.models.registry import load_models
 
 if TYPE_CHECKING:
     from contstim.evaluation.choices import HumanData
@@ -228,6 +227,7 @@ def evaluate_choices(
     """
     from contstim.evaluation import evaluate, exclusion, importers, mixed, options, summary
     from contstim.evaluation import scores as score_tables
+    from contstim.models.registry import load_models
     from contstim.tables import read_table
 
     rules = exclusion.parse_rules(exclude)

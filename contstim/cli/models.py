@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import contstim
 from contstim.cli.application import create_application
 from contstim.cli.parameters import File, Spec
-from contstim.models.check import check_model
-from contstim.models.registry import available_families, bundled_models, load_model, model_card
 from contstim.plugins import import_object
 from contstim.text import read_sentences
 
@@ -30,6 +29,8 @@ app = create_application("models", __doc__)
 
 def list_models() -> None:
     """List bundled models and model families."""
+    from contstim.models.registry import available_families, bundled_models
+
     for name, entry in bundled_models().items():
         print(f"{'contstim:' + name:<30} {entry.summary}")
     for family in available_families().values():
@@ -45,7 +46,9 @@ def info(spec: Spec, /) -> None:
     spec
         model, e.g. contstim:trigram
     """
-    model = load_model(spec)
+    from contstim.models.registry import model_card
+
+    model = contstim.load_model(spec)
     print(f"spec     {model.spec}")
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
@@ -64,8 +67,10 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
     sentences
         natural sentences of several lengths [bundled English pool]
     """
-    model = load_model(spec)
-    for line in check_model(model, None if sentences is None else read_sentences(sentences)):
+    model = contstim.load_model(spec)
+    for line in contstim.check_model(
+        model, None if sentences is None else read_sentences(sentences)
+    ):
         print(f"ok  {line}")
 
 

@@ -20,7 +20,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Annotated, Literal, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 
@@ -28,9 +28,10 @@ from contstim.cli.application import create_application
 from contstim.cli.common import report_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
 from contstim.errors import InputError
-from contstim.models import registry
-from contstim.models.base import SentenceModel
 from contstim.text import read_sentences
+
+if TYPE_CHECKING:
+    from contstim.models.base import SentenceModel
 
 # Number of sentences scored and written at once.
 _CHUNK = 2048
@@ -64,8 +65,10 @@ def score(
     out
         output table [standard output]
     """
+    from contstim.models.registry import load_models
+
     texts = read_sentences(sentences, pairs=True)
-    models = registry.load_models(model)
+    models = load_models(model)
     for loaded_model in models:
         report_model(loaded_model)
     write = write_word_scores if per == "word" else write_sentence_scores

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
+import contstim
 from contstim.cli.application import create_application
 from contstim.cli.common import print_message, write_output
 from contstim.cli.parameters import (
@@ -24,12 +25,9 @@ from contstim.cli.parameters import (
     RandomSeed,
     Text,
 )
-from contstim.cli.vocabularies import resolve_language
 from contstim.text import parse_length_range
 from contstim.text import pool as bundled_pool
-from contstim.text.corpora import SentenceRules, corpus_sentences, sample_sentences
 from contstim.text.normalise import alphanumeric_key
-from contstim.text.vocabulary import Vocabulary
 
 SAMPLE = """Sample natural sentences from texts.
 
@@ -100,13 +98,18 @@ def sample(
     out
         output file [standard output]
     """
+    from contstim.cli.vocabularies import resolve_language
+    from contstim.text.corpora import SentenceRules, corpus_sentences
+
     min_words, max_words = parse_length_range(length)
     text_language = resolve_language(language, text)
     rules = SentenceRules(
         min_words=min_words,
         max_words=max_words,
         vocabulary=(
-            Vocabulary.read(vocabulary, language=text_language.code) if vocabulary else None
+            contstim.Vocabulary.read(vocabulary, language=text_language.code)
+            if vocabulary
+            else None
         ),
         distinct=distinct,
         punctuation=sentence_punctuation,
@@ -116,7 +119,9 @@ def sample(
     )
     sentences = chain.from_iterable(corpus_sentences(name, split, text_language) for name in text)
     all_sentences = list(sentences) if unsampled else []
-    sampled, report = sample_sentences(all_sentences or sentences, n=n, seed=seed, rules=rules)
+    sampled, report = contstim.sample_sentences(
+        all_sentences or sentences, n=n, seed=seed, rules=rules
+    )
     with write_output(out, [*text, vocabulary]) as file:
         file.writelines(sentence + "\n" for sentence in sampled)
         if unsampled:

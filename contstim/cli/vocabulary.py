@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+import contstim
 from contstim.cli.application import create_application
 from contstim.cli.common import print_message, write_output
 from contstim.cli.parameters import (
@@ -31,11 +32,7 @@ from contstim.cli.parameters import (
     float_parameter,
     integer_parameter,
 )
-from contstim.cli.vocabularies import read_vocabulary, resolve_language
 from contstim.errors import InputError
-from contstim.models.registry import load_model
-from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
-from contstim.text.word_options import WordOptions, offensive_source
 from contstim.text.word_rules import WordRules
 
 SOURCE = Group.create_ordered("where words come from")
@@ -101,22 +98,25 @@ def vocabulary(
     out
         output table [standard output]
     """
+    from contstim.cli.vocabularies import read_vocabulary, resolve_language
+    from contstim.text.word_options import offensive_source
+
     if text and words is not None:
         raise InputError(f"--words {words} and the text {text[0]}: give one of the two")
     if words == "bundled":
-        selected = bundled_vocabulary()
+        selected = contstim.bundled_vocabulary()
     elif words is not None:
-        selected = read_vocabulary(words, WordOptions(language=language or "en"))
+        selected = read_vocabulary(words, contstim.WordOptions(language=language or "en"))
     else:
         source_language = resolve_language(language, text)
         rules = replace(WordRules.for_language(source_language.code), names=names == "inside")
         if text:
-            selected = Vocabulary.from_text(text, size=size, rules=rules)
+            selected = contstim.Vocabulary.from_text(text, size=size, rules=rules)
         else:
-            selected = Vocabulary.from_wordfreq(language or "en", size=size, rules=rules)
+            selected = contstim.Vocabulary.from_wordfreq(language or "en", size=size, rules=rules)
     # Texts show which names occur inside sentences, so no other name is allowed there.
     allow_names = True if names == "inside" and not text else None
-    options = WordOptions(
+    options = contstim.WordOptions(
         min_zipf=min_zipf,
         language=language or "en",
         allow=allow,
@@ -129,7 +129,7 @@ def vocabulary(
     selected = options.filter(selected, Path())
     n_unknown: dict[str, int] = {}
     if model:
-        selected, n_unknown = selected.restrict(map(load_model, model))
+        selected, n_unknown = selected.restrict(map(contstim.load_model, model))
     with write_output(out, [*text, words, *allow, *block]) as file:
         file.write(selected.to_csv())
     if selected.language.code != "en":

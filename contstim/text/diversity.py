@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contstim.errors import InputError
 from contstim.text.frequencies import has_frequencies, mean_zipf_frequency, zipf_frequency
 from contstim.text.language import Language, split_word
 from contstim.text.languages import detect_language, get_language, language_from_script
-from contstim.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from contstim.text.vocabulary import Vocabulary
 
 #: Default maximum share of sentences that may contain the same word.
 DEFAULT_WORD_SHARE = 0.02

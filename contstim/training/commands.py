@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+import contstim
+from contstim import training
 from contstim.cli.application import create_application
 from contstim.cli.common import explain_interruption, print_message, refuse_overwriting
 from contstim.cli.parameters import (
@@ -25,12 +27,10 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError
 from contstim.models.devices import limit_torch_threads
-from contstim.models.registry import load_model
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import detect_language, get_language
 from contstim.text_files import read_lines
-from contstim.training import ngram, options
 
 TRAIN = """Train an n-gram model or a recurrent network on a text.
 
@@ -76,8 +76,6 @@ MATERIAL = Group.create_ordered("text and words")
 MODEL = Group.create_ordered("model")
 TRAINING = Group.create_ordered("training")
 OUTPUT = Group.create_ordered("running and output")
-
-_TRAINING_DEFAULTS, _ADAPT_DEFAULTS = options.TrainingOptions(), options.AdaptOptions()
 
 Rate = Annotated[
     float,
@@ -185,12 +183,12 @@ def train_ngram(
     if words.vocabulary is not None and words.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
     listed_words = read_words(words.vocabulary) if words.vocabulary else None
-    trained = ngram.train_ngram(
+    trained = training.train_ngram(
         [Path(name) for name in text],
         Path(out),
         order=order,
         punctuation=words.punctuation,
-        vocabulary=ngram.NgramVocabulary(listed_words, words.min_count or 1, closed),
+        vocabulary=training.NgramVocabulary(listed_words, words.min_count or 1, closed),
         entropy=entropy,
         fallback=fallback,
         language=words.get_language(text[0]),
@@ -221,10 +219,10 @@ def train_network(
     storage: Annotated[
         Literal["float32", "float16", "int8"], Parameter(group=MODEL, metavar="TYPE")
     ] = "float32",
-    epochs: Epochs = _TRAINING_DEFAULTS.epochs,
-    full_epochs: Epochs = _TRAINING_DEFAULTS.full_epochs,
-    batch_tokens: BatchTokens = _TRAINING_DEFAULTS.batch_tokens,
-    learning_rate: Rate = _TRAINING_DEFAULTS.learning_rate,
+    epochs: Epochs = 10.0,
+    full_epochs: Epochs = 1.0,
+    batch_tokens: BatchTokens = 2048,
+    learning_rate: Rate = 0.002,
     precision: Precision = "float32",
     device: Device = "cpu",
     seed: Seed = 0,
@@ -251,15 +249,14 @@ def train_network(
         further passes with the full softmax
     """
     from contstim.models.recurrent import NetworkConfig
-    from contstim.training.recurrent import train_recurrent
 
     refuse_overwriting(out, [*text, words.vocabulary, heldout])
     with explain_interruption():
-        record = train_recurrent(
+        record = training.train_recurrent(
             [Path(name) for name in text],
             Path(out),
             config=NetworkConfig(cell, embedding, hidden, tied=not untied),
-            options=options.TrainingOptions(
+            options=training.TrainingOptions(
                 epochs=epochs,
                 full_epochs=full_epochs,
                 batch_tokens=batch_tokens,
@@ -287,11 +284,11 @@ def adapt(
     out: NewFolder,
     heldout: OptionalFile = None,
     other: OptionalFile = None,
-    steps: TrainingCount = _ADAPT_DEFAULTS.steps,
-    interval: TrainingCount = _ADAPT_DEFAULTS.interval,
-    patience: TrainingCount = _ADAPT_DEFAULTS.patience,
-    batch_tokens: BatchTokens = _ADAPT_DEFAULTS.batch_tokens,
-    learning_rate: Rate = _ADAPT_DEFAULTS.learning_rate,
+    steps: TrainingCount = 1000,
+    interval: TrainingCount = 50,
+    patience: TrainingCount = 3,
+    batch_tokens: BatchTokens = 1024,
+    learning_rate: Rate = 5e-5,
     seed: Seed = 0,
 ) -> None:
     """Adapt a masked transformer.
@@ -313,15 +310,13 @@ def adapt(
     patience
         evaluations without improvement before training stops
     """
-    from contstim.training import adaptation
-
-    result = adaptation.adapt(
+    result = training.adapt(
         base,
         read_sentences(text),
         Path(out),
         other=pool() if other is None else read_sentences(other),
         domain=None if heldout is None else read_sentences(heldout),
-        options=options.AdaptOptions(
+        options=training.AdaptOptions(
             steps=steps,
             interval=interval,
             patience=patience,
@@ -358,7 +353,7 @@ class FitParameters:
     """
 
     epochs: Annotated[int | None, integer_parameter(1, 10_000)] = None
-    batch: PositiveInteger = options.DISTILLATION_DEFAULTS.batch
+    batch: PositiveInteger = 32
     learning_rate: Annotated[float | None, float_parameter(above=0, maximum=1, metavar="RATE")] = (
         None
     )
@@ -368,9 +363,9 @@ class FitParameters:
     threads: Threads = 1
     seed: Seed = 0
 
-    def with_defaults(self, defaults: options.FitOptions) -> options.FitOptions:
+    def with_defaults(self, defaults: training.FitOptions) -> training.FitOptions:
         """Return the training options, with defaults for the number of epochs and layers."""
-        return options.FitOptions(
+        return training.FitOptions(
             epochs=self.epochs or defaults.epochs,
             batch=self.batch,
             learning_rate=self.learning_rate,
@@ -392,7 +387,7 @@ def distill(
     heldout: OptionalFile = None,
     limit: Annotated[PositiveInteger | None, Parameter(group=MATERIAL)] = None,
     cache: Annotated[OutputFolder | None, Parameter(group=OUTPUT)] = None,
-    training: FitParameters = DEFAULT_FIT_PARAMETERS,
+    parameters: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
     """Train a student.
 
@@ -411,21 +406,19 @@ def distill(
     cache
         folder for the teacher's scores [OUT.scores]
     """
-    from contstim.training import distillation
-
     refuse_overwriting(out, [text, heldout])
     sentences = read_sentences(text)[:limit]
-    with explain_interruption(), limit_torch_threads(training.threads):
-        record = distillation.distill(
-            load_model(teacher),
+    with explain_interruption(), limit_torch_threads(parameters.threads):
+        record = training.distill(
+            contstim.load_model(teacher),
             sentences,
             Path(out),
             base=base,
             heldout=None if heldout is None else read_sentences(heldout),
-            options=training.with_defaults(options.DISTILLATION_DEFAULTS),
+            options=parameters.with_defaults(training.DISTILLATION_DEFAULTS),
             cache=None if cache is None else Path(cache),
-            seed=training.seed,
-            device=training.device,
+            seed=parameters.seed,
+            device=parameters.device,
         )
     fit, counts = record["heldout"], record["training"]
     print(
@@ -443,7 +436,7 @@ def finetune(
     out: NewFolder,
     task: Annotated[Literal["cola"], Parameter(group=MATERIAL, metavar="TASK")] = "cola",
     restarts: Annotated[int, integer_parameter(1, 1000), Parameter(group=TRAINING)] = 10,
-    training: FitParameters = DEFAULT_FIT_PARAMETERS,
+    parameters: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
     """Train acceptability classifiers.
 
@@ -458,18 +451,16 @@ def finetune(
     restarts
         number of networks that are not degenerate
     """
-    from contstim.training import finetuning
-
-    with explain_interruption(), limit_torch_threads(training.threads):
-        record = finetuning.finetune(
+    with explain_interruption(), limit_torch_threads(parameters.threads):
+        record = training.finetune(
             base,
             Path(source),
             Path(out),
             task=task,
             restarts=restarts,
-            options=training.with_defaults(options.FINETUNING_DEFAULTS),
-            seed=training.seed,
-            device=training.device,
+            options=parameters.with_defaults(training.FINETUNING_DEFAULTS),
+            seed=parameters.seed,
+            device=parameters.device,
         )
     for name, mcc in record["mcc"].items():
         print(

@@ -7,6 +7,8 @@ Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
 import csv
 import io
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -221,6 +223,41 @@ def test_without_a_command_a_newcomer_is_told_what_to_do(
         "contstim: give a command: `contstim demo` shows in a minute what it does, `contstim "
         "evaluate` finds out from people's choices which model was right; see contstim --help\n"
     )
+
+
+#: Packages that are slow to import and that no help needs.
+HEAVY = (
+    "jinja2 matplotlib nltk numpy pandas pulp pydantic scipy sqlite3 sklearn statsmodels torch "
+    "transformers wordfreq"
+)
+
+#: Prints the help of all commands and subcommands, and the first command that loads such a package.
+HELP_OF_ALL = """
+import contextlib, os, sys
+from contstim.cli import COMMANDS, main
+
+def print_help(command, app):
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        assert main([*command, "--help"]) == 0
+    print(*command)
+    loaded = sorted({*sys.argv[1].split()} & {*sys.modules})
+    assert not loaded, f"the help of {command} loads {loaded}"
+    for name in app:
+        if not name.startswith("-"):
+            print_help([*command, name], app[name])
+
+for name in COMMANDS:
+    print_help([name], COMMANDS[name])
+"""
+
+
+def test_no_help_loads_a_heavy_package() -> None:
+    command = [sys.executable, "-c", HELP_OF_ALL, HEAVY]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    commands = done.stdout.splitlines()
+    assert len(commands) > len(COMMANDS)
+    assert {"models train ngram", "select set", "publish"} <= {*commands}
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

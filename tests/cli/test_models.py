@@ -5,12 +5,15 @@ Tests `contstim.cli.models` and `contstim.training.commands`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from tiny_transformers import save_checkpoint
 
 from contstim.cli import main
+from contstim.training import DISTILLATION_DEFAULTS, AdaptOptions, TrainingOptions, commands
 
 WORDS = ["the dog", "the cat", "a man", "old dogs", "a woman"]
 ENDS = ["ran.", "saw a cat.", "ran fast.", "saw the old man.", "bark."]
@@ -117,3 +120,20 @@ def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Pat
         f"'{bert}' is not a folder of a student"
     )
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [(commands.train_network, TrainingOptions()), (commands.adapt, AdaptOptions())],
+)
+def test_commands_have_the_defaults_of_the_functions(
+    function: Callable[..., None], options: object
+) -> None:
+    parameters = signature(function).parameters
+    defaults = {name: parameters[name].default for name in {*parameters} & {*vars(options)}}
+    assert len(defaults) >= 6
+    assert defaults == {name: getattr(options, name) for name in defaults}
+
+
+def test_students_have_one_default_batch_size() -> None:
+    assert commands.FitParameters().batch == DISTILLATION_DEFAULTS.batch

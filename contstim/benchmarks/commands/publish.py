@@ -21,7 +21,6 @@ from cyclopts import Group, Parameter
 from contstim.cli.application import create_application
 from contstim.cli.parameters import File, Name, OutputFolder, Spec, Text
 from contstim.errors import InputError
-from contstim.tables import read_table
 from contstim.text import read_sentences
 
 CONTENT = Group.create_ordered("description")
@@ -91,6 +90,7 @@ def publish(
     from contstim.evaluation.importers import read_choices
     from contstim.evaluation.scores import join_scores, model_scores
     from contstim.models.registry import load_models
+    from contstim.tables import read_table
 
     if Path(study).is_dir():
         if format != "auto":

@@ -18,9 +18,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import pandas as pd
 from cyclopts import Parameter
 
 import contstim
@@ -28,8 +27,9 @@ from contstim.cli.application import create_application
 from contstim.cli.parameters import File, OutputFolder
 from contstim.errors import InputError
 from contstim.files import write_atomically
-from contstim.page import Page
-from contstim.tables import read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Folder of the studies: one folder per paper, with a script ``run.py`` and a ``README.md``.
 STUDIES = Path(contstim.__file__).parents[1] / "experiments"
@@ -66,6 +66,8 @@ def reproduce(
     out
         folder for the results
     """
+    from contstim.tables import read_table
+
     script = STUDIES / paper / "run.py"
     if not script.exists():
         raise InputError(
@@ -102,6 +104,8 @@ def render_page(readme: str, table: pd.DataFrame, folder: Path) -> str:
     folder
         Folder of the figures.
     """
+    from contstim.page import Page
+
     page = Page(readme.partition("\n")[0].lstrip("# "))
     citation = re.findall(r"^> *(.*)$", readme, flags=re.MULTILINE)
     page.paragraph(" ".join(citation))

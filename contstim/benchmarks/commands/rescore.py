@@ -25,7 +25,6 @@ from cyclopts import Parameter
 from contstim.cli import parameters
 from contstim.cli.common import report_model, write_table
 from contstim.cli.parameters import File, OutputFile
-from contstim.models.registry import load_models
 
 MaxWeight = Annotated[float, parameters.float_parameter(0)]
 
@@ -64,6 +63,7 @@ def rescore(
         table of results
     """
     from contstim.benchmarks import rescoring
+    from contstim.models.registry import load_models
     from contstim.tables import read_table
 
     hypotheses = read_table(table, rescoring.COLUMNS, cells="text")

@@ -1,7 +1,7 @@
 """Kinds of `contstim experiment` that read or change the data of a study.
 
-Modules that load pandas are imported in the functions, which keeps the help and the start of a
-server fast.
+Functions of `contstim.experiment` are imported on first use: some of them load pandas, which would
+slow down the help and the start of a server.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from contstim import experiment
 from contstim.cli.common import print_message
 from contstim.cli.parameters import (
     STANDARD_OUTPUT,
@@ -24,9 +25,6 @@ from contstim.cli.parameters import (
     float_parameter,
 )
 from contstim.errors import InputError, format_count
-from contstim.experiment.importing import import_logs
-from contstim.experiment.schema import PILOT_FILE, backup_data
-from contstim.experiment.study import read_study
 
 
 @Parameter(name="*")
@@ -50,7 +48,7 @@ class DataOptions:
         if self.pilot and self.data is not None:
             raise InputError("give either --data or --pilot, which has a separate data file")
         if self.pilot:
-            return Path(study) / PILOT_FILE
+            return Path(study) / experiment.PILOT_FILE
         return None if self.data is None else Path(self.data)
 
 
@@ -82,12 +80,10 @@ def export(
     out
         folder to write
     """
-    from contstim.experiment import exporting, study_data
-
-    settings = read_study(study)
-    collected = study_data.read_study_data(settings, data.get_file(study))
+    settings = experiment.read_study(study)
+    collected = experiment.read_study_data(settings, data.get_file(study))
     folder = Path(out)
-    exporting.write_export(settings, collected, folder, all)
+    experiment.write_export(settings, collected, folder, all)
 
     name = "choices" if "choices" in collected.tables else "answers"
     table = collected.tables[name]
@@ -104,8 +100,8 @@ def export(
         print(f"{len(collected.conflicts)} second answers to a trial: {folder / 'conflicts.csv'}")
     print(f"{folder / 'psychds'}: a Psych-DS data set")
     if ids is not None:
-        recruiter_ids = study_data.read_recruiter_ids(settings, data.get_file(study))
-        exporting.write_csv(Path(ids), recruiter_ids)
+        recruiter_ids = experiment.read_recruiter_ids(settings, data.get_file(study))
+        experiment.write_csv(Path(ids), recruiter_ids)
         print(f"{ids}: recruiters' ids, personal data")
 
 
@@ -127,7 +123,9 @@ def import_data(
     logs
         files of JSON lines, or folders with such files
     """
-    result = import_logs(read_study(study), map(Path, logs), data.get_file(study))
+    result = experiment.import_logs(
+        experiment.read_study(study), map(Path, logs), data.get_file(study)
+    )
     for note in result.notes:
         print_message(note)
     print(
@@ -196,12 +194,12 @@ def release(
     reason
         reason to store with the date, for --session
     """
-    from contstim.experiment.maintenance import release_sessions
-
     if not session and timeout is None:
         raise InputError("say which assignments: --session ID, or --timeout MINUTES")
     reasons = dict.fromkeys(session, reason)
-    released = release_sessions(read_study(study), reasons, timeout, data.get_file(study))
+    released = experiment.release_sessions(
+        experiment.read_study(study), reasons, timeout, data.get_file(study)
+    )
     for name in released:
         print(name)
     print_message(f"{format_count(len(released), 'assignment')} released")
@@ -220,9 +218,9 @@ def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DAT
     trials
         trials, output of `contstim design trials`
     """
-    from contstim.experiment.maintenance import extend_study
-
-    added = extend_study(read_study(study), Path(trials), data.get_file(study))
+    added = experiment.extend_study(
+        experiment.read_study(study), Path(trials), data.get_file(study)
+    )
     print(f"{format_count(len(added), 'assignment')} added: {added[0]} to {added[-1]}")
 
 
@@ -241,9 +239,7 @@ def close(
     reason
         reason to store with the date
     """
-    from contstim.experiment.maintenance import close_study
-
-    close_study(read_study(study), reason, data.get_file(study), True)
+    experiment.close_study(experiment.read_study(study), reason, data.get_file(study), True)
     print("no more participants are admitted; open sessions continue")
 
 
@@ -262,9 +258,7 @@ def reopen(
     reason
         reason to store with the date
     """
-    from contstim.experiment.maintenance import close_study
-
-    close_study(read_study(study), reason, data.get_file(study), False)
+    experiment.close_study(experiment.read_study(study), reason, data.get_file(study), False)
     print("participants are admitted again")
 
 
@@ -281,7 +275,7 @@ def backup(study: File, /, *, data: DataOptions = STUDY_FOLDER_DATA, out: NewFil
     out
         file to write
     """
-    backup_data(read_study(study), Path(out), data.get_file(study))
+    experiment.backup_data(experiment.read_study(study), Path(out), data.get_file(study))
     print(f"{out}: copy of the data at the time of the command")
 
 
@@ -307,9 +301,9 @@ def forget(
     reason
         reason to store with the date
     """
-    from contstim.experiment.maintenance import delete_participant
-
-    code = delete_participant(read_study(study), participant, reason, data.get_file(study))
+    code = experiment.delete_participant(
+        experiment.read_study(study), participant, reason, data.get_file(study)
+    )
     print(f"{code} is deleted from the data, but not from copies, exports and logs to import")
 
 

@@ -25,6 +25,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from contstim import experiment
 from contstim.cli.application import create_application
 from contstim.cli.common import print_message, refuse_overwriting
 from contstim.cli.parameters import (
@@ -40,19 +41,6 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError, MissingExtraError, format_count, require_known
 from contstim.experiment.commands.data import KINDS, STUDY_FOLDER_DATA, DataOptions
-from contstim.experiment.options import TrialOptions
-from contstim.experiment.pages import write_jatos, write_static
-from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
-from contstim.experiment.scaffold import (
-    STUDY_PRESETS,
-    create_example_study,
-    create_study,
-    write_sentence_trials,
-)
-from contstim.experiment.study import Study, read_study
-from contstim.experiment.timeline import format_timeline, make_timeline_variables
-from contstim.experiment.trials import read_design
-from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor
 from contstim.files import write_atomically
 from contstim.trial_kinds import CATCH, infer_kind
 
@@ -134,7 +122,7 @@ def new(
     if factors and stimuli is None:
         raise InputError("--factors belongs to --stimuli; leave it out")
     if preset is not None:
-        require_known("preset", preset, STUDY_PRESETS)
+        require_known("preset", preset, experiment.STUDY_PRESETS)
 
     if pairs is not None:
         if participants is not None:
@@ -150,13 +138,12 @@ def new(
         # Loads pandas and SciPy, which other studies do not need.
         from contstim.adaptive import AdaptivePlan
         from contstim.adaptive.preregistration import read_adaptive_plan
-        from contstim.experiment.adaptive import create_adaptive_study
 
         adaptive = AdaptivePlan() if plan is None else read_adaptive_plan(plan)
         if seed is not None:
             adaptive = replace(adaptive, seed=seed)
         n_catch = _CATCH if catch is None else catch
-        created = create_adaptive_study(
+        created = experiment.create_adaptive_study(
             Path(study),
             Path(pairs),
             Path(scores),
@@ -175,21 +162,21 @@ def new(
             )
         n_participants = participants or _PARTICIPANTS
         with tempfile.TemporaryDirectory() as folder:
-            table = write_sentence_trials(
+            table = experiment.write_sentence_trials(
                 Path(stimuli), Path(folder), n_participants, seed or 0, shown_as, factors
             )
-            created = create_study(study, table, preset, language, presentation)
+            created = experiment.create_study(study, table, preset, language, presentation)
     else:
         if participants is not None:
             raise InputError("--participants belongs to --stimuli; --trials has its own")
         if seed is not None:
             raise InputError("--seed belongs to --stimuli or --pairs; --trials has its order")
         assert trials is not None
-        created = create_study(study, trials, preset, language, presentation)
+        created = experiment.create_study(study, trials, preset, language, presentation)
 
     _print_summary(created)
     if preset is not None:
-        n_published = STUDY_PRESETS[preset].catch
+        n_published = experiment.STUDY_PRESETS[preset].catch
         distinct_counts = {
             sum(infer_kind(trial.condition) == CATCH for trial in trials_of_assignment)
             for trials_of_assignment in created.design.trials.values()
@@ -210,7 +197,7 @@ def check(study: File, /) -> None:
     study
         folder of the study
     """
-    _print_summary(read_study(study))
+    _print_summary(experiment.read_study(study))
 
 
 def serve(
@@ -246,7 +233,7 @@ def serve(
     blinded
         no results on the dashboard of an adaptive study, only stop or continue
     """
-    settings = read_study(study)
+    settings = experiment.read_study(study)
     _print_summary(settings)
     if blinded and settings.adaptive is None:
         raise InputError("--blinded is for adaptive studies; leave it out")
@@ -256,7 +243,7 @@ def serve(
 
 
 def serve_study(
-    study: Study,
+    study: experiment.Study,
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
@@ -292,21 +279,22 @@ def serve_study(
                 f"serving needs {package}; pip install starlette uvicorn (static and jatos "
                 "need nothing more)"
             )
-    # Imports the optional packages.
-    from contstim.experiment import serving
-
-    fetch_on_first_use()
+    experiment.fetch_on_first_use()
     if token is None:
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     try:
-        serving.serve(study, host, port, token, data=data, blinded=blinded)
+        experiment.serve(study, host, port, token, data=data, blinded=blinded)
     except KeyboardInterrupt:
         print("stopped; all confirmed answers are in the data")
 
 
 def serve_example(folder: Path, port: int) -> None:
     """Serve the bundled example study from a folder, which is created if it does not exist."""
-    study = read_study(folder) if folder.exists() else create_example_study(folder)
+    study = (
+        experiment.read_study(folder)
+        if folder.exists()
+        else experiment.create_example_study(folder)
+    )
     serve_study(study, port=port)
 
 
@@ -316,7 +304,7 @@ def build() -> None:
     examples:
       contstim experiment build
     """
-    for path in fetch_vendor():
+    for path in experiment.fetch_vendor():
         print(path)
 
 
@@ -344,7 +332,7 @@ def static(
     out
         folder to write
     """
-    print(write_static(_read_study_to_host(study), out, endpoint, experiment_id))
+    print(experiment.write_static(_read_study_to_host(study), out, endpoint, experiment_id))
     _print_next_steps(f"put the folder {out} on a web host", study)
 
 
@@ -361,7 +349,7 @@ def jatos(study: File, /, *, out: NewFile) -> None:
     out
         archive to write
     """
-    print(write_jatos(_read_study_to_host(study), Path(out)))
+    print(experiment.write_jatos(_read_study_to_host(study), Path(out)))
     _print_next_steps(f"import {out} in JATOS as a study", study)
 
 
@@ -390,25 +378,25 @@ def timeline(
         file to write: a script if it ends in .js, otherwise JSON
     """
     shown_as = _get_presentation(presentation)
-    design = read_design(Path(trials), presentation=shown_as)
-    variables = make_timeline_variables(design, shown_as, lists)
+    design = experiment.read_design(Path(trials), presentation=shown_as)
+    variables = experiment.make_timeline_variables(design, shown_as, lists)
     refuse_overwriting(out, [trials])
-    write_atomically(Path(out), format_timeline(variables, Path(out).suffix == ".js"))
+    write_atomically(Path(out), experiment.format_timeline(variables, Path(out).suffix == ".js"))
     print(f"{out}: {len(variables)} lists of {design.n_trials} trials, one per {lists}")
 
 
-def _get_presentation(name: str) -> Presentation:
-    require_known("presentation", name, PRESENTATIONS)
-    return make_presentation(TrialOptions(name))
+def _get_presentation(name: str) -> experiment.Presentation:
+    require_known("presentation", name, experiment.PRESENTATIONS)
+    return experiment.make_presentation(experiment.TrialOptions(name))
 
 
-def _read_study_to_host(folder: str) -> Study:
+def _read_study_to_host(folder: str) -> experiment.Study:
     """Read a study that another server will host, and print notes for the researcher.
 
     The third-party files of the page are downloaded first if they are missing.
     """
-    fetch_on_first_use()
-    study = read_study(folder)
+    experiment.fetch_on_first_use()
+    study = experiment.read_study(folder)
     for note in study.notes:
         print(f"note: {note}")
     return study
@@ -418,7 +406,7 @@ def _print_next_steps(upload: str, study: str) -> None:
     print_message(f"next: {upload}; `contstim experiment import {study} FILES` reads its data")
 
 
-def _print_summary(study: Study) -> None:
+def _print_summary(study: experiment.Study) -> None:
     """Print the number of assignments and trials of a study, and notes for the researcher."""
     design = study.design
     n_groups = len(set(design.groups.values()))
