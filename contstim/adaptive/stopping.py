@@ -109,4 +109,4 @@ def item_variance_share(estimate: MeanEstimate) -> float:
     The share is rounded to 0.01, so that boundaries can be cached. A missing share is replaced by
     0.
     """
-    return float(np.clip(np.nan_to_num(estimate.variance_shares[1]), 0.0, 0.99).round(2))
+    return float(np.clip(np.nan_to_num(estimate.item_share), 0.0, 0.99).round(2))

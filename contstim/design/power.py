@@ -18,8 +18,8 @@ from contstim.evaluation.inference import ALPHA, benjamini_hochberg
 from contstim.evaluation.inference.quasi_f import (
     MIN_PARTICIPANTS,
     CellMean,
+    Contrast,
     CrossedDesign,
-    estimate_differences,
 )
 from contstim.progress import track
 
@@ -299,15 +299,14 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                     designs.append(CrossedDesign(participants, item[row]))
                 if (is_included[0] == is_included[1]).all():
                     designs[1] = designs[0]
-                first, second = (
-                    CellMean(np.flatnonzero(row), design, influence[model, studies][:, row])
-                    for model, row, design in zip((i, j), is_included, designs, strict=True)
-                )
-                estimates = estimate_differences(
-                    first, second, CrossedDesign(data.participant_index, item)
-                )
-                p[studies] = [estimate.p_value() for estimate in estimates]
-                difference[studies] = [estimate.value for estimate in estimates]
+                whole = CrossedDesign(data.participant_index, item)
+                for study in studies:
+                    means = [
+                        CellMean(np.flatnonzero(row), design, influence[model, study][row])
+                        for model, row, design in zip((i, j), is_included, designs, strict=True)
+                    ]
+                    estimate = Contrast.from_means(means, whole).estimate()
+                    p[study], difference[study] = estimate.p_value(), estimate.value
             p_values.append(p)
             differences.append(difference)
     return np.stack(p_values, axis=1), np.stack(differences, axis=1)

@@ -80,10 +80,7 @@ def crossed_errors(
                 np.repeat(np.arange(look), n_items), np.tile(np.arange(n_items), look)
             )
             mean = design.estimate(cells[:look].ravel())
-            items = (
-                *items,
-                float(np.clip(np.nan_to_num(mean.variance_shares[1]), 0, 0.99).round(2)),
-            )
+            items = (*items, float(np.clip(np.nan_to_num(mean.item_share), 0, 0.99).round(2)))
             if mean.p_value() < 2 * ndtr(-interim_boundaries(looks, spent, items)[-1]):
                 wrong += 1
                 break

@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.evaluation.inference.crossed import limit_df_to_differing_items
 from contstim.evaluation.inference.estimate import MeanEstimate
-from contstim.evaluation.inference.quasi_f import CellMean, CrossedDesign, estimate_differences
+from contstim.evaluation.inference.quasi_f import CellMean, Contrast, CrossedDesign
 from contstim.evaluation.measures import MEASURES, compute_ceilings
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -247,15 +247,10 @@ def _differences(
     design: CrossedDesign, first: np.ndarray, second: np.ndarray
 ) -> list[MeanEstimate]:
     """Return the difference of two means in each study, from cells of shape (studies, C)."""
-    if not np.isnan(first + second).any():
-        rows = np.arange(len(design.participant))
-        means = [CellMean(rows, design, cells) for cells in (first, second)]
-        return estimate_differences(*means, design)
     found = []
     for pair in zip(first, second, strict=True):
-        sides = [_side(design, cells) for cells in pair]
-        means = [CellMean(rows, of_defined, cells[None]) for rows, of_defined, cells in sides]
-        found += estimate_differences(*means, design)
+        means = [CellMean(*_side(design, cells)) for cells in pair]
+        found.append(Contrast.from_means(means, design).estimate())
     return found
 
 

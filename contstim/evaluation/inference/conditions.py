@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array, hstack
+from scipy.sparse.linalg import lsqr
 
-from contstim.arrays import FloatArray, IntArray
+from contstim.arrays import IntArray
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import (
-    CellCodes,
     CellMean,
+    Contrast,
     CrossedDesign,
     Term,
-    effective_sizes,
-    estimate_from_squares,
-    has_too_few_units,
-    quasi_f_terms,
     satterthwaite,
     sums_of_squares,
 )
@@ -28,43 +25,8 @@ _MIN_COMPLETENESS = 0.8
 _MAX_IMBALANCE = 0.02
 # Number of lists of a Latin square with two conditions.
 _N_LISTS = 2
-# Passes over the factors, after which fitted effects no longer change.
-_N_PASSES = 50
 # Largest residual, relative to the largest observation, that is only a rounding error.
 _ROUNDING = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class _Condition:
-    """Mean, or difference of two means, in one of the two compared conditions.
-
-    Attributes
-    ----------
-    value
-        Point estimate of the mean or difference.
-    weight
-        Weight of each of the C cells (choices) of the study in the estimate, 0 for cells of the
-        other condition, shape (C,).
-    deviations
-        Deviation of each cell from its mean, times its weight, shape (C,).
-    designs
-        Design (participants and items) of each mean.
-    """
-
-    value: float
-    weight: FloatArray
-    deviations: FloatArray
-    designs: list[CrossedDesign]
-
-    @classmethod
-    def from_means(cls, means: Sequence[CellMean], n_cells: int) -> _Condition:
-        """Combine one mean, or two means of which the second is subtracted."""
-        value, weight, deviations = 0.0, np.zeros(n_cells), np.zeros(n_cells)
-        for sign, (rows, design, cells) in zip((1, -1), means, strict=False):
-            value += sign * float(design.average(cells))
-            weight[rows] += design.weight / len(means)
-            deviations[rows] += sign * design.deviations(cells)
-        return cls(value, weight, deviations, [mean.design for mean in means])
 
 
 def estimate_contrast(
@@ -100,7 +62,7 @@ def estimate_contrast(
     Parameters
     ----------
     first, second
-        The mean, or the two means of a difference, in each condition, with cells of shape (c,).
+        The mean, or the two means of a difference, in each condition.
     whole
         Design of all C cells.
     item_effects
@@ -112,63 +74,58 @@ def estimate_contrast(
         Difference, first minus second condition. The standard error is NaN if a condition has too
         few participants or items.
     """
-    conditions = [_Condition.from_means(means, len(whole.item)) for means in (first, second)]
-    a, b = conditions
-    value = a.value - b.value
-    if any(has_too_few_units(condition.designs, item_effects) for condition in conditions):
-        return MeanEstimate(value, np.nan, np.nan)
-    codes = whole.codes
-    squares = sums_of_squares((a.deviations - b.deviations)[None], codes)[0]
-    _, _, block_squares = squares.tolist()
+    conditions = [Contrast.from_means(means, whole) for means in (first, second)]
+    difference = conditions[0] - conditions[1]
+    if any(condition.has_too_few_units(item_effects) for condition in conditions):
+        return MeanEstimate(difference.value, np.nan, np.nan)
+    _, _, block_squares = difference.squares.tolist()
     if block_squares == 0.0:
-        return MeanEstimate(value, 0.0, np.inf)
-
+        return MeanEstimate(difference.value, 0.0, np.inf)
     is_random = item_effects == "random"
-    blocks_a, blocks_b = (np.unique(codes.block[side.weight > 0]) for side in conditions)
-    if is_random and np.array_equal(blocks_a, blocks_b):
-        return estimate_from_squares(value, squares, [*a.designs, *b.designs], item_effects)
-    if is_random and _is_latin_square(a.weight, b.weight, codes):
-        return _estimate_latin_square(value, a, b, codes)
-    # Sum the variances of both conditions, minus twice the covariance due to shared units.
-    terms_a, terms_b = (
-        quasi_f_terms(sums_of_squares(side.deviations[None], codes)[0], side.designs, item_effects)
-        for side in conditions
+    first_blocks, second_blocks = (
+        np.unique(whole.codes.block[condition.weight > 0]) for condition in conditions
     )
-    terms = _difference_terms(terms_a.participants, terms_b.participants, a, b, codes.participant)
+    if is_random and np.array_equal(first_blocks, second_blocks):
+        return difference.estimate()
+    if is_random and _is_latin_square(difference):
+        return _estimate_latin_square(difference)
+
+    # Sum the variances of both conditions, minus twice the covariance due to shared units.
+    participants, items, residuals = zip(*(c.terms(item_effects) for c in conditions), strict=True)
+    terms = [*residuals, *_difference_terms(participants, conditions, whole.codes.participant)]
     if is_random:
-        terms += _difference_terms(terms_a.items, terms_b.items, a, b, codes.item)
-        terms += [terms_a.residual, terms_b.residual]
+        terms += _difference_terms(items, conditions, whole.codes.item)
     variance, df = satterthwaite(terms, block_squares if is_random else 0.0)
-    return MeanEstimate(value, float(np.sqrt(variance)), df)
+    return MeanEstimate(difference.value, float(np.sqrt(variance)), df)
 
 
 def _difference_terms(
-    term_a: Term, term_b: Term, a: _Condition, b: _Condition, levels: IntArray
-) -> list[Term]:
-    """Return the variance of the difference a - b that is due to one factor.
+    terms: Sequence[Term], conditions: Sequence[Contrast], levels: IntArray
+) -> Sequence[Term]:
+    """Return the variance of a difference between two conditions that is due to one factor.
 
     If both conditions share levels of the factor (participants or items), the result is one term,
-    var(a) + var(b) - 2 cov(a, b). Otherwise, it is the terms of both conditions.
+    var(first) + var(second) - 2 cov(first, second). Otherwise, it is the terms of both conditions.
 
     Parameters
     ----------
-    term_a, term_b
+    terms
         Variance of each condition that is due to the factor.
-    a, b
-        The conditions.
+    conditions
+        The two conditions.
     levels
         Code of the level of the factor, for example of the participant, of each cell, shape (C,).
     """
-    in_a, in_b = (np.bincount(levels, side.weight) > 0 for side in (a, b))
-    if not (in_a & in_b).any():
-        return [term_a, term_b]
-    sums_a, sums_b = (np.bincount(levels, side.deviations) for side in (a, b))
-    df = min(term_a.df, term_b.df)
-    covariance = (df + 1) / df * float(sums_a @ sums_b)
-    return [Term(term_a.variance + term_b.variance - 2 * covariance, df)]
+    weights = [np.bincount(levels, condition.weight) for condition in conditions]
+    if not np.prod(weights, axis=0).any():
+        return terms
+    sums = [np.bincount(levels, condition.deviations) for condition in conditions]
+    df = min(term.df for term in terms)
+    covariance = (df + 1) / df * float(sums[0] @ sums[1])
+    return [Term(sum(term.variance for term in terms) - 2 * covariance, df)]
 
 
-def _is_latin_square(weight_a: FloatArray, weight_b: FloatArray, codes: CellCodes) -> bool:
+def _is_latin_square(difference: Contrast) -> bool:
     """Return whether a study with two conditions is (nearly) a Latin square.
 
     In a Latin square, each participant judges all items, one half in each condition, and each item
@@ -178,29 +135,25 @@ def _is_latin_square(weight_a: FloatArray, weight_b: FloatArray, codes: CellCode
 
     Parameters
     ----------
-    weight_a, weight_b
-        Weight of each cell of the study in each condition, shape (C,).
-    codes
-        Participant, item and block of each cell.
+    difference
+        First minus second condition. The weights of the cells of the second are negative.
     """
+    weight, codes = np.abs(difference.weight), difference.codes
     for levels in (codes.participant, codes.item):
-        difference = np.bincount(levels, weight_a - weight_b)
-        total = np.bincount(levels, weight_a + weight_b)
-        if difference @ difference >= _MAX_IMBALANCE * (total @ total):
+        imbalance = np.bincount(levels, difference.weight)
+        total = np.bincount(levels, weight)
+        if imbalance @ imbalance >= _MAX_IMBALANCE * (total @ total):
             return False
-    is_used = weight_a + weight_b > 0
-    n_participants, n_items, n_blocks = (len(np.unique(levels[is_used])) for levels in codes)
+    n_participants, n_items, n_blocks = (len(np.unique(levels[weight > 0])) for levels in codes)
     return n_blocks >= _MIN_COMPLETENESS * n_participants * n_items
 
 
-def _estimate_latin_square(
-    value: float, a: _Condition, b: _Condition, codes: CellCodes
-) -> MeanEstimate:
+def _estimate_latin_square(difference: Contrast) -> MeanEstimate:
     """Return the difference between two conditions of a Latin square.
 
     Each participant judges each item in one of the two conditions only.
 
-    1. Remove the effects of participants, items and conditions, see `_remove_effects`.
+    1. Remove the effects of participants, items and conditions by weighted least squares.
     2. The residuals, with sign + in the first and - in the second condition, form a
        participant x item table. Let Q_P, Q_I and Q_B be its sums of squares, see `CrossedDesign`.
        With N participants and K items, the variance is V_P + V_I - V_E, where
@@ -214,71 +167,40 @@ def _estimate_latin_square(
        conditions. The variance of their effects times the sum of squared differences in weight is
        added.
     """
-    weight = a.weight + b.weight
-    rows = np.flatnonzero(weight)
-    weight, signed_weight = weight[rows], (a.weight - b.weight)[rows]
+    rows = np.flatnonzero(difference.weight)
+    weight = difference.weight[rows]
+    cells = difference.deviations[rows] / weight
     participant, item = (
         np.unique(levels[rows], return_inverse=True)[1]
-        for levels in (codes.participant, codes.item)
+        for levels in (difference.codes.participant, difference.codes.item)
     )
-    cells = (a.deviations + b.deviations)[rows] / weight
-    condition = (signed_weight < 0).astype(np.int64)
-    residuals, effects = _remove_effects(cells, weight, (participant, item, condition))
-    design = CrossedDesign(participant, item)
-    squares = sums_of_squares((signed_weight * residuals)[None], design.codes)[0]
-    q_participants, q_items, q_blocks = squares.tolist()
+    # Fit an additive model. Its matrix has a column per participant, item and condition.
+    root = np.sqrt(np.abs(weight))
+    factors = (participant, item, (weight < 0).astype(np.int64))
+    columns = [csr_array((root, (np.arange(len(rows)), levels))) for levels in factors]
+    matrix = hstack(columns, format="csr")
+    effects = lsqr(matrix, root * cells, atol=1e-14, btol=1e-14)[0]
+    residuals = cells - matrix @ effects / root
+    residuals[np.abs(residuals) < _ROUNDING * np.abs(cells).max()] = 0.0
 
-    n_participants, n_items = effective_sizes([design])
+    design = CrossedDesign(participant, item)
+    squares = sums_of_squares(weight * residuals, design.codes)
+    q_participants, q_items, q_blocks = squares.tolist()
+    n_participants, n_items, _ = (1 / design.squared_weights).tolist()
     df_participants, df_items = n_participants - _N_LISTS, n_items - _N_LISTS
     if min(df_participants, df_items) < 1 - 1e-9:
-        return MeanEstimate(value, np.nan, np.nan)
-    participants = q_participants * n_participants / df_participants
-    items = q_items * n_items / df_items
+        return MeanEstimate(difference.value, np.nan, np.nan)
     df_residual = df_participants * df_items
     residual = q_blocks - q_participants / n_items - q_items / n_participants
-    residual *= n_participants * n_items / df_residual
-    terms = [Term(participants, df_participants), Term(items, df_items)]
-    terms.append(Term(-residual, df_residual))
+    terms = [
+        Term(q_participants * n_participants / df_participants, df_participants),
+        Term(q_items * n_items / df_items, df_items),
+        Term(-residual * n_participants * n_items / df_residual, df_residual),
+    ]
     # Add the variance that is due to unequal weights of participants and items in the conditions.
-    for effect, levels in zip(effects, (participant, item), strict=False):
-        imbalance = np.bincount(levels, signed_weight)
+    factor_effects = np.split(effects, [participant.max() + 1, participant.max() + item.max() + 2])
+    for effect, levels in zip(factor_effects, (participant, item), strict=False):
+        imbalance = np.bincount(levels, weight)
         terms.append(Term(float(np.var(effect, ddof=1) * (imbalance @ imbalance)), len(effect) - 1))
     variance, df = satterthwaite(terms)
-    return MeanEstimate(value, float(np.sqrt(variance)), df)
-
-
-def _remove_effects(
-    cells: FloatArray, weight: FloatArray, factors: Sequence[IntArray]
-) -> tuple[FloatArray, list[FloatArray]]:
-    """Fit an additive model of several factors by weighted least squares.
-
-    The model is fitted by backfitting: the weighted means of the levels of each factor are
-    subtracted in turn, until they are 0 (Buja, Hastie and Tibshirani 1989, doi
-    10.1214/aos/1176347115).
-
-    Parameters
-    ----------
-    cells
-        Observations, shape (R,).
-    weight
-        Weight of each observation, shape (R,).
-    factors
-        For each factor, the code of the level of each observation, shape (R,).
-
-    Returns
-    -------
-    residuals : array
-        Observations minus the fitted values, shape (R,).
-    effects : list of array
-        Fitted effect of each level, one array per factor.
-    """
-    residuals = cells.copy()
-    level_weights = [np.bincount(levels, weight) for levels in factors]
-    effects = [np.zeros(len(weights)) for weights in level_weights]
-    for _ in range(_N_PASSES):
-        for effect, levels, weights in zip(effects, factors, level_weights, strict=True):
-            means = np.bincount(levels, weight * residuals) / weights
-            effect += means
-            residuals -= means[levels]
-    residuals[np.abs(residuals) < _ROUNDING * np.abs(cells).max()] = 0.0
-    return residuals, effects
+    return MeanEstimate(difference.value, float(np.sqrt(variance)), df)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -13,12 +12,17 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.inference import CEILING_INTERVALS, InferenceResult
 from contstim.evaluation.inference.conditions import estimate_contrast
 from contstim.evaluation.inference.estimate import MeanEstimate
-from contstim.evaluation.inference.quasi_f import CellMean, estimate_differences
+from contstim.evaluation.inference.quasi_f import CellMean, Contrast
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData
-from contstim.evaluation.values import AnalysisValues, group_by_trials, mean_defined
+from contstim.evaluation.values import (
+    AnalysisValues,
+    SubsetValues,
+    group_by_trials,
+    mean_defined,
+)
 
 #: Note on a mean without a standard error.
 TOO_FEW = "too few participants or items for a standard error"
@@ -72,11 +76,11 @@ class QuasiFInference:
             One result per pair of models.
         """
         cells = _model_cells((part.subset for part in values.parts), values.measure)
-        models = range(len(values.data.models))
-        return (
-            [self._test_model(values, model, cells.get(model)) for model in models],
-            [self._compare(values, i, j, cells.get(i), cells.get(j)) for i, j in pairs],
-        )
+        results = [InferenceResult()] * len(values.data.models)
+        for part in values.parts:
+            for model in part.subset.models:
+                results[model] = self._test_model(values, part, model, cells[model])
+        return results, [self._compare(values, i, j, cells.get(i), cells.get(j)) for i, j in pairs]
 
     def compare_conditions(
         self,
@@ -115,29 +119,28 @@ class QuasiFInference:
             factor_levels = (*analysis.factor_levels, (column, level))
             subsets = group_by_trials(data, replace(analysis, factor_levels=factor_levels))
             cells_by_level.append(_model_cells(subsets, measure))
-        first_cells, second_cells = cells_by_level
-        tested = sorted(first_cells.keys() & second_cells.keys())
+        tested = sorted(cells_by_level[0].keys() & cells_by_level[1].keys())
         for models in (*((model,) for model in tested), *combinations(tested, 2)):
-            first = [first_cells[model] for model in models]
-            second = [second_cells[model] for model in models]
-            if np.intersect1d(first[0].participants, second[0].participants).size:
-                means = _restrict_to_common_participants([*first, *second])
-                conditions = means[: len(models)], means[len(models) :]
-            else:
-                conditions = (
-                    _restrict_to_common_participants(first),
-                    _restrict_to_common_participants(second),
-                )
-            if any(len(mean.rows) == 0 for condition in conditions for mean in condition):
+            conditions = [[cells[model] for model in models] for cells in cells_by_level]
+            participants = [
+                np.intersect1d(samples[0].participants, samples[-1].participants)
+                for samples in conditions
+            ]
+            in_both = np.intersect1d(participants[0], participants[1])
+            if in_both.size:
+                participants = [in_both, in_both]
+            n_first, n_second = map(len, participants)
+            if not n_first or not n_second:
                 continue
-            n_first, n_second = (
-                len(np.unique(data.participant[mean.rows])) for mean, *_ in conditions
+            first, second = (
+                [cells.mean_over(included) for cells in samples]
+                for samples, included in zip(conditions, participants, strict=True)
             )
-            estimate = estimate_contrast(*conditions, data.design, self.item_effects)
+            estimate = estimate_contrast(first, second, data.design, self.item_effects)
             yield models, (n_first, n_second), estimate
 
     def _test_model(
-        self, values: AnalysisValues, model: int, cells: _Cells | None
+        self, values: AnalysisValues, part: SubsetValues, model: int, cells: _Cells
     ) -> InferenceResult:
         """Test whether a model differs from chance and from the lower noise ceiling.
 
@@ -146,9 +149,6 @@ class QuasiFInference:
         expected value for new participants and new items. The lower ceiling predicts a participant
         from as many other participants as in this study.
         """
-        part = values.part_of(model)
-        if cells is None or part is None:
-            return InferenceResult()
         measure, ceilings, subset = values.measure, part.ceilings, part.ceilings.matched
         estimate, maximum = cells.estimate(measure, self.item_effects)
         low, high = estimate.bounded_interval(measure.chance, maximum)
@@ -202,9 +202,7 @@ class QuasiFInference:
         lower_ceiling = mean_defined(np.minimum(values.lower[:, i], values.lower[:, j]))
         margin = self.equivalence * (lower_ceiling - values.measure.chance)
         note, p_equivalence = TOO_FEW if np.isnan(estimate.stderr) else "", np.nan
-        if estimate.value == estimate.stderr == 0.0:
-            p_equivalence = 0.0
-        elif margin > 0:
+        if margin > 0:
             p_equivalence = estimate.p_equivalence(margin)
         else:
             note = note or "no equivalence test: the lower noise ceiling is not above chance"
@@ -282,16 +280,23 @@ class _Cells:
         design = self.subset.design(self.is_defined)
         return design.estimate_ratio(cells, largest, measure.chance, item_effects)
 
+    def mean_over(self, participants: IntArray) -> CellMean:
+        """Return the mean over the cells of some participants, who all have a value."""
+        is_included = np.isin(self.subset.participants, participants)
+        rows = self.is_defined & is_included[self.subset.participant_index]
+        return CellMean(self.subset.rows[rows], self.subset.design(rows), self.cells[rows])
+
     def difference(self, other: _Cells, item_effects: str) -> MeanEstimate:
         """Return the difference between two means over the same participants.
 
-        Participants without a value in either of the two means are excluded from both.
+        Participants without a value in either of the two means are excluded from both. Otherwise,
+        the difference would also contain differences between participants.
         """
-        means = _restrict_to_common_participants([self, other])
-        first, second = (mean._replace(cells=mean.cells[None]) for mean in means)
-        if not len(first.rows) or not len(second.rows):
+        participants = np.intersect1d(self.participants, other.participants)
+        if not participants.size:
             return MeanEstimate(np.nan, np.nan, np.nan)
-        return estimate_differences(first, second, self.subset.data.design, item_effects)[0]
+        means = [cells.mean_over(participants) for cells in (self, other)]
+        return Contrast.from_means(means, self.subset.data.design).estimate(item_effects)
 
 
 def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:
@@ -305,29 +310,3 @@ def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cell
             log_ratio = subset.data.log_ratio[subset.pair, model]
             cells[int(model)] = _Cells(subset, measure.trial_influence(subset, log_ratio))
     return cells
-
-
-def _restrict_to_common_participants(samples: Sequence[_Cells]) -> list[CellMean]:
-    """Exclude participants who do not have a value in every sample.
-
-    Means over different participants cannot be compared, because the difference would also contain
-    differences between the participants.
-
-    Parameters
-    ----------
-    samples
-        Samples of numbers to be averaged, for example the values of different models.
-
-    Returns
-    -------
-    list of CellMean
-        Mean of each sample over the common participants.
-    """
-    common = reduce(np.intersect1d, [cells.participants for cells in samples])
-    means = []
-    for cells in samples:
-        is_common = np.isin(cells.subset.participants, common)
-        rows = cells.is_defined & is_common[cells.subset.participant_index]
-        design = cells.subset.design(rows)
-        means.append(CellMean(cells.subset.rows[rows], design, cells.cells[rows]))
-    return means

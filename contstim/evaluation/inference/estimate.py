@@ -20,8 +20,8 @@ class MeanEstimate:
         Standard error. NaN if there are too few participants or items, 0 if all values are equal.
     df
         Degrees of freedom of the t distribution.
-    variance_shares
-        Shares of the squared standard error that are due to participants and to items.
+    item_share
+        Share of the squared standard error that is due to items; NaN if unknown.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class MeanEstimate:
     value: float
     stderr: float
     df: float
-    variance_shares: tuple[float, float] = (np.nan, np.nan)
+    item_share: float = np.nan
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the two-sided confidence interval, value ± t(df) · stderr."""
@@ -84,10 +84,8 @@ class MeanEstimate:
         stderr = self.stderr / ((1.0 - share * share) * scale)
         return replace(self, value=float(np.arctanh(share)), stderr=stderr)
 
-    def bounded_interval(
-        self, chance: float, maximum: float = 1.0, level: float = 0.95
-    ) -> tuple[float, float]:
-        """Return a confidence interval for a measure with a largest possible value.
+    def bounded_interval(self, chance: float, maximum: float = 1.0) -> tuple[float, float]:
+        """Return the 95 % confidence interval for a measure with a largest possible value.
 
         The interval is symmetric on Fisher's z scale, so it cannot extend beyond the maximum. If
         z is not defined, the t interval is used and clipped to the possible values, from
@@ -99,8 +97,6 @@ class MeanEstimate:
             Value of a model that guesses.
         maximum
             Largest possible value.
-        level
-            Confidence level.
 
         Returns
         -------
@@ -109,10 +105,10 @@ class MeanEstimate:
         """
         transformed = self.fisher_z(chance, maximum)
         if transformed is not None:
-            ends = np.tanh(transformed.interval(level))
+            ends = np.tanh(transformed.interval())
             low, high = chance + (maximum - chance) * ends
             return float(low), float(high)
-        low, high = self.interval(level)
+        low, high = self.interval()
         minimum = 2 * chance - maximum
         if self.value < minimum - 1e-9:
             return low, high

@@ -62,26 +62,6 @@ class Term(NamedTuple):
     df: float
 
 
-class QuasiFTerms(NamedTuple):
-    """Terms of the variance of a mean over participants and items that are both random (quasi-F).
-
-    The variance of the mean is the sum of the three terms.
-
-    Attributes
-    ----------
-    participants, items
-        Variances of the mean over participants and of the mean over items. Both include the
-        residual variance.
-    residual
-        Residual variance with a negative sign. Adding this term ensures that the residual variance
-        counts once instead of twice.
-    """
-
-    participants: Term
-    items: Term
-    residual: Term
-
-
 @dataclass(frozen=True, eq=False)
 class CrossedDesign:
     """A design in which the participants of a study are crossed with its items.
@@ -115,7 +95,8 @@ class CrossedDesign:
     Here N = 1 / W_P, and K = 1 / W_I is the effective number of items, which is the actual number
     if all items have the same weight. In a complete table with one cell per block, V_P =
     MS_participants / (N K), V_I = MS_items / (N K) and V_B = MS_residual / (N K), where MS is a
-    mean square of the analysis of variance.
+    mean square of the analysis of variance. If items are fixed, the variance is V_P with s_B = 0,
+    and N - 1 are its degrees of freedom.
 
     Examples
     --------
@@ -146,15 +127,11 @@ class CrossedDesign:
     @cached_property
     def squared_weights(self) -> FloatArray:
         """Sums of squared weights of participants, items and blocks, W_P, W_I and W_B, (3,)."""
-        sums = [np.bincount(codes, self.weight) for codes in self.codes]
-        return np.array([weights @ weights for weights in sums])
+        return sums_of_squares(self.weight, self.codes)
 
     @cached_property
     def expected_squares(self) -> FloatArray:
         """Expected sums of squares Q_P, Q_I and Q_B (rows) per unit of variance (columns), (3, 3).
-
-        The expected sums of squares are linear in the variances of participants, items and blocks.
-        `variance_components` solves these equations for the variances (method of moments).
 
         Let j and k be two of the factors participant, item and block. Let w_b be the weight of
         block b, and a_kb the total weight of the level of factor k to which block b belongs, for
@@ -177,20 +154,29 @@ class CrossedDesign:
         products = np.outer(self.squared_weights, self.squared_weights)
         return np.asarray(j_terms - c_terms - c_terms.T + products)
 
-    def average(self, cells: FloatArray) -> FloatArray:
-        """Return the weighted mean of `cells`, in which all participants have the same weight.
+    @cached_property
+    def component_coefficients(self) -> FloatArray:
+        """Coefficients of the sums of squares in the variance components, shape (3, 3).
 
-        `cells` has the shape (..., C); the last axis is averaged.
+        The product with the sums of squares Q_P, Q_I and Q_B is s_P W_P, s_I W_I and s_B W_B: the
+        solution of the three equations (method of moments, Henderson 1953).
         """
-        mean = cells @ self.weight
-        if not cells.size:
-            return np.asarray(mean)
+        # Scale rows and columns, so that the diagonal of the system is 1.
+        diagonal = np.diagonal(self.expected_squares)
+        scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scales = np.outer(scale, scale)
+        # The system is singular if each item has one block; use its minimum-norm solution.
+        inverse = np.linalg.pinv(self.expected_squares / scales, rcond=1e-10)
+        return np.asarray(self.squared_weights[:, None] * inverse / scales)
+
+    def average(self, cells: FloatArray) -> float:
+        """Return the weighted mean of `cells` (C,), in which participants have equal weights."""
         # Avoid rounding errors if all cells are equal, so that equal models differ by exactly 0.
-        return np.where(np.ptp(cells, axis=-1) == 0, cells[..., 0], mean)
+        return float(cells[0] if np.ptp(cells) == 0 else cells @ self.weight)
 
     def deviations(self, cells: FloatArray) -> FloatArray:
-        """Return the deviation of each cell from the mean, times its weight, shape (..., C)."""
-        return np.asarray(self.weight * (cells - self.average(cells)[..., None]))
+        """Return the deviation of each cell from the mean, times its weight, shape (C,)."""
+        return np.asarray(self.weight * (cells - self.average(cells)))
 
     def estimate(self, cells: FloatArray, item_effects: str = "random") -> MeanEstimate:
         """Return the mean of `cells` with its standard error.
@@ -208,8 +194,8 @@ class CrossedDesign:
             Mean in which all participants have the same weight. See the notes on the class for the
             standard error and the degrees of freedom.
         """
-        squares = sums_of_squares(self.deviations(cells)[None], self.codes)[0]
-        return estimate_from_squares(float(self.average(cells)), squares, (self,), item_effects)
+        mean = CellMean(np.arange(len(cells)), self, cells)
+        return Contrast.from_means([mean], self).estimate(item_effects)
 
     def estimate_ratio(
         self, cells: FloatArray, largest: FloatArray, chance: float, item_effects: str = "random"
@@ -244,8 +230,8 @@ class CrossedDesign:
         maximum : float
             Mean of `largest`.
         """
-        maximum = float(self.average(largest))
-        ratio = (float(self.average(cells)) - chance) / (maximum - chance)
+        maximum = self.average(largest)
+        ratio = (self.average(cells) - chance) / (maximum - chance)
         return self.estimate(cells - ratio * (largest - maximum), item_effects), maximum
 
 
@@ -259,7 +245,7 @@ class CellMean(NamedTuple):
     design
         Participants and items of the cells.
     cells
-        Values, shape (..., c).
+        Values, shape (c,).
     """
 
     rows: IntArray
@@ -267,199 +253,121 @@ class CellMean(NamedTuple):
     cells: FloatArray
 
 
-def estimate_differences(
-    first: CellMean, second: CellMean, whole: CrossedDesign, item_effects: str = "random"
-) -> list[MeanEstimate]:
-    """Return the difference between two means with its standard error, in each of S studies.
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """A mean of cells, or a difference between means, with its standard error.
 
-    If both means use the same choices, the cells are subtracted one by one, as in a paired test.
-    Otherwise, the two means share some participants or items. Their deviations are then subtracted
-    and summed within participants, items and blocks before they are squared. The designs of the two
-    means imply two variances, of which the larger one is used.
+    The means of a difference can share participants and items. Their deviations are subtracted and
+    summed within participants, items and blocks before they are squared, as in a paired test. If
+    the means have different designs, the smallest effective numbers of participants and items, and
+    the largest of the estimated variances are used.
 
-    Parameters
-    ----------
-    first, second
-        The two means, with cells of shape (S, c).
-    whole
-        Design of all C cells.
-    item_effects
-        One of `ITEM_EFFECTS`.
-
-    Returns
-    -------
-    list of MeanEstimate
-        One estimate per study.
-    """
-    values = first.design.average(first.cells) - second.design.average(second.cells)
-    if first.design is second.design:
-        designs, codes = [first.design], first.design.codes
-        deviations = first.design.deviations(first.cells - second.cells)
-    else:
-        designs, codes = [first.design, second.design], whole.codes
-        deviations = np.zeros((len(first.cells), len(whole.item)))
-        deviations[:, first.rows] += first.design.deviations(first.cells)
-        deviations[:, second.rows] -= second.design.deviations(second.cells)
-    return [
-        estimate_from_squares(float(value), squares, designs, item_effects)
-        for value, squares in zip(values, sums_of_squares(deviations, codes), strict=True)
-    ]
-
-
-def estimate_from_squares(
-    value: float, squares: FloatArray, designs: Sequence[CrossedDesign], item_effects: str
-) -> MeanEstimate:
-    """Return a mean, or a difference of means, with the standard error of `CrossedDesign`.
-
-    Parameters
+    Attributes
     ----------
     value
         Point estimate.
-    squares
-        Sums of squares of its deviations, see `sums_of_squares`, shape (3,).
-    designs
-        Designs of the means. The smallest effective numbers of participants and items and the
-        largest variance are used.
-    item_effects
-        One of `ITEM_EFFECTS`.
-
-    Returns
-    -------
-    MeanEstimate
-        The standard error is NaN if there are too few participants or items.
-    """
-    if has_too_few_units(designs, item_effects):
-        return MeanEstimate(value, np.nan, np.nan)
-    participant_squares, _, block_squares = squares.tolist()
-    minimum = participant_squares if item_effects == "fixed" else block_squares
-    if minimum == 0.0:
-        n_participants, n_items = effective_sizes(designs)
-        return MeanEstimate(value, 0.0, n_participants + n_items - 2)
-    terms = quasi_f_terms(squares, designs, item_effects)
-    variance, df = satterthwaite(terms, minimum)
-    # Shares of the variance components s_P W_P and s_I W_I, see `CrossedDesign`.
-    components = np.array([terms.participants.variance, terms.items.variance])
-    shares = np.clip((components + terms.residual.variance) / variance, 0.0, 1.0)
-    participants, items = (shares / max(float(shares.sum()), 1.0)).tolist()
-    return MeanEstimate(value, float(np.sqrt(variance)), df, (participants, items))
-
-
-def effective_sizes(designs: Sequence[CrossedDesign]) -> tuple[float, float]:
-    """Return the effective numbers of participants and of items.
-
-    The effective number is 1 / (sum of squared weights). It equals the number of units if all have
-    the same weight. Of several designs, the smallest numbers are returned.
-    """
-    w_participants, w_items, _ = np.max([design.squared_weights for design in designs], axis=0)
-    return float(1 / w_participants), float(1 / w_items)
-
-
-def has_too_few_units(designs: Sequence[CrossedDesign], item_effects: str) -> bool:
-    """Return whether there are too few participants or items for a standard error.
-
-    The effective numbers of participants and of items are compared with `MIN_PARTICIPANTS` and
-    `MIN_UNITS`. If items are fixed, `MIN_UNITS` participants are sufficient.
-    """
-    rounding = 1e-9  # Effective numbers are computed from sums of squared weights.
-    n_participants, n_items = (n + rounding for n in effective_sizes(designs))
-    if item_effects == "fixed":
-        return n_participants < MIN_UNITS
-    return n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS
-
-
-def sums_of_squares(deviations: FloatArray, codes: CellCodes) -> FloatArray:
-    """Return the sums of squares of participants, items and blocks in each of S studies.
-
-    The sum of squares of a factor (participants, items or blocks) is computed in two steps:
-
-    1. Sum the deviations of the cells that belong to the same level of the factor, for example to
-       the same participant.
-    2. Square these sums, and add the squares over all levels.
-
-    Parameters
-    ----------
+    weight
+        Weight of each of the C cells of the study in the mean; for two means, the average of both
+        weights; for a difference of contrasts, the difference of their weights, shape (C,).
     deviations
-        Weighted deviations of the C cells from their mean in S studies, shape (S, C).
+        Deviation of each cell from its mean, times its weight, shape (C,).
+    designs
+        Design of each mean.
     codes
-        Codes of the participant, item and block of each cell.
-
-    Returns
-    -------
-    array
-        Sums of squares Q_P, Q_I and Q_B of each study (see `CrossedDesign`), shape (S, 3).
+        Codes of all C cells.
     """
-    n_studies = len(deviations)
-    sums_of_squares = np.empty((n_studies, len(codes)))
-    for factor, level_codes in enumerate(codes):
-        n_levels = int(level_codes.max(initial=-1)) + 1
-        # Give each level in each study a separate bin, so that one call sums all studies.
-        bins = (level_codes + n_levels * np.arange(n_studies)[:, None]).ravel()
-        level_sums = np.bincount(bins, deviations.ravel(), n_levels * n_studies)
-        level_sums = level_sums.reshape(n_studies, n_levels)
-        sums_of_squares[:, factor] = (level_sums**2).sum(axis=1)
-    return sums_of_squares
+
+    value: float
+    weight: FloatArray
+    deviations: FloatArray
+    designs: tuple[CrossedDesign, ...]
+    codes: CellCodes
+
+    @classmethod
+    def from_means(cls, means: Sequence[CellMean], whole: CrossedDesign) -> Contrast:
+        """Create a contrast from one mean, or from two means of which the second is subtracted.
+
+        `whole` is the design of all C cells of the study.
+        """
+        value, weight, deviations = 0.0, np.zeros(len(whole.item)), np.zeros(len(whole.item))
+        for sign, (rows, design, cells) in zip((1, -1), means, strict=False):
+            value += sign * design.average(cells)
+            weight[rows] += design.weight / len(means)
+            deviations[rows] += sign * design.deviations(cells)
+        return cls(value, weight, deviations, tuple(mean.design for mean in means), whole.codes)
+
+    def __sub__(self, other: Contrast) -> Contrast:
+        """Return the difference between two contrasts of the same study."""
+        designs = self.designs + other.designs
+        value, weight = self.value - other.value, self.weight - other.weight
+        return Contrast(value, weight, self.deviations - other.deviations, designs, self.codes)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Sums of squared deviations of participants, items and blocks, Q_P, Q_I and Q_B, (3,)."""
+        return sums_of_squares(self.deviations, self.codes)
+
+    @property
+    def effective_sizes(self) -> tuple[float, float]:
+        """Effective numbers of participants and of items, 1 / (sum of squared weights)."""
+        w_participants, w_items, _ = np.max([d.squared_weights for d in self.designs], axis=0)
+        return float(1 / w_participants), float(1 / w_items)
+
+    def has_too_few_units(self, item_effects: str) -> bool:
+        """Return whether there are too few participants or items for a standard error."""
+        rounding = 1e-9  # Effective numbers are computed from sums of squared weights.
+        n_participants, n_items = (n + rounding for n in self.effective_sizes)
+        if item_effects == "fixed":
+            return n_participants < MIN_UNITS
+        return n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS
+
+    def terms(self, item_effects: str) -> tuple[Term, Term, Term]:
+        """Return the terms of participants, of items and of the residual: V_P, V_I and -V_B.
+
+        The variance of the contrast is the sum of the three terms. V_P and V_I both include the
+        residual variance V_B, so V_B is subtracted once. `CrossedDesign` defines these symbols. If
+        items are fixed, only the first term differs from 0.
+        """
+        n_participants, n_items = self.effective_sizes
+        df_participants, df_items = n_participants - 1, n_items - 1
+        if item_effects == "fixed":
+            variance = float(self.squares[0]) * n_participants / df_participants
+            return Term(variance, df_participants), Term(0.0, 1.0), Term(0.0, 1.0)
+        candidates = [design.component_coefficients @ self.squares for design in self.designs]
+        participants, items, blocks = max(candidates, key=np.sum).tolist()
+        residual = Term(-blocks, df_participants * df_items)
+        return (
+            Term(participants + blocks, df_participants),
+            Term(items + blocks, df_items),
+            residual,
+        )
+
+    def estimate(self, item_effects: str = "random") -> MeanEstimate:
+        """Return the value with the standard error of `CrossedDesign`.
+
+        The standard error is NaN if there are too few participants or items.
+        """
+        if self.has_too_few_units(item_effects):
+            return MeanEstimate(self.value, np.nan, np.nan)
+        participant_squares, _, block_squares = self.squares.tolist()
+        minimum = participant_squares if item_effects == "fixed" else block_squares
+        if minimum == 0.0:
+            return MeanEstimate(self.value, 0.0, sum(self.effective_sizes) - 2)
+        participants, items, residual = self.terms(item_effects)
+        variance, df = satterthwaite([participants, items, residual], minimum)
+        # The variance component of items, s_I W_I, is V_I - V_B.
+        item_share = float(np.clip((items.variance + residual.variance) / variance, 0.0, 1.0))
+        return MeanEstimate(self.value, float(np.sqrt(variance)), df, item_share)
 
 
-def variance_components(squares: FloatArray, designs: Sequence[CrossedDesign]) -> FloatArray:
-    """Return the contributions of participants, items and blocks to the variance of a mean.
+def sums_of_squares(values: FloatArray, codes: CellCodes) -> FloatArray:
+    """Return the sums of squares of participants, items and blocks, shape (3,).
 
-    The variances solve the linear equations expected_squares @ variances = squares (method of
-    moments, Henderson 1953). The contribution of a variance is its product with the sum of squared
-    weights. If there are several designs, the design with the largest total variance is used.
-
-    Parameters
-    ----------
-    squares
-        Sums of squares, see `sums_of_squares`, shape (3,).
-    designs
-        Designs of the mean, or of the two means of a difference.
-
-    Returns
-    -------
-    array
-        Contributions, shape (3,).
+    For each of these three factors, the values of the C cells are summed within each level of the
+    factor, for example within each participant. The squares of these sums are added.
     """
-    candidates = []
-    for design in designs:
-        # Scale rows and columns, so that the diagonal of the system is 1.
-        roots = np.sqrt(np.diagonal(design.expected_squares))
-        scale = np.where(roots > 0, roots, 1.0)
-        # The system is singular if each item has one block; use its minimum-norm solution.
-        scaled = design.expected_squares / np.outer(scale, scale)
-        variances = np.linalg.lstsq(scaled, squares / scale, rcond=1e-10)[0]
-        candidates.append(design.squared_weights * variances / scale)
-    return max(candidates, key=lambda components: float(components.sum()))
-
-
-def quasi_f_terms(
-    squares: FloatArray, designs: Sequence[CrossedDesign], item_effects: str
-) -> QuasiFTerms:
-    """Return the terms of the quasi-F variance, which add up to the variance of the mean.
-
-    If items are fixed, the variance between participants, Q_P N / (N - 1), is the only term that is
-    not 0.
-
-    Parameters
-    ----------
-    squares
-        Sums of squares, see `sums_of_squares`, shape (3,).
-    designs
-        Designs of the mean, or of the two means of a difference.
-    item_effects
-        One of `ITEM_EFFECTS`.
-    """
-    n_participants, n_items = effective_sizes(designs)
-    df_participants, df_items = n_participants - 1, n_items - 1
-    if item_effects == "fixed":
-        participant_squares, _, _ = squares.tolist()
-        variance = participant_squares * n_participants / df_participants
-        return QuasiFTerms(Term(variance, df_participants), Term(0.0, 1.0), Term(0.0, 1.0))
-    participants, items, blocks = variance_components(squares, designs).tolist()
-    return QuasiFTerms(
-        participants=Term(participants + blocks, df_participants),
-        items=Term(items + blocks, df_items),
-        residual=Term(-blocks, df_participants * df_items),
-    )
+    level_sums = [np.bincount(level_codes, values) for level_codes in codes]
+    return np.array([sums @ sums for sums in level_sums])
 
 
 def satterthwaite(terms: Sequence[Term], minimum: float = 0.0) -> tuple[float, float]:

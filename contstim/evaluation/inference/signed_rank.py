@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +16,12 @@ from contstim.errors import InputError, require_known
 from contstim.evaluation.inference import InferenceResult
 from contstim.evaluation.inference.quasi_f import MIN_UNITS
 from contstim.evaluation.measures import Measure
-from contstim.evaluation.options import LEVELS, TEST_METHODS, EvaluationOptions
+from contstim.evaluation.options import TEST_METHODS, EvaluationOptions
 from contstim.evaluation.ranks import DECIMALS, rank_biserial
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 from contstim.evaluation.values import AnalysisValues, unit_means
-from contstim.response_model import MIN_GROUPS, inference_unit
+from contstim.response_model import inference_unit
 
 # Largest number of differences for the exact distribution.
 _MAX_EXACT = 100
@@ -41,13 +42,13 @@ class SignedRankInference:
     method
         Method of `wilcoxon_signed_rank`.
     resamples
-        Bootstrap resamples, or None for no intervals.
+        Bootstrap resamples. Without any, there are no intervals.
     """
 
     unit: str
     unit_codes: IntArray
     method: str
-    resamples: Resamples | None
+    resamples: Resamples
     columns = (("p_smallest",), ("p_smallest",))
 
     @classmethod
@@ -74,9 +75,7 @@ class SignedRankInference:
         """
         unit = inference_unit(len(data.groups)) if options.unit == "auto" else options.unit
         codes = data.group_codes if unit == "group" else np.arange(len(data.participants))
-        resamples = None
-        if options.n_bootstrap:
-            resamples = draw_resamples(data, levels, options.n_bootstrap, options.seed)
+        resamples = draw_resamples(data, levels, options.n_bootstrap, options.seed)
         return cls(unit, codes, options.test_method, resamples)
 
     def __call__(
@@ -99,28 +98,25 @@ class SignedRankInference:
             One result per pair of models.
         """
         first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        samples = differences = None
-        if self.resamples is not None:
-            samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
-            for part in values.parts:
-                means = resample_values(part.subset, values.measure, self.resamples)
-                samples[:, part.subset.models] = means
-            differences = samples[:, first] - samples[:, second]
-        models = self._test(values.matched - values.lower, samples)
-        return models, self._test(values.value[:, first] - values.value[:, second], differences)
+        samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
+        for part in values.parts:
+            means = resample_values(part.subset, values.measure, self.resamples)
+            samples[:, part.subset.models] = means
+        value, gap = values.value, values.matched - values.lower
+        return (
+            self._test(gap, samples),
+            self._test(value[:, first] - value[:, second], samples[:, first] - samples[:, second]),
+        )
 
-    def _test(self, values: FloatArray, samples: FloatArray | None) -> list[InferenceResult]:
+    def _test(self, values: FloatArray, samples: FloatArray) -> list[InferenceResult]:
         """Test whether each of K columns is symmetric about zero, and add its interval.
 
         `values` contains the differences of N participants, shape (N, K). They are averaged within
         units and tested by the Wilcoxon signed-rank test. `samples` contains B bootstrap samples of
-        the quantity of interest, shape (B, K), or is None if there is no bootstrap.
+        the quantity of interest, shape (B, K).
         """
-        low = high = np.full(values.shape[1], np.nan)
-        no_interval = "no bootstrap"
-        if samples is not None and self.resamples is not None:
-            low, high = percentile_intervals(samples, self.resamples.n_units)
-            no_interval = "no interval: too few units to resample"
+        low, high = percentile_intervals(samples, self.resamples.n_units)
+        no_interval = "no interval: too few units to resample" if len(samples) else "no bootstrap"
         results = []
         columns = unit_means(values, self.unit_codes).T
         for means, ci_low, ci_high in zip(columns, low.tolist(), high.tolist(), strict=True):
@@ -251,8 +247,7 @@ def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
     return min(1.0, 2 * float(min(lower, upper)))
 
 
-@dataclass(frozen=True, eq=False)
-class Resamples:
+class Resamples(NamedTuple):
     """Bootstrap resamples, stored as the number of times that each unit was drawn.
 
     Attributes
@@ -272,13 +267,13 @@ class Resamples:
     n_units: int
 
 
-def default_levels(data: TrialData, min_groups: int = MIN_GROUPS) -> tuple[str, ...]:
+def default_levels(data: TrialData) -> tuple[str, ...]:
     """Return the levels to resample: groups if possible, otherwise participants and pairs.
 
-    Groups are resampled if there are at least `min_groups` and if no pair was judged by two groups,
-    so that the participants and the pairs of a group are resampled together.
+    Groups are resampled if there are enough of them, see `inference_unit`, and if no pair was
+    judged by two groups, so that the participants and the pairs of a group are resampled together.
     """
-    if inference_unit(len(data.groups), min_groups) == "group" and data.has_disjoint_groups:
+    if inference_unit(len(data.groups)) == "group" and data.has_disjoint_groups:
         return ("group",)
     return ("participant", "pair")
 
@@ -301,14 +296,7 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
         Number of resamples B.
     seed
         Seed of the random numbers.
-
-    Raises
-    ------
-    UnknownNameError
-        If a level is unknown.
     """
-    for level in levels:
-        require_known("resampling level", level, LEVELS)
     rng = np.random.default_rng(seed)
     n_groups, n_items = len(data.groups), data.n_items
     group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
@@ -365,21 +353,19 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
         log_ratio = subset.data.log_ratio[:, subset.models]
         for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
             # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
-            n_chunks = min(len(total), 1 + len(total) * rating.size // _CHUNK_SIZE)
+            n_chunks = 1 + len(total) * rating.size // _CHUNK_SIZE
             for draws in np.array_split(np.arange(len(total)), n_chunks):
                 copies = resamples.pairs[np.ix_(draws, pairs)].astype(np.float64)
                 values = measure.resampled_values(rating, log_ratio[pairs], copies)
                 weights = participants[np.ix_(draws, members)]
-                for sums, array in ((total, np.nan_to_num(values)), (n_values, ~np.isnan(values))):
-                    sums[draws] += np.einsum("bn,bnm->bm", weights, array.astype(np.float64))
+                total[draws] += np.einsum("bn,bnm->bm", weights, np.nan_to_num(values))
+                n_values[draws] += np.einsum("bn,bnm->bm", weights, 1.0 - np.isnan(values))
     with np.errstate(invalid="ignore"):
         return total / n_values
 
 
-def percentile_intervals(
-    samples: FloatArray, n_units: int, level: float = 0.95
-) -> tuple[FloatArray, FloatArray]:
-    """Return the expanded percentile interval of each column of bootstrap samples.
+def percentile_intervals(samples: FloatArray, n_units: int) -> tuple[FloatArray, FloatArray]:
+    """Return the expanded 95 % percentile interval of each column of bootstrap samples.
 
     Percentile intervals are too short in small samples. The expanded interval uses the percentiles
     Φ(± sqrt(n / (n - 1)) t), where Φ is the normal distribution function and t the quantile of
@@ -392,8 +378,6 @@ def percentile_intervals(
         B resampled values in each of K columns, shape (B, K). NaN values are ignored.
     n_units
         Number n of resampled units.
-    level
-        Confidence level.
 
     Returns
     -------
@@ -403,7 +387,7 @@ def percentile_intervals(
     low, high = np.full((2, samples.shape[1]), np.nan)
     has_samples = ~np.isnan(samples).all(axis=0)
     if n_units >= 2 and has_samples.any():
-        z = np.sqrt(n_units / (n_units - 1)) * student.ppf((1 + level) / 2, n_units - 1)
+        z = np.sqrt(n_units / (n_units - 1)) * student.ppf(0.975, n_units - 1)
         tail = float(norm.sf(z))
         ends = np.nanquantile(samples[:, has_samples], [tail, 1 - tail], axis=0)
         low[has_samples], high[has_samples] = ends

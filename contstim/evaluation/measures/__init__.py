@@ -223,36 +223,23 @@ class Measure(ABC):
             mean_of_others, mean_of_all = (total - votes) / (n_votes - has_vote), total / n_votes
         return np.round(mean_of_others, DECIMALS), np.round(mean_of_all, DECIMALS)
 
-    def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the influence of each choice on the lower and the upper noise ceiling.
+    def upper_ceiling_influence(self, subset: Subset, mean_of_all: FloatArray) -> FloatArray:
+        """Return the influence of each choice on the upper noise ceiling, shape (R,).
 
-        The noise ceilings of a participant are the values that two hypothetical models reach on the
-        participant's choices. For the lower ceiling, the model predicts the mean vote of the other
-        participants, for the upper ceiling the mean vote of all participants (see `mean_votes`).
-        The influence of a choice is its jackknife pseudo-value (see `trial_influence`), so that the
+        By default, the upper ceiling of a participant is the value that a hypothetical model
+        reaches on the participant's choices if it predicts the mean vote of all participants (see
+        `mean_votes`). The influence of a choice is its pseudo-value (see `trial_influence`), so the
         mean influence of a participant's choices is the ceiling.
-
-        Parameters
-        ----------
-        subset
-            R choices of several participants.
-
-        Returns
-        -------
-        lower, upper : array
-            Influence of each choice on the lower and on the upper ceiling, shape (R,) each.
         """
-        mean_of_others, mean_of_all = self.mean_votes(subset)
-        lower = self.trial_influence(subset, mean_of_others)
-        return lower, self.trial_influence(subset, mean_of_all)
+        return self.trial_influence(subset, mean_of_all)
 
-    def influence_on_others(self, subset: Subset) -> FloatArray:
+    def influence_on_others(self, subset: Subset, mean_of_others: FloatArray) -> FloatArray:
         """Return the influence of each participant on the lower ceilings of the others.
 
         The votes of a participant are part of the predictions for all other participants. The
         result contains, for each choice, the influence of its participant on the mean lower
-        ceiling through these predictions, shape (R,). It adds to the pseudo-values of
-        `ceiling_influence` and has the mean 0. By default it is neglected.
+        ceiling through these predictions, shape (R,). It adds to the pseudo-values of the lower
+        ceiling and has the mean 0. By default it is neglected.
         """
         return np.zeros(subset.n_rows)
 
@@ -420,7 +407,10 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     matched = subset
     if not has_others.all():
         matched = Subset(subset.data, subset.rows[has_others], subset.models)
-    lower, upper = measure.ceiling_influence(matched)
+    mean_of_others, mean_of_all = measure.mean_votes(matched)
+    lower = measure.trial_influence(matched, mean_of_others)
+    upper = measure.upper_ceiling_influence(matched, mean_of_all)
     values = matched.mean_by_participant(lower), matched.mean_by_participant(upper)
     # The standard error of the lower ceiling also depends on the votes that predict the others.
-    return NoiseCeilings(matched, *values, lower + measure.influence_on_others(matched), upper)
+    lower += measure.influence_on_others(matched, mean_of_others)
+    return NoiseCeilings(matched, *values, lower, upper)

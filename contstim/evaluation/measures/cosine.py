@@ -15,9 +15,6 @@ from contstim.evaluation.ranks import (
 )
 from contstim.evaluation.subset import Subset
 
-# Maximum number of different sizes of ratings for which one matrix product per size is fast.
-_MAX_SIZES = 5
-
 
 class SignedRankCosine(Measure):
     """The cosine of the signed ranks of a model's log-ratios and of a participant's ratings.
@@ -72,37 +69,21 @@ class SignedRankCosine(Measure):
         """
         # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
-        weighted = model * copies
-        sizes = np.unique(np.abs(rating[rating != 0]))
-        if len(sizes) > _MAX_SIZES:
-            human, counts = weighted_signed_ranks(rating, copies)
-            n_human = counts.T
-            dot = np.matmul(weighted.transpose(1, 0, 2), human.transpose(1, 2, 0)).swapaxes(0, 1)
-        else:
-            # Ratings of one size are tied, so they have the same rank in a resample.
-            n_human = np.zeros((len(copies), len(rating)))
-            dot = np.zeros((len(weighted), *n_human.shape))
-            for size in sizes:
-                signs = np.where(np.abs(rating) == size, np.sign(rating), 0.0).T
-                n_ties = copies @ np.abs(signs)
-                dot += (n_human + (n_ties + 1) / 2) * (weighted @ signs)
-                n_human = n_human + n_ties
-        norm = np.sqrt(sum_of_squares(n_model)[:, :, None] * sum_of_squares(n_human))
+        human, n_human = weighted_signed_ranks(rating, copies)
+        dot = np.matmul(human.transpose(1, 0, 2), (model * copies).transpose(1, 2, 0))
+        norm = np.sqrt(sum_of_squares(n_human).T[:, :, None] * sum_of_squares(n_model).T[:, None])
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(dot / norm).transpose(1, 2, 0)
+            return np.asarray(dot / norm)
 
-    def ceiling_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return one pseudo-value per choice for the lower and for the upper ceiling, (R,) each.
+    def upper_ceiling_influence(self, subset: Subset, mean_of_all: FloatArray) -> FloatArray:
+        """Return one pseudo-value per choice for the upper ceiling, v · m / norm(m), shape (R,).
 
-        The lower ceiling is the cosine of the ratings with the mean votes of the others, which are
-        ranked again. The upper ceiling is v · m / norm(m), where v are the votes of the participant
-        and m the mean votes of all participants, which are not ranked.
+        Here v are the votes of the participant, and m the mean votes of all participants, which are
+        not ranked.
         """
-        mean_of_others, mean_of_all = self.mean_votes(subset)
-        lower = self.trial_influence(subset, mean_of_others)
-        return lower, cosine_influence(subset.human_ranks, mean_of_all)
+        return cosine_influence(subset.human_ranks, mean_of_all)
 
-    def influence_on_others(self, subset: Subset) -> FloatArray:
+    def influence_on_others(self, subset: Subset, mean_of_others: FloatArray) -> FloatArray:
         """Return the influence of each participant on the lower ceilings of the others, (R,).
 
         All other participants are predicted from the votes of participant p, among others. The
@@ -120,8 +101,7 @@ class SignedRankCosine(Measure):
 
         The mean influence of participants who have a lower ceiling is subtracted.
         """
-        votes, (mean_of_others, _) = self.votes(subset), self.mean_votes(subset)
-        participant_index = subset.participant_index
+        votes, participant_index = self.votes(subset), subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):
             norm = np.sqrt(subset.sum_by_participant(mean_of_others**2))[participant_index]
             cosine = subset.sum_by_participant(mean_of_others * votes)[participant_index] / norm

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contstim.errors import UnknownNameError
 from contstim.evaluation import align_choices, check_choices, score_table
 from contstim.evaluation.inference.signed_rank import (
     default_levels,
@@ -93,8 +92,6 @@ def test_counts_of_resamples():
     assert draws.n_units == 3
     within = draw_resamples(data, ("participant",), 50, 0).participants
     assert (within[:, :3] + within[:, 3:] == 2).all()  # two participants in each of three groups
-    with pytest.raises(UnknownNameError, match="unknown resampling level 'pairs'"):
-        draw_resamples(data, ("pairs",), 5, 0)
 
 
 def test_interval_of_a_mean_is_as_wide_as_students():
