@@ -28,6 +28,7 @@ from contstim.evaluation.inference.crossed import QuasiFInference
 from contstim.evaluation.inference.signed_rank import SignedRankInference, default_levels
 from contstim.evaluation.items import warn_related_pairs
 from contstim.evaluation.options import (
+    INFERENCE_BY_OPTION,
     EvaluationOptions,
     describe_deviations,
     preset_options,
@@ -124,6 +125,14 @@ def evaluate(
     plan_options = {} if plan is None else read_plan(plan)
     planned = preset_options(preset, **plan_options)
     options = preset_options(preset, **(plan_options | changes))
+    for name, value in (plan_options | changes).items():
+        if INFERENCE_BY_OPTION.get(name, options.inference) != options.inference:
+            text = ", ".join(value) if isinstance(value, tuple) else value
+            origin = "" if name in changes else f" in plan {plan}"
+            raise InputError(
+                f"{name} {text}{origin} cannot be combined with inference {options.inference} "
+                f"(preset {preset}); leave out one of the two"
+            )
     human = choices if isinstance(choices, HumanData) else prepare_choices(RawChoices(choices))
     deviations = None if plan is None else describe_deviations(options, planned)
     if deviations is not None and planned.sample is not None:
@@ -159,7 +168,7 @@ def evaluate(
     notes += note_unscored_targets(data.pairs, data.models)
 
     # Compute values, noise ceilings and tests of each analysis.
-    inference, options, levels = _create_inference(data, options, preset)
+    inference, options, levels = _create_inference(data, options)
     analyses, split_analyses, analysis_notes = _select_analyses(data, options)
     notes += analysis_notes
     outcomes = (
@@ -278,7 +287,7 @@ def _match_scores(
 
 
 def _create_inference(
-    data: TrialData, options: EvaluationOptions, preset: str
+    data: TrialData, options: EvaluationOptions
 ) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
     """Create the tests and confidence intervals that the options name.
 
@@ -294,11 +303,6 @@ def _create_inference(
     if options.inference == "crossed":
         inference = QuasiFInference(options.items, options.equivalence)
         return inference, replace(options, n_bootstrap=0), ()
-    if options.condition:
-        raise InputError(
-            f"condition {', '.join(options.condition)} cannot be combined with inference "
-            f"signed-rank (preset {preset}); leave out one of the two"
-        )
     levels = options.levels or default_levels(data)
     return SignedRankInference.from_options(data, options, levels), options, levels
 

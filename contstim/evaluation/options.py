@@ -144,11 +144,16 @@ class EvaluationOptions:
                 raise InputError(f"planned compares {model_1!r} with itself; give two models")
 
 
+#: Inference that an option belongs to; other options belong to both kinds.
+INFERENCE_BY_OPTION = {
+    **dict.fromkeys(("items", "equivalence", "condition"), "crossed"),
+    **dict.fromkeys(("unit", "test_method", "n_bootstrap", "levels"), "signed-rank"),
+}
+
 #: Options by name. ``golan2023`` is the published analysis of Golan et al. (2023): p-values as in
 #: SciPy 1.7, one family of comparisons and ceiling tests, comparisons of models that trials target
-#: together, and at least 11 of 12 catch trials correct. `items` has no effect on signed-rank tests:
-#: they run across groups of participants, each with its own sentences, so that results generalise
-#: to new groups with new sentences.
+#: together, and at least 11 of 12 catch trials correct. Its tests run across groups of participants
+#: with different sentences, so that results generalise to new groups with new sentences.
 PRESETS: dict[str, EvaluationOptions] = {
     "default": EvaluationOptions(),
     "golan2023": EvaluationOptions(

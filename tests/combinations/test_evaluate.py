@@ -115,7 +115,7 @@ def save_choices(choices: pd.DataFrame) -> None:
     choices.to_csv("choices.csv", index=False)
     choices.to_csv("choices.tsv", index=False, sep="\t")
     others = choices[choices["participant"].str.strip().isin([f"p{k}" for k in range(4)])]
-    others = others.assign(rating=others["rating"][::-1].to_numpy())
+    others = others.assign(rating=np.sign(others["rating"]) * (3 - others["rating"].abs()))
     for column in ("participant", "subject"):
         others[column] = "q" + others[column].str.strip().str[1:]
     others.to_csv("second.csv", index=False)

@@ -36,7 +36,7 @@ def test_the_model_that_people_follow_is_found_at_the_ceiling(n_groups):
     design, scores = design_and_scores(n_groups=n_groups)
     simulation = Simulation.from_weights("b", noise=0.7, lapse=0.02)
     choices = simulate_choices(design, scores, simulation, 20, seed=1)
-    result = evaluate(choices, scores, n_bootstrap=0)
+    result = evaluate(choices, scores)
     for _, block in result.models.query("analysis == 'all'").groupby("measure"):
         rows = block.set_index("model")
         assert rows["value"].idxmax() == "b"
@@ -73,7 +73,7 @@ def test_the_mixture_weight_is_ordered_rightly():
     for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
         simulation = Simulation.from_weights({"a": weight, "b": 1 - weight}, noise=0.5)
         choices = simulate_choices(design, scores, simulation, 10, seed=2)
-        models = evaluate(choices, scores, n_bootstrap=0).models
+        models = evaluate(choices, scores).models
         values.append(
             models.query("measure == 'signed_rank_cosine' and model == 'a'")["value"].iloc[0]
         )

@@ -65,13 +65,32 @@ def test_a_seed_that_is_given_replaces_the_plans(make_study, tmp_path, given, se
     study.to_csv(tmp_path / "choices.csv", index=False)
     scores.to_csv(tmp_path / "scores.csv", index=False)
     plan = tmp_path / "plan.toml"
-    plan.write_text('seed = 7\nmeasures = ["accuracy"]\nn_bootstrap = 100\n', "utf-8")
+    plan.write_text('seed = 7\nmeasures = ["accuracy"]\n', "utf-8")
     files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
     out = tmp_path / "out"
     assert main(["evaluate", *files, "--plan", str(plan), *given, "--out", str(out)]) == 0
     page = (out / "report.html").read_text("utf-8")
     assert f"; seed {seed};" in page
     assert (f"seed is {seed}; the plan has 7." in page) == (seed != 7)
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes"),
+    [
+        ("default", {"n_bootstrap": 50}),
+        ("default", {"levels": ("participant",)}),
+        ("default", {"test_method": "scipy-1.7"}),
+        ("golan2023", {"items": "fixed"}),
+        ("golan2023", {"equivalence": 0.2}),
+        ("golan2023", {"condition": ("list",)}),
+    ],
+)
+def test_an_option_of_the_other_inference_is_refused(make_study, preset, changes):
+    name, inference = next(iter(changes)), {"default": "crossed"}.get(preset, "signed-rank")
+    with pytest.raises(
+        InputError, match=f"^{name} .+ cannot be combined with inference {inference}"
+    ):
+        evaluate(*make_study(), preset=preset, **changes)
 
 
 def test_departures_are_listed(make_study, plan, tmp_path):

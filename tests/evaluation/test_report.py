@@ -79,7 +79,7 @@ def study():
 def evaluation(study):
     choices, scores = study
     rules = ExclusionRules(min_catch_correct=0.9)
-    return evaluate(choices, scores, n_bootstrap=50, exclusions=rules)
+    return evaluate(choices, scores, exclusions=rules)
 
 
 def rows_of(evaluation, analysis="all", measure="accuracy"):
