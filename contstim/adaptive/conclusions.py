@@ -15,7 +15,7 @@ from contstim.adaptive.group_sequential import repeated_p_value
 from contstim.adaptive.stopping import (
     Stopping,
     item_variance_share,
-    pairwise_level,
+    pairwise_alpha,
     stopping_boundary,
 )
 from contstim.arrays import FloatArray, IntArray
@@ -27,7 +27,7 @@ from contstim.evaluation.inference.quasi_f import CrossedDesign
 @displayable
 @dataclass(frozen=True, eq=False)
 class Conclusion:
-    """Conclusion of a sequential study after a number of participants.
+    """Conclusion about which model is best, drawn after some participants of a sequential study.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def apply_stopping_rule(
     after_each: bool = True,
     item: IntArray | None = None,
 ) -> list[Conclusion]:
-    """Draw a conclusion about the models after each participant of a study.
+    """Draw a conclusion about which model is best after each participant of a sequential study.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def apply_stopping_rule(
     stopping
         Stopping rule.
     after_each
-        Whether to return the conclusion after each participant, or only the last one.
+        If True, return the conclusion after each participant, otherwise only the last one.
     item : (T,) array of int, optional
         Index of each trial's item, used at prespecified analyses; by default every trial is a
         separate item.
@@ -143,10 +143,12 @@ def apply_stopping_rule(
 
     Notes
     -----
-    For each pair of M models, there is an interval for their difference in accuracy. Each of its
-    two limits is wrong with probability at most alpha / M. A wrong model is called the best only if
-    it is significantly better than the right one, so the probability of this error is at most
-    alpha (Bonferroni). A model may be best as long as no model is significantly better. The models
+    Each pair of the M models gets a confidence interval for the difference in accuracy: a
+    confidence sequence or, if the stopping rule names interim analyses, a repeated confidence
+    interval. The probability that the true difference lies below the interval, and the probability
+    that it lies above, are at most alpha / M each. A wrong model is called the best only if it is
+    significantly better than the right one, so the probability of this error is at most alpha
+    (Bonferroni). A model may be best as long as no other model is significantly better. The models
     that may be best are equivalent if the intervals of their differences lie within the margin.
 
     Examples
@@ -174,10 +176,13 @@ def apply_stopping_rule(
         )
         return conclusions if after_each else conclusions[-1:]
 
-    level = pairwise_level(stopping, len(models))
-    low, high = asymptotic_confidence_sequence(differences, level, start=stopping.start)
+    # Without prespecified analyses, use confidence sequences, which are valid at any time.
+    alpha = pairwise_alpha(stopping, len(models))
+    low, high = asymptotic_confidence_sequence(differences, alpha, start=stopping.start)
+    n_participants = len(means)
+    first_n = 1 if after_each else n_participants
     conclusions = []
-    for n in range(1, len(means) + 1) if after_each else [len(means)]:
+    for n in range(first_n, n_participants + 1):
         mean_differences = differences[:, :n].mean(axis=1)
         limits = low[:, n - 1], high[:, n - 1]
         conclusions.append(_conclude(models, mean_differences, *limits, stopping, n))

@@ -21,8 +21,8 @@ from contstim.arrays import FloatArray
 #: Largest finite boundary, in standard errors.
 _MAX_BOUNDARY = 12.0
 #: Smallest increase in information between two analyses, relative to the information so far.
-_MIN_INCREMENT = 1e-3
-#: Number of quadrature nodes per standard deviation of the increment, and its limits.
+_MIN_INCREASE = 1e-3
+#: Number of quadrature nodes per standard deviation of the increment of the score, and its limits.
 _NODES_PER_SD = 6.0
 _MIN_NODES, _MAX_NODES = 24, 1500
 
@@ -76,7 +76,9 @@ def alpha_spent(analyses: Sequence[int], alpha: float, spending: str) -> FloatAr
 
 @lru_cache(maxsize=4096)
 def interim_boundaries(
-    analyses: tuple[int, ...], spent: tuple[float, ...], item_shares: tuple[float, ...]
+    analyses: tuple[int, ...],
+    cumulative_alpha: tuple[float, ...],
+    item_variance_shares: tuple[float, ...],
 ) -> tuple[float, ...]:
     """Return the stopping boundary of each interim analysis that has been carried out.
 
@@ -86,22 +88,20 @@ def interim_boundaries(
     plan allows, see `next_boundary`.
 
     The boundary depends on the information at each analysis, that is, on the inverse of the
-    variance of the estimate. All participants judge the same items. The part of the variance that
-    is due to items is therefore constant, and only the remainder decreases with the number of
-    participants. Relative to analysis k, the information at analysis j is
+    variance of the estimate. All participants judge the same items. After n_j participants the
+    variance is therefore v_items + v_participants / n_j: more participants do not reduce the part
+    that is due to items. With s, the share of this part in the variance at analysis k, the
+    information at analysis j relative to analysis k is
 
-        I_j = 1 / (s + (1 - s) n_k / n_j),
-
-    where n_j is the number of participants at analysis j, and s the share of the variance at
-    analysis k that is due to items.
+        I_j = 1 / (s + (1 - s) n_k / n_j).
 
     Parameters
     ----------
     analyses
         Numbers of participants at all K planned analyses, ascending, for example (20, 40, 60).
-    spent
+    cumulative_alpha
         Cumulative two-sided type-I error at each of the K analyses, see `alpha_spent`.
-    item_shares
+    item_variance_shares
         Share s of the variance that is due to items, from 0 to 1, as estimated at each of the k
         analyses so far.
 
@@ -112,19 +112,21 @@ def interim_boundaries(
 
     Examples
     --------
-    >>> spent = alpha_spent([10, 20, 30], 0.05, "obrien-fleming")
-    >>> boundaries = interim_boundaries((10, 20, 30), tuple(spent), (0.0, 0.0, 0.0))
+    >>> cumulative_alpha = alpha_spent([10, 20, 30], 0.05, "obrien-fleming")
+    >>> boundaries = interim_boundaries((10, 20, 30), tuple(cumulative_alpha), (0.0, 0.0, 0.0))
     >>> [round(boundary, 3) for boundary in boundaries]
     [3.71, 2.511, 1.993]
     """
-    if not item_shares:
+    k = len(item_variance_shares)
+    if k == 0:
         return ()
-    # Boundaries of earlier analyses are not changed by later estimates of the item share.
-    boundaries = interim_boundaries(analyses, spent, item_shares[:-1])
-    n_participants = np.asarray(analyses[: len(item_shares)], dtype=np.float64)
-    share = item_shares[-1]
-    information = 1.0 / (share + (1.0 - share) * n_participants[-1] / n_participants)
-    return (*boundaries, next_boundary(information, boundaries, spent[len(item_shares) - 1]))
+    # Later estimates of the share do not change the boundaries of the first k - 1 analyses, so they
+    # are computed recursively and cached.
+    previous = interim_boundaries(analyses, cumulative_alpha, item_variance_shares[:-1])
+    n_participants = np.asarray(analyses[:k], dtype=np.float64)
+    s = item_variance_shares[-1]
+    information = 1.0 / (s + (1.0 - s) * n_participants[-1] / n_participants)
+    return (*previous, next_boundary(information, previous, cumulative_alpha[k - 1]))
 
 
 def next_boundary(
@@ -134,11 +136,12 @@ def next_boundary(
 
     Under the null hypothesis, the boundary b is the solution of the equation
 
-        P(study stopped earlier, or Z_K outside ±b) = cumulative_alpha.
+        P(study stopped earlier, or Z_K outside ±b) = cumulative_alpha,
 
-    Only studies that were not stopped earlier reach analysis K. The probability density of their
-    score Z_k sqrt(I_k) is computed from analysis to analysis by Gauss-Legendre quadrature
-    (Armitage, McPherson and Rowe 1969, doi 10.2307/2343787).
+    where Z_K is the z statistic. The *score* S_k = Z_k sqrt(I_k), with the information I_k, is a
+    random walk: it starts at 0, and its steps are independent N(0, I_k - I_(k-1)) variables. The
+    probability density of S_k in studies that have not stopped is computed from one analysis to the
+    next by Gauss-Legendre quadrature (Armitage, McPherson and Rowe 1969, doi 10.2307/2343787).
 
     Parameters
     ----------
@@ -147,26 +150,27 @@ def next_boundary(
     boundaries
         Boundaries of the first K - 1 analyses, in standard errors.
     cumulative_alpha
-        Two-sided error to be spent by analysis K.
+        Type-I error that is allowed up to analysis K, both tails together.
 
     Returns
     -------
     float
-        Boundary in standard errors; infinite if the error was spent earlier.
+        Boundary in standard errors; infinite if earlier analyses have used up the allowed error.
     """
-    increments = np.maximum(np.diff(information, prepend=0.0), _MIN_INCREMENT * information)
-    roots = np.sqrt(information)
+    step_variances = np.maximum(np.diff(information, prepend=0.0), _MIN_INCREASE * information)
+    # The score exceeds its limit b sqrt(I_k) where the z statistic exceeds the boundary b.
+    limit_per_boundary = np.sqrt(information)
     # Before the first analysis, the score is 0 with probability 1.
     scores, weights = np.zeros(1), np.ones(1)
     remaining_alpha = cumulative_alpha
-    for increment, root, boundary in zip(increments[:-1], roots[:-1], boundaries, strict=True):
-        limit = min(boundary, _MAX_BOUNDARY) * float(root)
-        remaining_alpha -= _crossing_probability(scores, weights, increment, limit)
-        scores, weights = _continuing_density(scores, weights, increment, limit)
+    for k, boundary in enumerate(boundaries):
+        limit = min(boundary, _MAX_BOUNDARY) * float(limit_per_boundary[k])
+        remaining_alpha -= _crossing_probability(scores, weights, step_variances[k], limit)
+        scores, weights = _scores_within_limit(scores, weights, step_variances[k], limit)
 
     def excess(boundary: float) -> float:
-        limit = boundary * float(roots[-1])
-        crossing = _crossing_probability(scores, weights, increments[-1], limit)
+        limit = boundary * float(limit_per_boundary[-1])
+        crossing = _crossing_probability(scores, weights, step_variances[-1], limit)
         return crossing - remaining_alpha
 
     if remaining_alpha <= 0 or excess(_MAX_BOUNDARY) >= 0:
@@ -177,32 +181,34 @@ def next_boundary(
 
 
 def _crossing_probability(
-    scores: FloatArray, weights: FloatArray, increment: float, limit: float
+    scores: FloatArray, weights: FloatArray, step_variance: float, limit: float
 ) -> float:
-    """Return the probability that a study crosses the boundary at the next analysis.
+    """Return the probability that the next step of a random walk ends outside ±limit.
 
-    The present score has the discrete distribution given by `scores` and `weights`. The next score
-    adds a normal variable with mean 0 and variance `increment`. The study crosses the boundary if
-    the next score lies outside ±limit.
+    The present value of the random walk is one of `scores`, with the probabilities `weights`. The
+    next step is normal with mean 0 and variance `step_variance`.
     """
-    sd = np.sqrt(increment)
+    sd = np.sqrt(step_variance)
     below, above = ndtr((-limit - scores) / sd), ndtr((scores - limit) / sd)
     return float(weights @ below) + float(weights @ above)
 
 
-def _continuing_density(
-    scores: FloatArray, weights: FloatArray, increment: float, limit: float
+def _scores_within_limit(
+    scores: FloatArray, weights: FloatArray, step_variance: float, limit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the distribution of the next score of studies that do not cross the boundary.
+    """Return the distribution of a random walk after its next step, restricted to ±limit.
+
+    In a group-sequential study, the random walk is the score, and studies with a score outside
+    ±limit are stopped.
 
     Parameters
     ----------
     scores, weights
         Values and probabilities of the present score.
-    increment
-        Variance of the normal variable that is added to the score.
+    step_variance
+        Variance of the next step, a normal variable with mean 0.
     limit
-        Boundary of the next score, on both sides of 0.
+        Largest absolute value of the next score.
 
     Returns
     -------
@@ -211,14 +217,14 @@ def _continuing_density(
     weights : array
         Quadrature weights times the density of the next score at the nodes.
     """
-    sd = np.sqrt(increment)
+    sd = np.sqrt(step_variance)
     n_nodes = int(np.clip(_NODES_PER_SD * 2 * limit / sd, _MIN_NODES, _MAX_NODES))
     nodes, node_weights = _gauss_legendre(n_nodes)
-    points = limit * nodes
-    # Convolve the present distribution with the normal distribution of the increment.
-    steps = (points[:, None] - scores) / sd
+    next_scores = limit * nodes
+    # Convolve the present distribution with the normal distribution of the step.
+    steps = (next_scores[:, None] - scores) / sd
     density = np.exp(-(steps**2) / 2) @ weights / (sd * np.sqrt(2 * np.pi))
-    return points, limit * node_weights * density
+    return next_scores, limit * node_weights * density
 
 
 @lru_cache(maxsize=_MAX_NODES)
@@ -229,7 +235,7 @@ def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
 
 
 def repeated_p_value(
-    p: float, analyses: tuple[int, ...], spending: str, item_shares: tuple[float, ...]
+    p: float, analyses: tuple[int, ...], spending: str, item_variance_shares: tuple[float, ...]
 ) -> float:
     """Return the p-value of the latest interim analysis, adjusted for the earlier analyses.
 
@@ -243,10 +249,10 @@ def repeated_p_value(
         Unadjusted two-sided p-value of the analysis.
     analyses
         Numbers of participants at all planned analyses, ascending.
-    item_shares
-        Share of the variance that is due to items, as estimated at each analysis so far.
     spending
         Name of a function in `SPENDING`.
+    item_variance_shares
+        Share of the variance that is due to items, as estimated at each analysis so far.
 
     Returns
     -------
@@ -258,9 +264,11 @@ def repeated_p_value(
 
     # Find the alpha at which the boundary equals the observed z statistic.
     def excess(log_alpha: float) -> float:
-        spent = tuple(alpha_spent(analyses, float(np.exp(log_alpha)), spending).tolist())
-        boundary = interim_boundaries(analyses, spent, item_shares)[-1]
-        return min(boundary, _MAX_BOUNDARY) - z_observed
+        cumulative_alpha = alpha_spent(analyses, float(np.exp(log_alpha)), spending)
+        boundaries = interim_boundaries(
+            analyses, tuple(cumulative_alpha.tolist()), item_variance_shares
+        )
+        return min(boundaries[-1], _MAX_BOUNDARY) - z_observed
 
     if excess(0.0) >= 0:
         return 1.0

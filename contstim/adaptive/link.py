@@ -123,7 +123,7 @@ class Link:
         """
         if self.prior and len(self.prior) != n_models:
             raise InputError(
-                f"prior has {len(self.prior)} weights for {n_models} models; give each model one"
+                f"prior has {len(self.prior)} weights for {n_models} models; give one per model"
             )
         prior = np.array(self.prior or [1.0] * n_models)
         return np.asarray(prior / prior.sum())

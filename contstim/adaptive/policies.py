@@ -134,14 +134,14 @@ class Policy(ABC):
         shortlist : (L,) array of int
             Indices of the L pairs with the largest values, ascending.
         values : (L,) array
-            Values of these pairs by themselves.
+            Value of each of these pairs on its own.
         chosen
             Indices of the pairs already in the block, at least one.
 
         Returns
         -------
         (L,) array
-            Values of the shortlisted pairs in addition to the chosen ones.
+            Additional value of each shortlisted pair, given the pairs already in the block.
         """
         return values
 
@@ -157,12 +157,14 @@ class Policy(ABC):
         )
 
 
-class Information(Policy):
-    """Mutual information in nats between the answer and the identity of the right model.
+class MutualInformation(Policy):
+    """Policy that prefers pairs whose answer is expected to tell most about which model is right.
 
-    Model probabilities and answers are integrated over the participant's slope and side bias
-    (Cavagnaro, Myung, Pitt and Kujala 2010, doi 10.1162/neco.2009.02-09-959; Houlsby et al. 2011,
-    arXiv 1112.5745).
+    The value of a pair is the mutual information, in nats, between the participant's answer and the
+    identity of the right model (Cavagnaro, Myung, Pitt and Kujala 2010, doi
+    10.1162/neco.2009.02-09-959; Houlsby et al. 2011, arXiv 1112.5745). The probability of an answer
+    is averaged over two unknown properties of the participant: how strongly the model's preference
+    determines the choice (slope), and a preference for the left or right sentence (side bias).
     """
 
     reason = (
@@ -171,11 +173,15 @@ class Information(Policy):
     )
 
     def values(self, state: PolicyState) -> FloatArray:
-        """Compute the mutual information between model and answer for each pair, shape (P,).
+        """Compute the mutual information between the right model and the answer for each pair.
 
-        It is H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), where H is the entropy in nats, w_m the
-        posterior probability of model m, and P_m(y) the probability of answer y under model m.
-        Preferences are rounded to the grid.
+        With the posterior probability w_m of model m, the probability P_m(y) of answer y if model m
+        is right, and the entropy H in nats, the mutual information is
+
+            H(Σ_m w_m P_m) - Σ_m w_m H(P_m).
+
+        The preferences of the models are rounded to the grid of `state.answer_curves`. The result
+        has the shape (P,).
         """
         n_pairs, n_answers = len(state.grid_positions), state.answer_curves.shape[1]
         mixture = np.zeros((n_answers, n_pairs), dtype=np.float32)
@@ -283,7 +289,7 @@ class InOrder(Policy):
 POLICIES: Registry[Policy] = Registry(
     "policy",
     "contstim.policies",
-    {"information": Information(), "random": AtRandom(), "fixed": InOrder()},
+    {"information": MutualInformation(), "random": AtRandom(), "fixed": InOrder()},
     Policy,
 )
 
@@ -341,9 +347,9 @@ class PolicyOptions:
 
 
 def acquisition_values(options: PolicyOptions, state: PolicyState) -> FloatArray:
-    """Compute the value of showing each pair next, shape (P,), by the policy that the options name.
+    """Compute the value of showing each of the P pairs next, according to `options.policy`.
 
-    The value is minus infinity for pairs that are not available.
+    The result has the shape (P,). It is minus infinity for pairs that are not available.
     """
     return np.where(state.available, options.implementation.values(state), -np.inf)
 
@@ -355,9 +361,9 @@ def choose_block(
     words: Sequence[frozenset[str]] | None = None,
     values: FloatArray | None = None,
 ) -> tuple[list[int], list[float]]:
-    """Choose a block: several pairs that are shown to a participant without an update in between.
+    """Choose several pairs (a *block*) to show to a participant before any of them is answered.
 
-    The pairs are drawn one after the other, as explained in `PolicyOptions`.
+    The pairs are drawn one at a time, as explained in `PolicyOptions`.
 
     Parameters
     ----------

@@ -158,6 +158,9 @@ class ParticipantQuadrature:
     def likelihood(self, preferences: FloatArray, answers: IntArray) -> FloatArray:
         """Return the probability of an answer under each model, median slope and node.
 
+        The probability of answer y is P(y or higher) - P(higher than y), where the probability of
+        an answer above the cut point t is F(beta g + b - t), see `Link`. Lapses are added.
+
         Parameters
         ----------
         preferences
@@ -172,18 +175,19 @@ class ParticipantQuadrature:
             K nodes.
         """
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
+        # Values of beta g + b. The two new axes are for the median slopes and the nodes.
         logits = preferences[..., None, None] * self.slopes + self.side_biases
-        # P(answer) is P(answer or higher) - P(higher). The lowest answer has no cut point below it,
-        # and the highest no cut point above it.
-        cut_points = self.link.cut_points
         answer_or_higher: FloatArray | float = 1.0
         higher: FloatArray | float = 0.0
         if answers.ndim:
-            cut_points = np.array([-np.inf, *cut_points, np.inf])[..., None, None, None]
-            answer_or_higher = self._choice_probability(logits - cut_points[answers])
-            higher = self._choice_probability(logits - cut_points[answers + 1])
+            cut_points = np.array([-np.inf, *self.link.cut_points, np.inf])
+            cut_below = cut_points[answers][..., None, None, None]
+            cut_above = cut_points[answers + 1][..., None, None, None]
+            answer_or_higher = self._choice_probability(logits - cut_below)
+            higher = self._choice_probability(logits - cut_above)
         else:
-            answer = int(answers)
+            # A single answer is looked up faster: the extreme answers need one cut point only.
+            answer, cut_points = int(answers), self.link.cut_points
             if answer > 0:
                 answer_or_higher = self._choice_probability(logits - cut_points[answer - 1])
             if answer < n_answers - 1:
@@ -194,7 +198,7 @@ class ParticipantQuadrature:
     def update(
         self, state: FloatArray, preferences: FloatArray, answers: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Update a participant's probabilities of the nodes by an answer (Bayes' rule).
+        """Update a participant's probabilities of the nodes with an answer (Bayes' rule).
 
         Parameters
         ----------
@@ -275,7 +279,7 @@ _shared_quadrature = lru_cache(maxsize=8)(ParticipantQuadrature)
 
 
 class ModelPosterior:
-    """Posterior distribution over M models, updated by one answer at a time.
+    """Posterior distribution over M models, updated one answer at a time.
 
     The same answers in the same order give bitwise identical numbers.
 
@@ -301,8 +305,8 @@ class ModelPosterior:
         p(answers | model) = Σ_h P(h) Π_p ∬ Π_t P(y_t | x_t, beta, b) dF_h(beta, b).
 
     Here p is a participant, t a trial with answer y_t to pair x_t, and F_h the distribution of
-    slope beta and side bias b over participants. The posterior remains valid if trials are chosen
-    by previous answers.
+    slope beta and side bias b over participants. The posterior remains valid if the choice of
+    trials depends on previous answers.
 
     Examples
     --------
@@ -327,7 +331,7 @@ class ModelPosterior:
         return f"<{type(self).__name__} after {self.n_answers} answers: {weights}>"
 
     def add_answer(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
-        """Update the posterior by an answer.
+        """Update the posterior with an answer.
 
         Parameters
         ----------

@@ -67,8 +67,8 @@ class Stopping:
             )
 
 
-def pairwise_level(stopping: Stopping, n_models: int) -> float:
-    """Return the two-sided type-I error rate of each comparison of two models.
+def pairwise_alpha(stopping: Stopping, n_models: int) -> float:
+    """Return the two-sided type-I error rate that is allowed for each comparison of two models.
 
     The rate is 2 alpha / M, at most 1, where alpha is the error rate of the stopping rule and M the
     number of models. With this rate, the probability of calling a wrong model the best is at most
@@ -99,8 +99,9 @@ def stopping_boundary(
     float
         Boundary of the t statistic, see `interim_boundaries`.
     """
-    spent = alpha_spent(stopping.analyses, pairwise_level(stopping, n_models), stopping.spending)
-    return interim_boundaries(stopping.analyses, tuple(spent.tolist()), item_variance_shares)[-1]
+    alpha = pairwise_alpha(stopping, n_models)
+    cumulative_alpha = tuple(alpha_spent(stopping.analyses, alpha, stopping.spending).tolist())
+    return interim_boundaries(stopping.analyses, cumulative_alpha, item_variance_shares)[-1]
 
 
 def item_variance_share(estimate: MeanEstimate) -> float:

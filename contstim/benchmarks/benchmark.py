@@ -26,10 +26,10 @@ RESULTS = (
     "ceiling_lower", "ceiling_upper", "share", "share_low", "share_high",
     "n_participants", "n_items", "source", "note",
 )  # fmt: skip
-#: Columns of a table of published figures, that is, numbers printed in a publication, one per row.
+#: Columns of a table of published results, that is, numbers printed in a publication, one per row.
 #: `quantity` is the column of `RESULTS` that the number belongs to, such as ``value``, and `place`
 #: the table or page where it is printed.
-FIGURE_COLUMNS = ("analysis", "measure", "model", "quantity", "value", "place")
+PUBLISHED_RESULT_COLUMNS = ("analysis", "measure", "model", "quantity", "value", "place")
 #: The `source` of a model that was scored in this run.
 SCORED_HERE = "scored here"
 #: The `note` of a result that is printed in a publication without the scores behind it.
@@ -44,9 +44,9 @@ _COMPUTED_COLUMNS = (
 )  # fmt: skip
 
 
-def figure_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
-    """Return a table of published figures from rows in the order of `FIGURE_COLUMNS`."""
-    return pd.DataFrame(list(rows), columns=list(FIGURE_COLUMNS))
+def published_table(rows: Iterable[tuple[object, ...]] = ()) -> pd.DataFrame:
+    """Build a table of published results from rows in the order of `PUBLISHED_RESULT_COLUMNS`."""
+    return pd.DataFrame(list(rows), columns=list(PUBLISHED_RESULT_COLUMNS))
 
 
 @displayable
@@ -88,9 +88,9 @@ class Benchmark(ABC):
         Publication that the published models are from, such as ``Golan et al. (2023)``.
     primary_measure
         Analysis and measure by which models are compared across benchmarks.
-    published_figures
-        Results printed in publications, with the columns `FIGURE_COLUMNS`. They are compared with
-        the results computed from published scores. For models without published scores, they are
+    published_results
+        Numbers printed in publications, with the columns `PUBLISHED_RESULT_COLUMNS`. They are compared
+        with results computed from published scores. For models without published scores, they are
         the only results.
     scored_unit
         What a model scores: the ``sentence``, or each ``word`` after the words before it.
@@ -114,7 +114,7 @@ class Benchmark(ABC):
     title: str
     source: str
     primary_measure: tuple[str, str]
-    published_figures: pd.DataFrame = field(default_factory=figure_table)
+    published_results: pd.DataFrame = field(default_factory=published_table)
     scored_unit: ClassVar[str] = "sentence"
 
     @property
@@ -131,7 +131,7 @@ class Benchmark(ABC):
     def published_models(self) -> list[str]:
         """Names of all published models, including those without public scores."""
         return list(
-            dict.fromkeys([*self.published_values, *map(str, self.published_figures["model"])])
+            dict.fromkeys([*self.published_values, *map(str, self.published_results["model"])])
         )
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
@@ -212,10 +212,10 @@ class Benchmark(ABC):
             for row in self.estimate(values):
                 rows.append({**row, "model": model, "source": sources[model]})
         table = with_shares(pd.DataFrame(rows).reindex(columns=list(_COMPUTED_COLUMNS)))
-        results = self.add_published_figures(table)
+        results = self.add_published_results(table)
         return BenchmarkResult(results, self.detail_tables(values_by_model))
 
-    def compare_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
+    def compare_published_results(self, results: pd.DataFrame) -> pd.DataFrame:
         """Compare results printed in a publication with results computed from published scores.
 
         Parameters
@@ -226,17 +226,18 @@ class Benchmark(ABC):
         Returns
         -------
         DataFrame
-            One row per published figure with the columns `FIGURE_COLUMNS`, `here` (computed value,
-            NaN without published scores) and `difference` (computed minus published value).
+            One row per printed number, with the columns `PUBLISHED_RESULT_COLUMNS`, `here` (the value
+            computed from the published scores of the same model, NaN if the scores were not
+            published) and `difference` (computed minus printed value).
         """
-        quantities = list(self.published_figures["quantity"].unique())
+        quantities = list(self.published_results["quantity"].unique())
         has_public_scores = results["source"].ne(SCORED_HERE) & results["note"].ne(AS_PUBLISHED)
         computed = results.loc[has_public_scores, [*_KEYS, *quantities]]
         long = computed.melt(_KEYS, var_name="quantity", value_name="here")
-        table = self.published_figures.merge(long, on=[*_KEYS, "quantity"], how="left")
+        table = self.published_results.merge(long, on=[*_KEYS, "quantity"], how="left")
         return table.assign(difference=table["here"] - table["value"])
 
-    def add_published_figures(self, results: pd.DataFrame) -> pd.DataFrame:
+    def add_published_results(self, results: pd.DataFrame) -> pd.DataFrame:
         """Add results printed in a publication, for models without published scores.
 
         Parameters
@@ -251,7 +252,7 @@ class Benchmark(ABC):
             the publication and `note` is `AS_PUBLISHED`.
         """
         computed_keys = pd.MultiIndex.from_frame(results[_KEYS])
-        printed = self.published_figures[self.published_figures["quantity"] == "value"]
+        printed = self.published_results[self.published_results["quantity"] == "value"]
         is_computed = pd.MultiIndex.from_frame(printed[_KEYS]).isin(computed_keys)
         without_scores = printed[~is_computed].rename(columns={"place": "source"})
         without_scores = without_scores.assign(note=AS_PUBLISHED)

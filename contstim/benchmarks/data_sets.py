@@ -201,7 +201,7 @@ def _read(
     reference: str,
     title: str,
     reader: str,
-    figures: list[list[object]] | None = None,
+    published_results: list[list[object]] | None = None,
     place: str = "",
     **options: Any,
 ) -> Benchmark:
@@ -215,20 +215,20 @@ def _read(
         Name, one-line description and publication of the benchmark.
     reader
         Name of the function in `READERS` that converts the files to a benchmark.
-    figures
-        Results printed in the publication: rows in the order of `FIGURE_COLUMNS` without the last
-        column, `place`.
+    published_results
+        Results printed in the publication: rows in the order of `PUBLISHED_RESULT_COLUMNS`, without the
+        last column, `place`.
     place
         Table or page of the printed results.
     **options
         Further arguments of the reader.
     """
     from contstim.benchmarks import readers  # loads the evaluation, which listing does without
-    from contstim.benchmarks.benchmark import figure_table
+    from contstim.benchmarks.benchmark import published_table
 
     shared = {"name": name, "title": title, "source": reference}
-    table = figure_table((*row, place) for row in figures or ())
-    return readers.READERS[reader](files, {**shared, "published_figures": table}, **options)
+    table = published_table((*row, place) for row in published_results or ())
+    return readers.READERS[reader](files, {**shared, "published_results": table}, **options)
 
 
 #: Published data sets by name. Installed packages add more by entry points of the group

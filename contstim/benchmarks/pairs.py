@@ -88,7 +88,7 @@ class ChoiceBenchmark(Benchmark):
         table = with_shares(table.assign(chance=table["measure"].map(chance_by_measure)))
         is_published = table["model"].isin(self.published_models)
         table["source"] = np.where(is_published, self.source, SCORED_HERE)
-        return BenchmarkResult(self.add_published_figures(table), evaluation=evaluation)
+        return BenchmarkResult(self.add_published_results(table), evaluation=evaluation)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

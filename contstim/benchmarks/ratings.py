@@ -143,10 +143,14 @@ class _RatingData:
     def average_ratings(self, is_included: BoolArray) -> _MeanRatings:
         """Compute the mean rating of each sentence and its error variance.
 
-        The error variance is the jackknife variance over participants: (n - 1) / n Σ d², where n is
-        the number of ratings of the sentence, and d the decrease in its mean rating when one rating
-        is left out. A participant's mean decrease over all sentences is subtracted from d, because
-        a shift of all means by the same amount does not affect a correlation.
+        The error variance is the delete-one jackknife variance (Efron 1982, The jackknife, the
+        bootstrap and other resampling plans)
+
+            (n - 1) / n · Σ_i d_i²,   d_i = (x_i - mean) / (n - 1),
+
+        for the n ratings x_i of a sentence: d_i is the decrease in the mean if rating i is left
+        out. A participant's mean decrease over all sentences is subtracted from d_i, because a
+        shift of all means by the same amount does not affect a correlation.
 
         Parameters
         ----------
@@ -160,19 +164,22 @@ class _RatingData:
         """
         weight, n_sentences = is_included.astype(float), len(self.item)
         n_ratings = np.bincount(self.sentence, weight, n_sentences).astype(np.float64)
-        n = n_ratings[self.sentence]  # number of ratings of the same sentence, by rating
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n_ratings
-            # Without rating x, the mean m of n ratings decreases by (x - m) / (n - 1).
+
+            # Decrease in the mean of the sentence if a rating is left out, shape (N,).
+            n = n_ratings[self.sentence]
             decrease = weight * (self.rating - mean[self.sentence]) / (n - 1)
             decrease = np.where(n > 1, decrease, 0.0)
             if self.participant is not None:
                 n_rated_sentences = np.count_nonzero(n_ratings)
                 mean_decrease = np.bincount(self.participant, decrease) / n_rated_sentences
                 decrease = decrease - weight * mean_decrease[self.participant]
-            squares = np.bincount(self.sentence, decrease**2 * weight, n_sentences)
-            error_variance = (n_ratings - 1) / n_ratings * squares
-        return _MeanRatings(n_ratings, mean, np.where(n_ratings > 1, error_variance, np.nan))
+
+            sum_of_squares = np.bincount(self.sentence, decrease**2 * weight, n_sentences)
+            jackknife_variance = (n_ratings - 1) / n_ratings * sum_of_squares
+        error_variance = np.where(n_ratings > 1, jackknife_variance, np.nan)
+        return _MeanRatings(n_ratings, mean, error_variance)
 
     @cached_property
     def _all_means(self) -> list[_MeanRatings]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from contstim.benchmarks.benchmark import Benchmark, figure_table
+from contstim.benchmarks.benchmark import Benchmark, published_table
 from contstim.benchmarks.pairs import ChoiceBenchmark, PairBenchmark, read_minimal_pairs
 from contstim.benchmarks.ratings import DeltaBenchmark, LabelBenchmark, RatingBenchmark
 from contstim.benchmarks.syntaxgym import Suite, read_suite
@@ -24,7 +24,7 @@ from contstim.training.cola import read_cola
 
 #: Local paths of a data set's files, by published file name.
 _Files = Mapping[str, Path]
-#: Keyword arguments of every benchmark: `name`, `title`, `source` and `published_figures`.
+#: Keyword arguments of every benchmark: `name`, `title`, `source` and `published_results`.
 _Shared = Mapping[str, Any]
 
 # Names of the models in the paper on BLiMP, by their names in its result files.
@@ -33,16 +33,18 @@ _SPROUSE_COLUMNS = ["Bad ID", "Bad sentence", "Good ID", "Good sentence"]
 
 
 def _finish_choices(table: pd.DataFrame, first_code: int, second_code: int) -> HumanData:
-    """Rescale and clean choices between two sentences.
+    """Clean choices between two sentences, and rescale them to ratings.
 
-    Choices without a sentence or an answer, and repeated choices, are excluded.
+    Choices without a sentence or an answer, and repeated choices, are excluded. The rating is -2.5
+    for the choice of sentence 1 and 2.5 for the choice of sentence 2.
 
     Parameters
     ----------
     table
-        Choices in the tidy format, except for the values of the column `rating`.
+        Choices with the columns of the tidy format. The column `rating` contains the original
+        codes.
     first_code, second_code
-        Values of `rating` for the choice of sentence 1 and of sentence 2.
+        Codes for the choice of sentence 1 and of sentence 2.
     """
     table = table.assign(rating=rescale(table["rating"], first_code, second_code))
     cleaning = CleaningRules("exclude", "exclude", "keep_first")
@@ -78,7 +80,7 @@ def read_blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     files
         Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark: name, title, source and published figures.
+        Keyword arguments of every benchmark: name, title, source and published results.
 
     Source
     ------
@@ -89,7 +91,7 @@ def read_blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     is_overall = summary["UID"] == "overall"
     overall = summary[is_overall].melt("linguistics_term", models, "model", "value")
     source = "Warstadt et al. (2020), Table 3, as corrected in models_summary.jsonl"
-    published_figures = figure_table(
+    published_results = published_table(
         (row.linguistics_term, "accuracy", row.model, "value", row.value, source)
         for row in overall.replace({"linguistics_term": {"overall": "all"}}).itertuples()
     )
@@ -101,7 +103,7 @@ def read_blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
         files["human_validation_summary.csv"], ["Condition", "total_mean"], cells="inferred"
     )
     return PairBenchmark(
-        **{**shared, "published_figures": published_figures},
+        **{**shared, "published_results": published_results},
         pairs=pairs.assign(phenomenon=phenomena),
         accuracies=by_paradigm[models],
         human_accuracies=human.set_index("Condition")["total_mean"],
@@ -181,7 +183,7 @@ def read_lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
     files
         Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark: name, title, source and published figures.
+        Keyword arguments of every benchmark: name, title, source and published results.
     context
         Kind of context, as in the name of the file.
     """
@@ -204,7 +206,7 @@ def read_event_ratings(
     files
         Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark: name, title, source and published figures.
+        Keyword arguments of every benchmark: name, title, source and published results.
     subset
         Name of the set of events in the name of the file of ratings.
     prefix
@@ -312,7 +314,7 @@ def read_sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Be
     files
         Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark: name, title, source and published figures.
+        Keyword arguments of every benchmark: name, title, source and published results.
     file
         Name of the file with Likert ratings or magnitude estimates.
     """
@@ -356,7 +358,7 @@ def read_syntaxgym(
     files
         Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark: name, title, source and published figures.
+        Keyword arguments of every benchmark: name, title, source and published results.
     models
         Mapping from the name of each published model in the file names to its full name.
     circuits
@@ -391,7 +393,7 @@ def read_devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str
     files
         Local paths of the data set's files, by published file name.
     shared
-        Keyword arguments of every benchmark: name, title, source and published figures.
+        Keyword arguments of every benchmark: name, title, source and published results.
     models
         Mapping from each column of surprisals to the name of the published model.
     """

@@ -31,14 +31,15 @@ RESULT_COLUMNS = (
 
 @dataclass(frozen=True)
 class CorpusMetric:
-    """Metric of a corpus that depends on sums of counts over its utterances.
+    """Metric of a corpus, computed from counts that are summed over utterances.
 
     Attributes
     ----------
     count
-        Function of a reference and a hypothesis that returns K counts.
+        Function that compares a hypothesis with its reference. It takes (reference, hypothesis) and
+        returns K counts, for example of errors and words.
     compute
-        Function of the K sums of counts.
+        Function that converts the K sums of counts to the metric.
     sign
         1 if higher values are better, -1 if lower values are better.
     """
@@ -90,14 +91,26 @@ CORPUS_METRICS = {"wer": word_error_rate, "bleu": bleu}
 
 
 class NBestLists:
-    """Hypotheses of one language with their scores and counts, sorted by utterance.
+    """N-best lists: the hypotheses that a first-pass system proposes for each of U utterances.
 
     Parameters
     ----------
     table
-        Rows of the table of `rescore`, with all columns.
+        Table with one row per hypothesis and all columns that `rescore` describes, including the
+        optional ones. The hypotheses are sorted by utterance.
     metric
         Metric to optimise.
+
+    Attributes
+    ----------
+    counts
+        Counts from which the metric is computed, one row per hypothesis.
+    codes
+        Index of the utterance of each hypothesis.
+    starts
+        Row of the first hypothesis of each utterance, shape (U,).
+    is_test
+        Whether each utterance is in the test set, shape (U,).
     """
 
     def __init__(self, table: pd.DataFrame, metric: CorpusMetric) -> None:
@@ -110,34 +123,38 @@ class NBestLists:
         self.is_test: BoolArray = (self.table["split"] == "test").to_numpy()[self.starts]
 
     def select(self, totals: FloatArray) -> IntArray:
-        """Return the row of the highest total of each utterance; the first one if several tie."""
+        """Return the row of each utterance's hypothesis with the highest total score, shape (U,).
+
+        If several hypotheses have the highest total, the first one is selected.
+        """
+        # Sort by utterance, then by decreasing total. `starts` is then the position of the best.
         return np.lexsort((-totals, self.codes))[self.starts]
 
     def evaluate(self, rows: IntArray) -> float:
-        """Return the metric of the selected rows."""
+        """Return the metric for the hypotheses in the selected rows."""
         return self.metric.compute(self.counts[rows].sum(axis=0))
 
     def tune(
         self, log_probs: FloatArray, weights: Sequence[float], length_weights: Sequence[float]
     ) -> tuple[float, float, IntArray]:
-        """Find the best weights on the development set by grid search.
+        """Find the weights with the best metric on the development set by grid search.
 
-        Of equally good points, the one with the smallest absolute length weight and then the
-        smallest weight is chosen.
+        Ties are resolved in favour of the smallest absolute length weight, then of the smallest
+        weight.
 
         Parameters
         ----------
         log_probs
             Log-probability of each hypothesis, nats.
         weights, length_weights
-            Weights of the log-probability and of the number of words to try.
+            Grid of the weights of the log-probability and of the number of words.
 
         Returns
         -------
         weight, length_weight : float
             The best weights.
         rows : array
-            Selected row of each utterance, of both splits.
+            Row of the selected hypothesis of each utterance, shape (U,).
         """
         scores = self.table["score"].to_numpy()
         n_words = self.table["hypothesis"].map(lambda text: len(text.split())).to_numpy()
@@ -156,8 +173,19 @@ class NBestLists:
         weights: Sequence[float],
         length_weights: Sequence[float],
     ) -> Iterator[tuple[str, float, float, IntArray]]:
-        """Yield the name, the weights and the selected rows of each system, baseline first."""
+        """Select hypotheses by each system, see `rescore` for the systems.
+
+        Yields
+        ------
+        name : str
+            Name of the system.
+        weight, length_weight : float
+            Tuned weights; 0 for the baseline and NaN for the oracle.
+        rows : array
+            Row of the selected hypothesis of each utterance, shape (U,).
+        """
         yield "baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy())
+        # The oracle evaluates each hypothesis by its own metric.
         quality = np.array([self.metric.compute(counts) for counts in self.counts])
         yield "oracle", np.nan, np.nan, self.select(self.metric.sign * quality)
         yield "length", *self.tune(np.zeros(len(quality)), [0.0], length_weights)
@@ -167,7 +195,7 @@ class NBestLists:
             scores = model.score(unique_texts.tolist())
             if not np.isfinite(scores).all():
                 text = unique_texts[~np.isfinite(scores)][0]
-                raise InputError(f"{model.name} gives {text!r} no finite score; remove it")
+                raise InputError(f"{model.name} has no finite score for {text!r}; remove it")
             yield model.name, *self.tune(scores[inverse], weights, length_weights)
 
 
@@ -199,7 +227,7 @@ def rescore(
     metric
         ``wer`` or ``bleu``.
     weights, length_weights
-        Grid of the weights. The length weight 0 alone leaves the length term out.
+        Grids of the two weights. With 0 as the only length weight, the length is not used.
     n_bootstrap
         Number of bootstrap samples of test utterances, which all systems share.
     seed
@@ -246,7 +274,7 @@ def rescore(
 
 
 def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with numeric scores and all optional columns, or raise InputError."""
+    """Check a table of hypotheses, and add the optional columns that it lacks."""
     require_columns(hypotheses, COLUMNS, "the table of hypotheses")
     key = ["language", "utterance"]
     table = hypotheses.reset_index(drop=True)

@@ -196,8 +196,8 @@ class BenchmarkRun:
                 if outcome.evaluation is not None:
                     outcome.evaluation.report(subfolder)
                 tables = {"results": outcome.results, **outcome.detail_tables}
-                if len(self.benchmarks[name].published_figures):
-                    compared = self.benchmarks[name].compare_published_figures(outcome.results)
+                if len(self.benchmarks[name].published_results):
+                    compared = self.benchmarks[name].compare_published_results(outcome.results)
                     tables["published"] = compared
                 for stem, table in tables.items():
                     write_atomically(subfolder / f"{stem}.csv", format_csv(escape_table(table)))

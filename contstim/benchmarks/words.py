@@ -18,8 +18,8 @@ from contstim.benchmarks.syntaxgym import Suite
 from contstim.errors import InputError
 
 
-def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
-    """Convert a table of word scores to arrays.
+def _word_log_probs_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
+    """Group a table of word log-probabilities by model and sentence.
 
     Parameters
     ----------
@@ -34,18 +34,22 @@ def _words_by_model(scores: pd.DataFrame) -> dict[str, dict[str, FloatArray]]:
     """
     ordered = scores.sort_values("position", kind="stable")
     log_probs_by_model: dict[str, dict[str, FloatArray]] = {}
-    for (model, sentence), log_probs in ordered.groupby(["model", "sentence"], sort=False)[
-        "log_prob"
-    ]:
+    for (model, sentence), rows in ordered.groupby(["model", "sentence"], sort=False):
         log_probs_by_sentence = log_probs_by_model.setdefault(str(model), {})
-        log_probs_by_sentence[str(sentence)] = log_probs.to_numpy(dtype=float)
+        log_probs_by_sentence[str(sentence)] = rows["log_prob"].to_numpy(dtype=float)
     return log_probs_by_model
 
 
-def _find_words(
+def _look_up_log_probs(
     sentences: list[str], log_probs_by_sentence: Mapping[str, FloatArray]
 ) -> list[FloatArray]:
-    """Return the word log-probabilities of each sentence; raise InputError if one has none."""
+    """Return the word log-probabilities of each sentence.
+
+    Raises
+    ------
+    InputError
+        If a sentence is missing from `log_probs_by_sentence`.
+    """
     for sentence in sentences:
         if sentence not in log_probs_by_sentence:
             raise InputError(f"the words of {sentence!r} have no scores; score all sentences")
@@ -98,8 +102,8 @@ class SuiteBenchmark(ParadigmBenchmark):
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
         """Return each model's accuracy by suite."""
         accuracies = {}
-        for model, log_probs in _words_by_model(scores).items():
-            score_words = partial(_find_words, log_probs_by_sentence=log_probs)
+        for model, log_probs in _word_log_probs_by_model(scores).items():
+            score_words = partial(_look_up_log_probs, log_probs_by_sentence=log_probs)
             tables = [suite.evaluate(score_words) for suite in self.suites]
             is_right = pd.concat(tables).groupby(["suite", "item"], sort=False)["correct"].all()
             accuracies[model] = is_right.groupby("suite", sort=False).mean()
@@ -153,19 +157,17 @@ class WordBenchmark(Benchmark):
         return {str(model): self.log_probs[model] for model in self.log_probs}
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Return each model's log-probabilities of the words."""
+        """Return the log-probability of each row of `words` under each model."""
         sentences = self.words["sentence"].astype(str).tolist()
         positions = self.words["position"].tolist()
         values = {}
-        for model, log_probs in _words_by_model(scores).items():
-            word_log_probs = _find_words(sentences, log_probs)
-            values[model] = pd.Series(
-                [
-                    words[position]
-                    for words, position in zip(word_log_probs, positions, strict=True)
-                ],
-                self.words.index,
-            )
+        for model, log_probs_by_sentence in _word_log_probs_by_model(scores).items():
+            sentence_log_probs = _look_up_log_probs(sentences, log_probs_by_sentence)
+            log_probs = [
+                word_log_probs[position]
+                for word_log_probs, position in zip(sentence_log_probs, positions, strict=True)
+            ]
+            values[model] = pd.Series(log_probs, self.words.index)
         return values
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102

@@ -70,11 +70,13 @@ class ChoiceFormat:
     column
         names of columns in your table, e.g. participant=Vp,rating=Urteil
     low
-        answer that means certain of sentence 1, or of the left one: a number or a word
+        answer code for the strongest preference for sentence 1 (with --side: for the left
+        sentence), a number or a word
     high
-        answer that means certain of sentence 2, or of the right one
+        answer code for the strongest preference for sentence 2 (with --side: for the right
+        sentence)
     side
-        column that says which sentence was on the left; none if there is no such column
+        column that states which sentence was on the left, or none
     buttons
         number of buttons of a trial (jsPsych)
     """
@@ -129,7 +131,7 @@ class ChoiceFormat:
         if self.format == "auto" or self.buttons is not None:
             options["n_choices"] = self.buttons
         if len(set(files)) < len(files):
-            raise InputError("a file of choices is given twice; give each once")
+            raise InputError("a file of choices is named twice; name each file once")
         complete, notes = jspsych.drop_partial_files([Path(path) for path in files])
         for note in notes:
             print_message(note)

@@ -88,12 +88,14 @@ class SentenceOptions:
     distinct
         exclude sentences in which a word occurs twice
     repeatable
-        words that may occur twice [English determiners and prepositions]
+        file of the words that --distinct permits to occur twice, one word per line (default:
+        English determiners and prepositions)
     constraint
-        constraint on the selection: balance, equal, linear ... of a column (see docs/selection.md):
-        sentence, words, characters, zipf, tokens or a column of --features
+        constraint on the selection, for example balance:words:0.5. KIND is described in
+        docs/selection.md. COLUMN is sentence, words, characters, zipf, tokens or a column of
+        --features
     features
-        further columns for constraints; the first column contains the sentence
+        table of sentence properties for constraints; the first column contains the sentence
     """
 
     distinct: bool = False
@@ -379,21 +381,24 @@ def select_pair_set(
     if candidates and not triplets:
         raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
     table, eligible, constraints = sentences.read(scores)
-    pairs = None
+    synthetic_pairs = None
     if triplets:
         rows = read_triplets(triplets)
+        # Sentences that may be combined to pairs: natural ones, or none if all pairs are synthetic.
         synthetic = rows[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
-        # Pairs of natural sentences contain no synthetic ones.
-        is_natural = ~table.index.to_series().isin(synthetic) & (candidates != "synthetic")
-        eligible = is_natural if eligible is None else eligible & is_natural
-        pairs = None if candidates == "natural" else triplet_pairs(rows)
+        is_combinable = ~table.index.to_series().isin(synthetic)
+        if candidates == "synthetic":
+            is_combinable[:] = False
+        eligible = is_combinable if eligible is None else eligible & is_combinable
+        if candidates != "natural":
+            synthetic_pairs = triplet_pairs(rows)
     selected = select_set(
         table,
         n,
         criterion=criterion,
         rank_margin=rank_margin,
         eligible=eligible,
-        pairs=pairs,
+        pairs=synthetic_pairs,
         constraints=constraints,
         uses=max_uses,
         time_limit=time_limit,

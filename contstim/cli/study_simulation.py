@@ -29,20 +29,20 @@ from contstim.tables import read_table
 def load_followed(
     follow: Sequence[str],
 ) -> tuple[dict[str, SentenceModel], tuple[tuple[str, float], ...]]:
-    """Load the models that simulated participants follow.
+    """Load the models that determine the choices of simulated participants.
 
     Parameters
     ----------
     follow
-        Models that simulated participants follow. Each entry is a model specification string (for
-        example ``hf:gpt2``), optionally followed by ``=`` and a weight.
+        Models whose weighted mixture determines the choices. Each entry is a model specification
+        string (for example ``hf:gpt2``), optionally followed by ``=`` and a weight.
 
     Returns
     -------
     models : dict
         Mapping from name to model.
     weights : tuple of (str, float)
-        Name of each model and its weight in the mixture that participants follow.
+        Name of each model and its weight in the mixture.
     """
     specs_and_weights = [parse_weight(text) for text in follow]
     models = [load_model(spec) for spec, _ in specs_and_weights]
@@ -174,7 +174,7 @@ def simulate_trials(
     follow: Sequence[str],
     effects: dict[str, Any],
 ) -> StudySimulator:
-    """Return a simulator of studies with the sentence pairs of a table.
+    """Return a simulator of studies in which participants judge the sentence pairs of a table.
 
     Parameters
     ----------
@@ -185,30 +185,33 @@ def simulate_trials(
     scores
         Path of log-probabilities of the models to compare.
     follow
-        Models that simulated participants follow. Each entry is a model specification string (for
-        example ``hf:gpt2``), optionally followed by ``=`` and a weight.
-        By default, participants follow the first model to compare.
+        Models that determine the simulated choices: each participant prefers the sentence with the
+        higher log-probability, apart from noise. Each entry is a model specification string (for
+        example ``hf:gpt2``), or a column of `scores`, optionally followed by ``=`` and a weight. By
+        default, participants follow the first model to compare.
     effects
         Parameters of the simulated participants, by the name of the field of `Simulation`.
     """
     design = read_table(trials, cells="text")
     require_pairs(design, trials)
+    models: pd.DataFrame | dict[str, SentenceModel]
     if scores is not None:
-        table = read_scores(scores)
-        names = [str(column) for column in table.columns]
-        weights = tuple(parse_weight(text, names) for text in follow or names[:1])
-        simulation = Simulation(weights, **effects)
-        simulator = StudySimulator.from_trials(design, table, names, simulation)
-        return report_disagreements(simulator)
-    followed, weights = load_followed(follow or compare[:1])
-    compared = [load_model(spec) for spec in compare]
-    names = [model.name for model in compared]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"--compare names {name!r} twice; give different models")
-    models = {model.name: model for model in load_models([*followed.values(), *compared])}
+        models = read_scores(scores)
+        names_to_compare = [str(column) for column in models.columns]
+        weights = tuple(
+            parse_weight(text, names_to_compare) for text in follow or names_to_compare[:1]
+        )
+    else:
+        models_to_follow, weights = load_followed(follow or compare[:1])
+        models_to_compare = [load_model(spec) for spec in compare]
+        names_to_compare = [model.name for model in models_to_compare]
+        for name in names_to_compare:
+            if names_to_compare.count(name) > 1:
+                raise InputError(f"--compare names {name!r} twice; give different models")
+        all_models = load_models([*models_to_follow.values(), *models_to_compare])
+        models = {model.name: model for model in all_models}
     simulation = Simulation(weights, **effects)
-    simulator = StudySimulator.from_trials(design, models, names, simulation)
+    simulator = StudySimulator.from_trials(design, models, names_to_compare, simulation)
     return report_disagreements(simulator)
 
 

@@ -15,7 +15,7 @@ from contstim.text.word_options import WordOptions
 from contstim.text.word_rules import WordRules
 from contstim.text.word_tables import read_word_rows
 
-# Minimum share of the words of sentences that a vocabulary of their language contains.
+# Minimum fraction of a text's distinct words that a vocabulary of the same language contains.
 _MIN_COVERAGE = 0.25
 
 
@@ -87,23 +87,23 @@ def resolve_language(code: str | None, paths: Sequence[str]) -> Language:
 
 
 def describe_low_coverage(sentences: Iterable[str], vocabulary: Vocabulary | None = None) -> str:
-    """Return how many words of sentences a vocabulary contains, if these are few.
+    """Check whether a vocabulary contains at least a quarter of the distinct words of a text.
 
-    The result is used in warnings. Few words in common suggest that the sentences are in another
-    language than the vocabulary.
+    Lower coverage suggests that the text is in a different language from the vocabulary. The result
+    is meant for a warning.
 
     Parameters
     ----------
     sentences
-        Sentences in any language.
+        Sentences of the text.
     vocabulary
         Vocabulary; by default the bundled English vocabulary.
 
     Returns
     -------
     str
-        Number of distinct words in the vocabulary and in total, e.g. ``"1 of the 7"``; empty if the
-        vocabulary contains at least a quarter of the words.
+        If less than a quarter of the distinct words are in the vocabulary, their number and the
+        total, e.g. ``"1 of the 7"``. Otherwise an empty string.
     """
     sentence_words = {word for sentence in sentences for word in folded_words(sentence)}
     vocabulary = vocabulary or bundled_vocabulary()

@@ -144,11 +144,16 @@ def latin_square(
 
 
 def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
-    """Check a table of items, and complete its columns ``item``, ``condition`` and ``stimulus``.
+    """Check a table of items, and fill in its columns ``item``, ``condition`` and ``stimulus``.
 
-    Sentences are normalised. A row without an item becomes a separate item. A row without a
-    condition gets the joined values of the columns `factors` as its condition. ``stimulus`` is the
-    number of the row, from 1.
+    A *version* is the sentence (or sentence pair) of one item in one condition; each row contains a
+    version. Sentences are normalised.
+
+    - ``item``: empty cells are replaced by unique labels, so that each of these rows is the only
+      version of its item.
+    - ``condition``: empty cells are replaced by the values of the columns `factors`, joined by a
+      full stop.
+    - ``stimulus``: number of the row, from 1.
 
     Raises
     ------
@@ -158,7 +163,7 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
     """
 
     def read_labels(name: str) -> pd.Series:
-        """Return a column of labels as normalised text, missing where empty or absent."""
+        # An absent column and empty cells become missing values.
         labels = items.reindex(columns=[name])[name]
         labels = normalise_labels(labels) if labels.notna().any() else labels.astype("str")
         return labels.where(labels != "")
@@ -176,7 +181,6 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
         values = pd.DataFrame({name: read_labels(name) for name in factors})
         crossed = values.apply(lambda row: ".".join(row.dropna()), axis=1)
         condition = condition.fillna(crossed.where(crossed != ""))
-    # A row without an item is a separate item.
     item = numbers.astype("str")
     if "item" in items:
         item = read_labels("item").fillna("row " + item)
@@ -189,7 +193,7 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
         if row["condition"] == _NO_CONDITION:
             version = "without a condition"
         raise InputError(
-            f"item {row['item']} has {is_same.sum()} versions {version}; tell them apart by "
+            f"item {row['item']} has {is_same.sum()} versions {version}; distinguish them by "
             f"{_suggest_factors(items, item)}"
         )
     if not {*_PAIR} <= {*items}:

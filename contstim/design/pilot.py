@@ -26,7 +26,7 @@ def mean_choice(latent: FloatArray, slope_sd: float) -> FloatArray:
     Parameters
     ----------
     latent : array of any shape
-        Preference for sentence 2 of each pair, in units of the noise.
+        Preference for sentence 2 of each pair, in standard deviations of the noise.
     slope_sd
         Standard deviation of log(slope) over participants.
 
@@ -39,18 +39,21 @@ def mean_choice(latent: FloatArray, slope_sd: float) -> FloatArray:
 
 
 def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
-    """Estimate the parameters of simulated participants by the method of moments.
+    """Estimate the parameters of simulated participants from the choices in a pilot study.
 
-    1. The first model with a preference prefers one sentence of pair x. Let t_x be the proportion
-       of choices of this sentence. Pairs on which all models have the same preferences form a
-       class, and m is the mean of t_x in the class.
-    2. The probability that the sentence is chosen is estimated as m + sqrt(b) (t_x - m), where b is
-       the proportion of the variance of t_x - m that is not binomial sampling error. This does not
-       change the accuracy of any model.
-    3. The standard deviation of the participants' log slopes is chosen so that participants differ
-       in their agreement with the majority as much as in the pilot study.
-    4. The limits of confidence are chosen so that simulated ratings have the distribution of the
-       ratings in the pilot study.
+    The estimates are obtained by the method of moments. The *reference sentence* of a pair is the
+    sentence that the first model prefers (if it has no preference, the next model).
+
+    1. Choice probabilities: let t_x be the proportion of choices of the reference sentence of pair
+       x, and m the mean of this proportion over all pairs on which the models have the same
+       preferences as on x. The proportions vary too much because of binomial sampling error. The
+       estimated probability is therefore m + sqrt(b) (t_x - m), where b is the fraction of the
+       variance of t_x - m that is not sampling error. This does not change the accuracy of a model.
+    2. Differences between participants: each participant multiplies all preferences by a slope. The
+       standard deviation of log(slope) is chosen so that participants differ in their agreement
+       with the majority as much as in the pilot study.
+    3. Confidence: the thresholds between three levels of confidence are chosen so that simulated
+       ratings have the same distribution as the ratings in the pilot study.
 
     Parameters
     ----------
@@ -60,10 +63,10 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     Returns
     -------
     latent : (P,) array
-        Preference for sentence 2 of each pair, in units of the noise.
+        Preference for sentence 2 of each pair, in standard deviations of the noise.
     simulation : Simulation
         Parameters of the participants.
-    followed : int
+    best_model : int
         Index of the model with the highest accuracy.
     """
     n_choices = np.bincount(data.pair, minlength=data.n_pairs)
@@ -91,8 +94,8 @@ def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
     slope_sd, latent = _estimate_slope_sd(data, is_chosen, probability, n_choices)
     latent = side * latent
 
-    # Simulate the sizes of preferences. Their quantiles at the proportions of ratings of at most
-    # 1 and 2 in the pilot study are the limits of confidence.
+    # Simulate the strengths of preferences. The thresholds of confidence are the quantiles at the
+    # proportions of pilot ratings with an absolute value of at most 1, and of at most 2.
     rng = np.random.default_rng(0)
     slopes = np.exp(slope_sd * rng.normal(size=len(data.pair)))
     strength = np.abs(slopes * latent[data.pair] + rng.normal(size=len(data.pair)))
@@ -124,7 +127,7 @@ def _estimate_slope_sd(
         Choices of the pilot study.
     is_chosen : (n_ratings,) array
         1 if the reference sentence of the pair was chosen, and 0 otherwise. The reference sentence
-        is the sentence that the first model with a preference prefers.
+        is the sentence that the first model prefers (if it has no preference, the next model).
     probability : (P,) array
         Probability that the reference sentence of each pair is chosen.
     n_choices : (P,) array
@@ -135,7 +138,8 @@ def _estimate_slope_sd(
     slope_sd : float
         Standard deviation of log(slope) over participants.
     latent : (P,) array
-        Preference for the reference sentence that gives `probability`, in units of the noise.
+        Preference for the reference sentence that gives `probability`, in standard deviations of
+        the noise.
     """
     # Agreement of a participant: mean of direction * (choice - probability) over the trials.
     direction = 2 * probability - 1

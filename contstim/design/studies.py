@@ -317,7 +317,7 @@ class StudySimulator:
                 f"{format_count(n_items, 'item')}; inference about others takes {MIN_PARTICIPANTS} "
                 f"and {MIN_UNITS}"
             )
-        latent, simulation, followed = estimate_pilot(data)
+        latent, simulation, best_model = estimate_pilot(data)
         return cls(
             models=data.models,
             groups=[np.arange(data.n_pairs)] * n_groups,
@@ -326,7 +326,7 @@ class StudySimulator:
             ratios=data.log_ratio,
             simulation=simulation,
             measures=tuple(measures),
-            followed=followed,
+            followed=best_model,
             resamples=True,
         )
 

@@ -44,15 +44,15 @@ def create_adaptive_study(
     language: str = "en",
     presentation: str = "choice",
 ) -> Study:
-    """Create the folder of an adaptive study, which chooses trials by the answers to earlier ones.
+    """Create the folder of an adaptive study, which chooses trials based on previous answers.
 
     Parameters
     ----------
     folder
-        Folder to write, which must not exist or be empty.
+        Folder to write. It is created if it does not exist; an existing folder must be empty.
     pool
         Table of the pairs to choose from, with the columns ``sentence_1`` and ``sentence_2``. It is
-        copied into the folder. Its first pairs are the anchors, which all participants see.
+        copied into the folder. Its first pairs are the *anchors*, which all participants see.
     scores
         Log-probabilities of the pool's sentences and of natural sentences under the models, in a
         format of `read_scores`; copied into the folder.
@@ -87,7 +87,7 @@ def create_adaptive_study(
         raise InputError("there are neither anchors nor catch trials; give some of either")
     sentences = [str(label) for label in read_scores(scores).index]
     table = lay_out_trials(checked_pool, sentences, plan, catch)
-    settings = "\n# How trials are chosen while the study runs; not to be changed once it does.\n"
+    settings = "\n# How trials are chosen. Do not change these settings while the study runs.\n"
     settings += "\n".join([*_format_toml("adaptive", plan, with_defaults=True), ""])
     with tempfile.TemporaryDirectory() as temporary:
         trials = Path(temporary) / "trials.csv"
@@ -103,9 +103,9 @@ def lay_out_trials(
     """Create the table of trials of an adaptive study.
 
     For every participant, the table contains the anchors (pairs that all participants see), the
-    catch trials, and blank rows for trials that are chosen while the study runs. Anchors and catch
-    trials are spread evenly among the blank rows. The column ``item`` numbers the pairs of the pool
-    from 1, followed by the catch trials.
+    catch trials, and rows without sentences as placeholders for the trials that are chosen while
+    the study runs. Anchors and catch trials are spread evenly among the placeholders. The column
+    ``item`` numbers the pairs of the pool from 1, followed by the catch trials.
 
     Parameters
     ----------
@@ -146,10 +146,10 @@ def lay_out_trials(
     parts = []
     for participant, trials in fixed.groupby("participant", sort=True):
         positions = ((np.arange(len(trials)) + 0.5) * n_trials / len(trials)).astype(int) + 1
-        blank_positions = np.setdiff1d(np.arange(1, n_trials + 1), positions)
-        blank = pd.DataFrame({"participant": participant, "trial": blank_positions})
+        free_positions = np.setdiff1d(np.arange(1, n_trials + 1), positions)
+        placeholders = pd.DataFrame({"participant": participant, "trial": free_positions})
         parts.append(trials.assign(trial=positions))
-        parts.append(blank.assign(group=1, condition=ADAPTIVE, kind=EXPERIMENTAL))
+        parts.append(placeholders.assign(group=1, condition=ADAPTIVE, kind=EXPERIMENTAL))
     table = pd.concat([part.astype(object) for part in parts])[list(fixed.columns)]
     return table.sort_values(["participant", "trial"], kind="stable", ignore_index=True)
 

@@ -300,14 +300,16 @@ def read_event(value: Any) -> PageEvent:
 
 
 def read_responses(study: Study, detail: str) -> Responses:
-    """Check a participant's responses to the questions of a screen.
+    """Parse and check a participant's responses to the questions on one screen of the page.
+
+    The screen is a questionnaire or the consent form, in which the questions are check boxes.
 
     Parameters
     ----------
     study
-        Study with the questions and the boxes of the consent form.
+        Study that defines the questions and the consent form.
     detail
-        Field ``detail`` of the event of kind ``responses``, a JSON object as text.
+        JSON text with the responses, as sent by the page (field ``detail`` of the event).
 
     Returns
     -------
@@ -317,7 +319,7 @@ def read_responses(study: Study, detail: str) -> Responses:
     Raises
     ------
     InputError
-        If a question is unknown or a response to it is not possible.
+        If the study has no question of this name, or the response is none of its options.
     """
     screen = _read(Responses, parse_detail(detail), "detail")
     questions = {question.name: question for question in study.questions}

@@ -1,8 +1,9 @@
 """Presentations of trials: choice, rating, self-paced reading, and custom ones.
 
-A presentation has two parts: a JavaScript module (interface `Presentation` in ``page/types.d.ts``)
-that shows the trial, and a class in this module that declares its fields, checks its answers and
-provides the texts of a new study.
+A *presentation* defines how the page shows a trial and which answers it accepts. It has two parts:
+a JavaScript module (interface `Presentation` in ``page/types.d.ts``) that shows the trial, and a
+class in this module that declares its fields, checks its answers and provides the texts of a new
+study.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SINGLE_SENTENCE_TEXTS = {"practice_again": "single_again", "debrief_text": "sin
 
 
 class Presentation:
-    """Base class of the kinds of trials: the fields to show, and the answers that are possible.
+    """Base class of presentations: what a trial shows, and which answers are valid.
 
     This class shows one sentence and accepts any whole number as an answer.
 
@@ -46,8 +47,8 @@ class Presentation:
         Fields of a trial: keys of practice trials and attention checks and, except for pairs,
         columns of the design's table.
     text_keys
-        Texts of the page that the presentation replaces, as a mapping from the key of the general
-        text to the key of the replacement.
+        Texts of the page, such as instructions, that this presentation needs in another wording.
+        Mapping from the key of the general text to the key of the replacement.
     translations
         Replacement texts that contstim does not bundle, by language and key; ``en`` is required.
     title, task, practice
@@ -100,20 +101,25 @@ sentence = "The postman barked dog the at."
         return bundled if bundled.is_file() else Path(getfile(type(self))).with_name(self.module)
 
     def translated_texts(self, language: str) -> Mapping[str, str]:
-        """Return the texts of the page that this presentation replaces.
+        """Return texts of the experiment page, such as instructions, for this presentation.
 
-        The texts are in English if `language` has no translation. The result is a mapping from the
-        key of a text to its replacement.
+        A presentation can replace the general texts of the page. The replacements are in English if
+        the presentation has none in `language`.
 
         Parameters
         ----------
         language
-            Code of the language.
+            Code of the language, for example ``de``.
+
+        Returns
+        -------
+        mapping
+            Replacement of each text, by the key of the text.
         """
         return self.translations.get(language, self.translations.get("en", {}))
 
     def choices(self, fields: Mapping[str, str]) -> Sequence[int] | None:
-        """Return the possible answers to a trial.
+        """Return the valid answers to a trial.
 
         Parameters
         ----------
@@ -123,36 +129,39 @@ sentence = "The postman barked dog the at."
         Returns
         -------
         sequence of int, or None
-            Possible answers; None for any whole number.
+            Valid answers. None means that every whole number is valid.
         """
         return None
 
     def rating(self, choice: int, side_1: str) -> float:
-        """Convert the choice in a pair to a rating between -2.5 (sure of sentence 1) and 2.5.
+        """Convert the choice between two sentences to a rating between -2.5 and 2.5.
+
+        The rating is negative if the participant prefers sentence 1. Its absolute value increases
+        with the participant's confidence.
 
         Parameters
         ----------
         choice
-            One of `choices`. The lowest means sure of the left sentence; ratings are equally
-            spaced.
+            One of `choices`, from the strongest preference for the left sentence to the strongest
+            preference for the right one. The ratings of adjacent choices are equally spaced.
         side_1
             Side of sentence 1, ``left`` or ``right``.
 
         Raises
         ------
         InputError
-            If the choice is not possible.
+            If the choice is invalid.
         """
         choices = sorted(self.choices({}) or ())
         if type(choice) is not int or choice not in choices:
             raise InputError(f"choice is {choice!r}; it is one of {', '.join(map(str, choices))}")
-        # Position of the choice between the surest left (0) and the surest right answer (1).
+        # Position of the choice from 0 (strongest preference for the left sentence) to 1 (right).
         position = choices.index(choice) / (len(choices) - 1)
         rating = round(5 * position - 2.5, 6)
         return rating if side_1 == "left" else -rating
 
     def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str] | None:
-        """Return the values that the field ``expected`` of a trial may have.
+        """Return the valid values of the field ``expected`` of a trial.
 
         Parameters
         ----------
@@ -162,7 +171,7 @@ sentence = "The postman barked dog the at."
         Returns
         -------
         sequence of str, or None
-            Possible values; None for any whole number.
+            Valid values. None means that every whole number is valid.
         """
         return None
 
@@ -179,7 +188,7 @@ sentence = "The postman barked dog the at."
         return choice == int(expected)
 
     def check_fields(self, fields: Mapping[str, str]) -> None:
-        """Check that the fields of a trial can be shown; by default any text can.
+        """Check that the texts of a trial can be shown; by default every text is accepted.
 
         Parameters
         ----------
@@ -189,11 +198,11 @@ sentence = "The postman barked dog the at."
         Raises
         ------
         InputError
-            If a field cannot be shown; the message names the field.
+            If the text of a field cannot be shown; the message names the field.
         """
 
     def check_expected(self, fields: Mapping[str, str], expected: str) -> None:
-        """Check that the expected answer of a trial is possible.
+        """Check that the expected answer of a trial is a valid answer.
 
         Parameters
         ----------
@@ -205,7 +214,7 @@ sentence = "The postman barked dog the at."
         Raises
         ------
         InputError
-            If no choice can be the expected answer; the message lists the possible values.
+            If the expected answer is invalid; the message lists the valid values.
         """
         answers = self.expected_answers(fields)
         if answers is None:
@@ -218,7 +227,7 @@ sentence = "The postman barked dog the at."
             raise InputError(f"expected is {expected!r}; here it is {valid_answers}")
 
     def check_answer(self, fields: Mapping[str, str], choice: int, detail: str) -> None:
-        """Check that an answer to a trial is possible.
+        """Check that an answer to a trial is valid.
 
         Parameters
         ----------
@@ -232,7 +241,7 @@ sentence = "The postman barked dog the at."
         Raises
         ------
         InputError
-            If the answer is not possible; the message names the field.
+            If the answer is invalid; the message names the field.
         """
         choices = self.choices(fields)
         if choices is not None and choice not in choices:
@@ -321,7 +330,11 @@ expected = "right"
         return str(self._options.levels)
 
     def choices(self, fields: Mapping[str, str]) -> Sequence[int]:
-        """Return -levels (sure of the left sentence) to levels (sure of the right), without 0."""
+        """Return the answer codes, -n to -1 and 1 to n, for n levels of confidence.
+
+        Negative numbers are choices of the left sentence. The absolute value increases with the
+        participant's confidence.
+        """
         levels = self._options.levels
         return (*range(-levels, 0), *range(1, levels + 1))
 
@@ -391,17 +404,17 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
     time_columns = ("question_rt_ms",)
 
     def check_fields(self, fields: Mapping[str, str]) -> None:
-        """Check that the vertical bars in a sentence can be used to divide it into regions.
+        """Check that vertical bars in a sentence clearly mark the boundaries between regions.
 
-        Participants see one region after the other. By default each word is a region. If the
-        sentence contains vertical bars, as in "The old man| the boats.", the parts between them are
-        the regions. A bar must follow or precede a word without a space, because a bar between
-        spaces may be a part of the text.
+        Participants see one region at a time. By default each word is a region. If the sentence
+        contains vertical bars, as in "The old man| the boats.", the parts between them are the
+        regions. A bar must directly follow or precede a word, because a bar between spaces may be
+        part of the text.
         """
         sentence = fields["sentence"]
         if any(set(word) == {"|"} for word in sentence.split()):
             raise InputError(
-                f"sentence {sentence[:40]!r} has a bar between spaces; attach a bar that divides "
+                f"sentence {sentence[:40]!r} has a bar between spaces; attach a bar that separates "
                 "regions to a word ('The old man| the boats.'), and rephrase a sentence with a bar "
                 "in its text, which cannot be shown"
             )

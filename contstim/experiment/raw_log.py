@@ -254,10 +254,11 @@ def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Re
 def _check_volume(
     connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
 ) -> None:
-    """Check that a session has not stored too many events or conflicting answers.
+    """Check that the stored data of a session are below a size limit.
 
-    The limit prevents a faulty or malicious page from filling the disk. It is a number of
-    characters that grows with the number of trials.
+    The limit prevents a faulty or malicious page from filling the disk. It is the total number of
+    characters of the session's events or, for the table ``answers``, of its conflicting answers
+    (second answers to the same trial). The limit increases with the number of trials.
 
     Parameters
     ----------

@@ -93,16 +93,16 @@ class Recruiter:
                 )
 
     def is_valid_id(self, text: str) -> bool:
-        """Return whether a text is a valid participant id of the platform."""
+        """Return whether a text can be a participant id: 1 to 128 letters, digits and ``_.@-``."""
         return bool(re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}", text))
 
     def check_id(self, recruiter_id: str | None) -> None:
-        """Check a participant id of the platform.
+        """Check the id that a recruitment platform, such as Prolific, has given to a participant.
 
         Raises
         ------
         InputError
-            If the id is required but missing, or not valid.
+            If the id is missing although it is required, or if it is not a valid id.
         """
         if self.required and not recruiter_id:
             raise InputError(f"the participant's id ({self.participant}) is missing")
@@ -114,7 +114,7 @@ class Recruiter:
 
     @property
     def title(self) -> str:
-        """Name of the platform as shown to participants."""
+        """Name of the recruitment platform as shown to participants."""
         return {"prolific": "Prolific", "sona": "SONA", "mturk": "MTurk"}.get(self.name, self.name)
 
     def make_completion_link(self, outcome: str) -> tuple[str | None, str | None]:

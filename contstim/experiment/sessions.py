@@ -1,8 +1,9 @@
 """Sessions of participants: their assignments, and the closing of a study.
 
-An assignment is the list of trials, in order and with sides, for one participant of the design.
-Assignments are balanced over groups, stored before the first trial, and released when a session is
-abandoned. Every function runs within a transaction that its caller has started.
+An *assignment* is the list of trials, in order and with sides, for one participant of the design. A
+session takes a free assignment when it starts. If the session is abandoned, the assignment is
+*released*: it becomes free again, and another participant can take it. Every function runs within
+a transaction that its caller has started.
 """
 
 from __future__ import annotations
@@ -219,8 +220,8 @@ def take_assignment(
 
     It is the first free assignment of the group with the fewest sessions. Group sizes therefore
     differ by at most one session until assignments run out or are released. If none is free, the
-    assignment of the session that has been silent longest is reassigned, as far as the options
-    permit.
+    session that has been inactive longest loses its assignment to the new session, provided that
+    the options permit it.
 
     Parameters
     ----------
@@ -231,7 +232,7 @@ def take_assignment(
     now
         Current time in seconds since 1970.
     options
-        Minutes of silence after which an assignment may be reassigned.
+        Minutes of inactivity after which an assignment may be reassigned.
 
     Returns
     -------
@@ -239,7 +240,7 @@ def take_assignment(
         Assignment and group, or None if no assignment is free.
     """
     row = _find_free_assignment(connection)
-    if row is None and _release_longest_silent(connection, now, options):
+    if row is None and _release_least_recently_active(connection, now, options):
         row = _find_free_assignment(connection)
     if row is None:
         return None
@@ -273,13 +274,14 @@ def _find_free_assignment(connection: sqlite3.Connection) -> Any:
     ).fetchone()
 
 
-def _release_longest_silent(
+def _release_least_recently_active(
     connection: sqlite3.Connection, now: float, options: AllocationOptions
 ) -> bool:
-    """Release the assignment (list of trials) of the session that has been silent longest.
+    """Release the assignment (list of trials) of the session that has been inactive longest.
 
-    Nothing is released if all sessions are within the time that the options permit. The permitted
-    time is shorter for a session that has answered nothing except practice trials.
+    The assignment is then free for another participant. Only unfinished sessions are considered
+    that have been inactive longer than the options permit. The permitted time is shorter for a
+    session that has answered nothing except practice trials.
 
     Parameters
     ----------
@@ -288,7 +290,7 @@ def _release_longest_silent(
     now
         Current time in seconds since 1970.
     options
-        Minutes of silence after which an assignment may be reassigned.
+        Minutes of inactivity after which an assignment may be reassigned.
 
     Returns
     -------
@@ -297,23 +299,27 @@ def _release_longest_silent(
     """
     if not options.reassign_after_minutes:
         return False
-    answered_minutes = options.reassign_after_minutes
-    unanswered_minutes = min(answered_minutes, options.reassign_unstarted_after_minutes)
+    started_minutes = options.reassign_after_minutes
+    unstarted_minutes = min(started_minutes, options.reassign_unstarted_after_minutes)
+    # `last_at` is the time of the last message from the session.
     row = connection.execute(
         """
         SELECT session FROM sessions
         WHERE finished_at IS NULL AND released_at IS NULL AND last_at <= CASE WHEN EXISTS (
             SELECT 1 FROM answers WHERE answers.session = sessions.session AND kind <> 'practice'
-        ) THEN :answered ELSE :unanswered END
+        ) THEN :latest_if_started ELSE :latest_if_unstarted END
         ORDER BY last_at LIMIT 1
         """,
-        {"answered": now - 60 * answered_minutes, "unanswered": now - 60 * unanswered_minutes},
+        {
+            "latest_if_started": now - 60 * started_minutes,
+            "latest_if_unstarted": now - 60 * unstarted_minutes,
+        },
     ).fetchone()
     return row is not None and release_assignment(connection, row["session"], "abandoned", now)
 
 
 def restore_assignment(connection: sqlite3.Connection, session: str, now: float) -> None:
-    """Give a session the assignment (list of trials) back that it lost while it was silent.
+    """Return an assignment (list of trials) to the session that lost it while it was inactive.
 
     If another session has taken the assignment in the meantime, both sessions use the same trials:
     the data of both are used, and the group has one participant more than planned.
@@ -336,21 +342,23 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
 
 
 def release_inactive(connection: sqlite3.Connection, before: float, now: float) -> list[str]:
-    """Release the assignments (lists of trials) of unfinished sessions that are silent.
+    """Release the assignments (lists of trials) of unfinished, inactive sessions.
+
+    Other participants can then take these assignments.
 
     Parameters
     ----------
     connection
         Connection within a transaction.
     before
-        Time in seconds since 1970; sessions that have sent nothing since then are released.
+        Time in seconds since 1970. A session that has sent nothing since then is inactive.
     now
         Current time in seconds since 1970.
 
     Returns
     -------
     list of str
-        Ids of the released sessions.
+        Ids of the sessions that lost their assignment.
     """
     rows = connection.execute(
         "SELECT session FROM sessions WHERE finished_at IS NULL AND released_at IS NULL"
@@ -365,7 +373,7 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
 def release_assignment(
     connection: sqlite3.Connection, session: str, reason: str, now: float
 ) -> bool:
-    """Release the assignment (list of trials) of a session, so that another participant gets it.
+    """Make the assignment (list of trials) of a session available to another participant.
 
     The data of the session are kept.
 

@@ -400,31 +400,35 @@ def check_positions(study: Study, design: Design) -> None:
 
 
 def _check_adaptive_trials(study: Study) -> None:
-    """Check that ``trials.csv`` fits the plan of an adaptive study.
+    """Check that ``trials.csv`` agrees with the settings of an adaptive study.
 
-    The plan states how many blank trials and anchors every participant has. The sentences of *blank
-    trials* are selected while the study runs; *anchors* are pairs that all participants see. A
-    study without a plan must have no blank trials.
+    In an adaptive study, each participant sees some fixed pairs that all participants see (the
+    *anchors*), and trials that are selected while the study runs. Rows without sentences are
+    placeholders for the selected trials. The table ``[adaptive]`` of ``study.toml`` states the
+    number of both; without this table, there must be no placeholders.
 
     Raises
     ------
     InputError
-        If the numbers differ from the plan, or the plan needs another number of answer options.
+        If the numbers of trials differ from the settings, or the response model of the settings has
+        a different number of ratings from the page.
     """
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():
-        n_blank = study.design.count_blank(assignment)
+        n_placeholders = study.design.count_placeholders(assignment)
         n_anchors = sum(trial.condition == ANCHOR for trial in trials)
-        if plan is None and n_blank:
-            raise InputError(
-                f"{path}: participant {assignment} has {n_blank} trials without sentences, and "
-                "study.toml has no table [adaptive]; write the plan there"
-            )
-        for name, n_designed in (("trials", n_blank), ("anchors", n_anchors)):
-            n_planned = n_designed if plan is None else getattr(plan, name)
+        if plan is None:
+            if n_placeholders:
+                raise InputError(
+                    f"{path}: participant {assignment} has {n_placeholders} trials without "
+                    "sentences, and study.toml has no table [adaptive]; write the plan there"
+                )
+            continue
+        counts = [("trials", n_placeholders, plan.trials), ("anchors", n_anchors, plan.anchors)]
+        for name, n_designed, n_planned in counts:
             if n_designed != n_planned:
                 raise InputError(
-                    f"{path}: participant {assignment} has {n_designed} positions for "
+                    f"{path}: participant {assignment} has {n_designed} rows for "
                     f"adaptive.{name}, which is {n_planned}; make a new study with "
                     "`contstim experiment new --pairs`"
                 )
@@ -433,6 +437,6 @@ def _check_adaptive_trials(study: Study) -> None:
     n_ratings, n_choices = plan.link.n_answers, len(study.presentation.choices({}) or ())
     if n_ratings not in (2, n_choices):
         raise InputError(
-            f"adaptive.link.thresholds make {n_ratings} ratings, but trial.levels is "
-            f"{study.trial.levels}, which makes {n_choices}; change one of them"
+            f"adaptive.link.thresholds define {n_ratings} ratings, but trial.levels is "
+            f"{study.trial.levels}, which defines {n_choices}; change one of them"
         )

@@ -17,7 +17,12 @@ import pandas as pd
 from contstim.display import displayable
 from contstim.experiment.schema import get_data_path, make_session_code, open_data, read_salt
 from contstim.experiment.study import Study
-from contstim.experiment.trials import SELECTION_COLUMNS, Trial, fill_blanks, get_number_column
+from contstim.experiment.trials import (
+    SELECTION_COLUMNS,
+    Trial,
+    fill_placeholders,
+    get_number_column,
+)
 from contstim.files import digest
 from contstim.tables import CHOICES, read_table
 from contstim.trial_kinds import TRIAL_KINDS, infer_kind
@@ -213,7 +218,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     pool = _read_pool(study)
     for session in sessions:
         name = session["session"]
-        trials = fill_blanks(study.design.trials[session["assignment"]], blocks[name])
+        trials = fill_placeholders(study.design.trials[session["assignment"]], blocks[name])
         _add_session(rows, study, pool, session, names[name], trials, first_answers[name])
 
     for move in stored["allocations"]:
@@ -362,9 +367,11 @@ def _add_session(
 def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
     """Read the additional columns in the pool of an adaptive study, such as ``item``.
 
-    The pool is the table of pairs from which an adaptive study selects trials. Its sentences are
-    not needed here. If the pool has a column ``item``, several pairs can be versions of one item;
-    the number of the pair is then added as the column ``stimulus``.
+    The pool is the table of pairs from which an adaptive study selects trials. The columns that
+    exported answers contain anyway, such as the sentences, are left out.
+
+    Exported answers identify the pair by its number, normally in the column ``item``. A pool with a
+    column ``item`` groups pairs into items, so the number of the pair is in ``stimulus`` instead.
 
     Returns
     -------
@@ -376,9 +383,10 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
     if study.adaptive is None or not path.is_file():
         return {}
     pool = read_table(path, cells="text")
-    reserved_columns = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"} - {"item"}
-    table = pool[[name for name in pool if name not in reserved_columns]].fillna("")
-    if "item" in table:
+    exported_anyway = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"}
+    columns = [name for name in pool if name == "item" or name not in exported_anyway]
+    table = pool[columns].fillna("")
+    if "item" in columns:
         table["item"] = table["item"].replace("", None)
         table["stimulus"] = range(1, len(table) + 1)
     names = list(map(str, table.columns))

@@ -12,7 +12,7 @@ from contstim.experiment.trials import Design
 
 
 def make_timeline_variables(
-    design: Design, presentation: Presentation | None = None, unit: str = "participant"
+    design: Design, presentation: Presentation | None = None, lists_per: str = "participant"
 ) -> dict[str, list[dict[str, Any]]]:
     """Convert the trials of a design to ``timeline_variables`` for a jsPsych script.
 
@@ -21,17 +21,16 @@ def make_timeline_variables(
     design
         Design, for example from `read_design`.
     presentation
-        Presentation of the trials, by default pairs of sentences; the same as for `read_design`.
-    unit
-        Unit that gets a separate list of trials: ``participant`` (in the order of presentation) or
-        ``group`` (in the order of the group's first participant).
+        How trials are shown, by default as pairs of sentences; the same as for `read_design`.
+    lists_per
+        ``participant`` for one list of trials per participant, or ``group`` for one list per group
+        of participants, in the order in which the group's first participant sees the trials.
 
     Returns
     -------
     dict
-        Mapping from the number of the participant or group to its list of trials. A trial has the
-        fields to show (``left`` and ``right`` for pairs) and ``data``, the row of the design with
-        these changes:
+        Lists of trials by the number of the participant or group. A trial has the fields to show
+        (``left`` and ``right`` for pairs) and ``data``, the row of the design with these changes:
 
         - ``participant`` is named ``assignment``, because participants of the experiment have
           other ids;
@@ -44,31 +43,30 @@ def make_timeline_variables(
     Raises
     ------
     UnknownNameError
-        If `unit` is neither ``participant`` nor ``group``.
+        If `lists_per` is neither ``participant`` nor ``group``.
     """
-    require_known("list", unit, ("participant", "group"))
+    require_known("list", lists_per, ("participant", "group"))
     presentation = presentation or make_presentation(TrialOptions())
     new_names = {"participant": "assignment", "stimulus": "stimulus_number"}
-    # The list of a group is not the list of one of its participants.
-    omitted_columns = ("participant", "assignment", "trial") if unit == "group" else ()
+    # Columns about one participant do not apply to a whole group.
+    omitted_columns = ("participant", "assignment", "trial") if lists_per == "group" else ()
 
-    trials_by_unit: dict[str, list[dict[str, Any]]] = {}
+    trial_lists: dict[str, list[dict[str, Any]]] = {}
     for participant, trials in design.trials.items():
-        number = str(design.groups[participant] if unit == "group" else participant)
-        if number in trials_by_unit:
+        list_number = str(design.groups[participant] if lists_per == "group" else participant)
+        if list_number in trial_lists:
             continue  # use the order of the group's first participant
-        trials_by_unit[number] = []
+        trial_lists[list_number] = []
         for trial in trials:
             data = {}
             for column, value in trial.row.items():
                 if value and column not in omitted_columns:
                     data[new_names.get(column, column)] = value
-            # The correct sentence is named by its side, "left" or "right". The analysis needs its
-            # number.
+            # A trial names the expected sentence by its side. The analysis needs its number.
             if presentation.is_pair and trial.expected:
                 data["expected"] = "1" if trial.expected == trial.side_1 else "2"
-            trials_by_unit[number].append({**trial.shown, "data": data})
-    return trials_by_unit
+            trial_lists[list_number].append({**trial.shown, "data": data})
+    return trial_lists
 
 
 def format_timeline(lists: dict[str, list[dict[str, Any]]], script: bool = False) -> str:

@@ -42,23 +42,26 @@ _Block = Mapping[str, Any] | sqlite3.Row
 class Trial:
     """One trial as one participant sees it.
 
+    An adaptive study selects some trials while it runs. Until then, the trial is a *placeholder*
+    without sentences.
+
     Attributes
     ----------
     id
         For example ``t12`` for stimulus 12 of the design, ``a1`` for the first attention check,
-        ``p1`` for the first practice trial. Empty for a blank trial.
+        ``p1`` for the first practice trial. Empty for a placeholder.
     number
         Position in the session, from 1. Practice trials are counted separately.
     kind
-        ``choice`` for trials of the design, whatever their presentation, ``attention`` or
-        ``practice``.
+        ``choice`` for trials of the design (also if participants rate or read a sentence),
+        ``attention`` for attention checks, or ``practice``.
     condition
-        Condition in the design; for attention checks and practice, their kind.
+        Condition in the design. Attention checks and practice trials have the value of `kind`.
     shown
-        Texts that the page shows, by field of the presentation, e.g. ``left`` and ``right``. Empty
-        for a *blank* trial: its sentences are selected while the study runs.
+        Texts that the page shows, by field, e.g. ``left`` and ``right`` for a pair of sentences.
+        Empty for a placeholder.
     side_1
-        Side of sentence 1 of a pair, ``left`` or ``right``.
+        Side on which sentence 1 of a pair is shown, ``left`` or ``right``.
     expected
         Expected answer, if any (see `Presentation.is_correct`). In a pair, the side of the expected
         sentence, which in a catch trial is sentence 1.
@@ -81,7 +84,7 @@ class Trial:
         return self.id if self.kind == "practice" else f"n{self.number}"
 
     @property
-    def is_blank(self) -> bool:
+    def is_placeholder(self) -> bool:
         """Whether the sentences of the trial are still to be selected."""
         return not self.shown
 
@@ -100,7 +103,7 @@ class Design:
         Group by number of the assignment, in order.
     trials
         Trials in the order of presentation, by number of the assignment. In an adaptive design,
-        trials that are selected while the study runs are blank.
+        trials that are selected while the study runs are placeholders.
     columns
         Columns of the design's table.
     """
@@ -114,9 +117,9 @@ class Design:
         """Maximum number of trials of an assignment, including attention checks."""
         return max(len(trials) for trials in self.trials.values())
 
-    def count_blank(self, assignment: int) -> int:
-        """Return the number of trials of an assignment that are still to be selected."""
-        return sum(trial.is_blank for trial in self.trials[assignment])
+    def count_placeholders(self, assignment: int) -> int:
+        """Return the number of placeholders (trials still to be selected) of an assignment."""
+        return sum(trial.is_placeholder for trial in self.trials[assignment])
 
     def list_assignments(self, group: int) -> list[int]:
         """Return the assignments of a group, in order; empty if there is no such group."""
@@ -142,19 +145,19 @@ def read_session_trials(
     Returns
     -------
     tuple of Trial
-        Trials of the assignment; trials that are still to be selected are blank.
+        Trials of the assignment, with placeholders for trials that are still to be selected.
     """
     trials = design.trials[assignment]
-    if not design.count_blank(assignment):
+    if not design.count_placeholders(assignment):
         return trials
     blocks = connection.execute(
         "SELECT * FROM blocks WHERE session = ? ORDER BY number", (session,)
     ).fetchall()
-    return fill_blanks(trials, blocks)
+    return fill_placeholders(trials, blocks)
 
 
-def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
-    """Replace the blank trials of an adaptive study with the trials selected for a session.
+def fill_placeholders(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
+    """Replace the placeholders of an adaptive study with the trials selected for a session.
 
     Parameters
     ----------
@@ -167,15 +170,16 @@ def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Tria
     Returns
     -------
     tuple of Trial
-        Trials of the session. If too few trials were selected, the remaining blank trials stay
-        blank. They are omitted if the last block is empty, because no more trials will follow it.
+        Trials of the session. If fewer trials were selected than there are placeholders, the
+        remaining placeholders are kept, or omitted if the last block is empty: then no more trials
+        will be selected.
     """
     selected = [(block, pair) for block in blocks for pair in json.loads(block["trials"])]
     n_anchors = sum(trial.condition == ANCHOR for trial in trials)
     is_finished = bool(blocks) and blocks[-1]["trials"] == "[]"
     filled: list[Trial] = []
     for trial in trials:
-        if not trial.is_blank:
+        if not trial.is_placeholder:
             filled.append(trial)
         elif selected:
             block, (pair, sentence_1, sentence_2, propensity, is_swapped) = selected.pop(0)
@@ -204,8 +208,8 @@ def fill_blanks(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Tria
 
 
 def list_issued(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the trials that a page may receive: all trials before the first blank one."""
-    return tuple(takewhile(lambda trial: not trial.is_blank, trials))
+    """Return the trials that a page may receive: all trials before the first placeholder."""
+    return tuple(takewhile(lambda trial: not trial.is_placeholder, trials))
 
 
 def read_design(
@@ -349,7 +353,7 @@ class _DesignReader:
             raise InputError(f"participant {assignment} has trial {position} twice")
         if (assignment, trial.id) in self._ids:
             raise InputError(f"participant {assignment} has {number_column} {trial.id[1:]} twice")
-        if not trial.is_blank:
+        if not trial.is_placeholder:
             self._ids.add((assignment, trial.id))
         by_position[position] = trial
 

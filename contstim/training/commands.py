@@ -108,14 +108,16 @@ Texts = Annotated[tuple[File, ...], Parameter(metavar="TEXT", help="texts, one s
 @Parameter(name="*", group=MATERIAL)
 @dataclass(frozen=True)
 class TextOptions:
-    """Options for the division of texts into words and for the vocabulary.
+    """Options for splitting texts into words, and for the vocabulary.
 
     Attributes
     ----------
     punctuation
-        keep words as they are, split punctuation off, or drop it; use the same in the model's spec
+        keep words as they are, split punctuation off, or drop it; give the same value in the
+        specification of the model
     language
-        language that divides sentences into words; use the same in the model's spec
+        language of the text, which determines how sentences are split into words; give the same
+        value in the specification of the model
     vocabulary
         words of the model, one per line
     min_count
@@ -128,10 +130,15 @@ class TextOptions:
     min_count: PositiveInteger | None = None
 
     def get_language(self, text: str) -> Language:
-        """Return the language in which the training text is divided into words.
+        """Return the language whose rules are used to split the training text into words.
 
-        A note is printed if the language separates all words by spaces, but the text seems to be in
-        a language that does not, such as Chinese. `text` is the path of the training text.
+        A note is printed if this language separates all words by spaces, but the text seems to be
+        in a language that does not, such as Chinese.
+
+        Parameters
+        ----------
+        text
+            Path of the training text.
         """
         language, path = get_language(self.language), Path(text)
         if language.is_space_delimited and path.is_file():
@@ -139,7 +146,7 @@ class TextOptions:
             if not detected.is_space_delimited:
                 print_message(
                     f"note: {path} seems to be {detected.name}, in which not all words are "
-                    f"separated by spaces; use --language {detected.code} to divide them"
+                    f"separated by spaces; use --language {detected.code} to split them"
                 )
         return language
 
@@ -438,18 +445,20 @@ def finetune(
     restarts: Annotated[int, integer_parameter(1, 1000), Parameter(group=TRAINING)] = 10,
     parameters: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
-    """Train acceptability classifiers.
+    """Fine-tune an encoder several times to classify sentences as acceptable or unacceptable.
 
     Parameters
     ----------
     base
-        encoder to start from: a folder, hub name or spec, e.g. contstim:bert
+        pretrained encoder: a folder, a name on the Hugging Face hub, or a model specification
+        string such as contstim:bert
     source
         folder with in_domain_train.tsv, in_domain_dev.tsv and out_of_domain_dev.tsv
     task
-        format of the data
+        data set, which determines the format of the files
     restarts
-        number of networks that are not degenerate
+        number of training runs with different seeds; a run that ends with the same label for all
+        sentences is not counted, and repeated with another seed
     """
     with explain_interruption(), limit_torch_threads(parameters.threads):
         record = training.finetune(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from contstim.benchmarks.benchmark import figure_table
+from contstim.benchmarks.benchmark import published_table
 from contstim.benchmarks.pairs import PairBenchmark
 
 
@@ -32,5 +32,5 @@ def pair_benchmark(name: str = "made/pairs") -> PairBenchmark:
         pairs=sentence_pairs().replace({"phenomenon": {"all": "other"}}),
         accuracies=pd.DataFrame({"old": [0.5, 0.75, 1.0, 0.25]}, index=paradigms),
         human_accuracies=pd.Series([0.9, 1.0, 0.8, 0.9], index=paradigms),
-        published_figures=figure_table([figure]),
+        published_results=published_table([figure]),
     )

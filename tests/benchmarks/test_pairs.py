@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from contstim import datasets
-from contstim.benchmarks.benchmark import RESULTS, SCORED_HERE, figure_table
+from contstim.benchmarks.benchmark import RESULTS, SCORED_HERE, published_table
 from contstim.benchmarks.pairs import (
     ChoiceBenchmark,
     PairBenchmark,
@@ -71,7 +71,7 @@ def test_the_name_of_a_published_model_is_refused():
         bench.evaluate(scored(bench, "trigram"))
 
 
-def test_published_figures_with_and_without_scores():
+def test_published_results_with_and_without_scores():
     value = benchmark().evaluate().results.query("analysis == 'all' and measure == 'accuracy'")
     trigram = value.set_index("model").loc["trigram"]
     rows = [
@@ -79,9 +79,9 @@ def test_published_figures_with_and_without_scores():
         ("all", "accuracy", "trigram", "ceiling_lower", trigram["ceiling_lower"], "Table 1"),
         ("all", "accuracy", "other", "value", 0.9, "Table 2"),
     ]
-    bench = benchmark(published_figures=figure_table(rows))
+    bench = benchmark(published_results=published_table(rows))
     results = bench.evaluate().results
-    compared = bench.compare_published_figures(results)
+    compared = bench.compare_published_results(results)
     np.testing.assert_array_equal(compared["difference"].round(9), [-0.01, 0.0, np.nan])
     other = results[results["model"] == "other"].iloc[0]
     assert (other["value"], other["source"]) == (0.9, "Table 2")

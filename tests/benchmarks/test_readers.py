@@ -52,7 +52,7 @@ def test_golan2023(put, fetched):
     bench = fetched("golan2023").benchmark()
     judged = bench.evaluate()
     assert set(judged.results["model"]) >= {"bert", "bert_has_a_mouth"}
-    compared = bench.compare_published_figures(judged.results)
+    compared = bench.compare_published_results(judged.results)
     assert len(compared) == 36
     assert compared.loc[compared["model"].str.startswith("bert"), "here"].notna().all()
 
@@ -86,7 +86,7 @@ def test_blimp_pairs(blimp, put, fetched):
     overall = judged.results.query("analysis == 'all'").set_index("model")
     assert overall["value"].to_dict() == dict.fromkeys(MODELS.values(), 0.75)
     assert overall["ceiling_lower"].tolist() == pytest.approx([0.9] * 4)
-    compared = bench.compare_published_figures(judged.results)
+    compared = bench.compare_published_results(judged.results)
     assert set(compared["analysis"]) == {"all", "terms"}
     assert compared["difference"].abs().max() < 1e-9
     put("models_summary.jsonl", '{"UID": 3}\n')
@@ -138,7 +138,7 @@ def test_li_adger(put, fetched):
     assert scored < set(results["model"])
     as_published = results[results["model"].str.endswith("CoLA")]
     assert as_published["note"].eq("as published, no interval").all()
-    compared = bench.compare_published_figures(results)
+    compared = bench.compare_published_results(results)
     assert compared.loc[compared["model"] == "trigram, SLOR", "here"].notna().all()
 
 
@@ -151,7 +151,7 @@ def test_lau2020(put, fetched):
     assert bench.name == "lau2020/real"
     assert len(bench.ratings) == 40
     assert bench.ratings.query("sentence == 'sentence 1.'")["rating"].tolist() == [2, 3, 4, 1, 2]
-    assert bench.published_figures.empty
+    assert bench.published_results.empty
     alone = fetched("lau2020").benchmark("none").evaluate().results
     assert alone[["model", "value", "note"]].to_numpy().tolist() == [
         ["bert_uncased_penlp", 0.70, "as published, no interval"]
@@ -217,7 +217,7 @@ def test_syntaxgym(put, fetched):
     rows = bench.evaluate().results.set_index(["analysis", "model"])["value"]
     assert rows["Licensing", "GPT-2"] == pytest.approx((6 + 4 * 0.5) / 10)
     assert rows["all", "JRNN"] == pytest.approx((27 + 4 * 0.5) / 31)
-    assert bench.compare_published_figures(bench.evaluate().results)["here"].notna().all()
+    assert bench.compare_published_results(bench.evaluate().results)["here"].notna().all()
 
 
 def test_devarda2024(put, fetched):
@@ -237,7 +237,7 @@ def test_devarda2024(put, fetched):
     row = results.query("measure == 'cloze' and model == 'GPT-2, 124M'").iloc[0]
     kept = table.iloc[[0, 1, 4]]
     assert row["value"] == pytest.approx(np.corrcoef(kept["cloze_s"], kept["s_GPT2"])[0, 1])
-    assert len(bench.compare_published_figures(results)) == 24
+    assert len(bench.compare_published_results(results)) == 24
 
 
 def test_sprouse2013(put, fetched, tmp_path):

@@ -57,7 +57,7 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     wait_for(page, study, "blocks", 2)  # the page has the next block before it needs it
     player.play(until=2)
     wait_for(page, study, "answers", 2)
-    n = first_blank_after(study, 2)
+    n = first_placeholder_after(study, 2)
     until(page, lambda: kept(page)["trials"] >= n)
 
     context.set_offline(True)
@@ -70,7 +70,7 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     player.play(until=n + 1)
     wait_for(page, study, "answers", n + 1)
     wait_for(page, study, "blocks", 4)
-    until(page, lambda: kept(page)["trials"] >= first_blank_after(study, 4))
+    until(page, lambda: kept(page)["trials"] >= first_placeholder_after(study, 4))
 
     # The server dies with two blocks in the page's hands, and so does the tab.
     server.kill()
@@ -151,11 +151,11 @@ full = "OVER"
     again.screen("instructions")
 
 
-def first_blank_after(study: Study, blocks: int) -> int:
+def first_placeholder_after(study: Study, blocks: int) -> int:
     """Return the last trial of so many first blocks, the fixed ones that follow included."""
     left = 4 * blocks
     for trial in study.design.trials[1]:
-        if trial.is_blank:
+        if trial.is_placeholder:
             left -= 1
             if left < 0:
                 return trial.number - 1

@@ -90,16 +90,16 @@ def test_additional_participants_do_not_change_other_trials() -> None:
     [
         (
             lambda t: t,
-            "item i0 has 4 versions without a condition; tell them apart by --factors attractor "
+            "item i0 has 4 versions without a condition; distinguish them by --factors attractor "
             "number",
         ),
         (
             lambda t: t.drop(columns=FACTORS),
-            "item i0 has 4 versions without a condition; tell them apart by a column 'condition'",
+            "item i0 has 4 versions without a condition; distinguish them by a column 'condition'",
         ),
         (
             lambda t: t.assign(condition=t["condition"].fillna(t["attractor"])),
-            "item i0 has 2 versions of 'sg'; tell them apart by --factors attractor number",
+            "item i0 has 2 versions of 'sg'; distinguish them by --factors attractor number",
         ),
         (
             lambda t: t.assign(condition=t["attractor"].str.cat(t["number"])).drop(1),

@@ -346,7 +346,7 @@ def test_files_with_shared_participants_need_a_condition(tmp_path, capsys):
     ]
     capsys.readouterr()
     assert main([asked[0], asked[1], asked[1], *given]) == 2
-    assert "a file of choices is given twice" in capsys.readouterr().err
+    assert "a file of choices is named twice" in capsys.readouterr().err
     (tmp_path / "list.txt").write_text("p0\n")
     assert main([*asked, *given, "--exclude", f"participants={tmp_path / 'list.txt'}"]) == 2
     assert "there is no participant 'p0' to exclude" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def state_of(study):
         return scheduler.weights.tobytes(), scheduler.choose_next_block("somebody new")
 
 
-def test_blocks_fill_the_blank_trials_of_a_session(study):
+def test_blocks_fill_the_placeholder_trials_of_a_session(study):
     with Store(study) as store:
         token, bundle = begin(store, "Ada")
         assert [one["trial"] for one in bundle["trials"]] == ["n1", "n2", "n3", "n4", "n5"]
@@ -383,9 +383,9 @@ def test_new_adaptive_study_and_its_refusals(tmp_path, capsys):
         assert "is an adaptive study, which needs a server; run it with" in last
         assert not (tmp_path / out).exists()
     for old, new, told in (
-        ("trials = 8", "trials = 9", "has 8 positions for adaptive.trials, which is 9"),
-        ("anchors = 3", "anchors = 1", "has 3 positions for adaptive.anchors, which is 1"),
-        ("levels = 3", "levels = 2", "thresholds make 6 ratings, but trial.levels is 2"),
+        ("trials = 8", "trials = 9", "has 8 rows for adaptive.trials, which is 9"),
+        ("anchors = 3", "anchors = 1", "has 3 rows for adaptive.anchors, which is 1"),
+        ("levels = 3", "levels = 2", "thresholds define 6 ratings, but trial.levels is 2"),
         ("[adaptive]", "[other]", "unknown key other"),
         ('"choice"', '"rating"', r"[adaptive] chooses pairs; leave trial.presentation"),
     ):

@@ -324,7 +324,7 @@ def test_replacement_in_a_rating_study(
     assert pd.read_csv(out)["reason"].str.startswith("unfinished: 0 of ").tolist() == [True]
     capsys.readouterr()
     assert main([*command, "--exclude", "trials<1"]) == 2
-    message = "exclusions are of choices between two sentences, which"
+    message = "--exclude applies to choices between two sentences"
     assert message in capsys.readouterr().err
 
 

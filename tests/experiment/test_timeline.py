@@ -94,7 +94,7 @@ def test_a_list_holds_what_is_shown_and_the_row(trials, tmp_path):
     catch = [one["data"].get("expected") for one in lists["1"]]
     assert catch.count("1") == 2
     assert catch.count(None) == 4
-    of_groups = make_timeline_variables(read_design(trials), unit="group")
+    of_groups = make_timeline_variables(read_design(trials), lists_per="group")
     assert list(of_groups) == ["1", "2"]
     assert "assignment" not in of_groups["1"][0]["data"]
     script = tmp_path / "trials.js"

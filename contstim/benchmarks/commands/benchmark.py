@@ -102,15 +102,15 @@ def benchmark(
         run = run_benchmarks(benchmarks, models, store, notes)
     run.write(out)
 
-    # Print notes on published figures, on trials that do not distinguish models, and on models
+    # Print notes on published results, on trials that do not distinguish models, and on models
     # below chance.
     for name, scored_benchmark in run.benchmarks.items():
-        if len(scored_benchmark.published_figures):
-            compared = scored_benchmark.compare_published_figures(run.outcomes[name].results)
+        if len(scored_benchmark.published_results):
+            compared = scored_benchmark.compare_published_results(run.outcomes[name].results)
             difference = compared["difference"]
             n, worst = difference.notna().sum(), difference.abs().max()
             largest = f"; the largest difference is {worst:.2g}" if n else ""
-            print(f"{name}: {n} of {len(difference)} published figures recomputed{largest}")
+            print(f"{name}: {n} of {len(difference)} published results recomputed{largest}")
     for name, outcome in run.outcomes.items():
         if outcome.evaluation is not None:
             trials = outcome.evaluation.data

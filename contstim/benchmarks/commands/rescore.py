@@ -52,9 +52,10 @@ def rescore(
     metric
         metric to optimise and report: word error rate by jiwer, or BLEU by sacrebleu
     max_weight
-        largest of 41 weights from 0 that are tried
+        maximum weight of the log-probability; the grid contains 41 weights from 0 to this value
     max_length_weight
-        largest absolute value of 17 length weights that are tried; 0 leaves the length out
+        maximum absolute weight of the number of words; the grid contains 17 weights from minus this
+        value to this value, so that 0 turns the length term off
     seed
         seed of the bootstrap
     selected

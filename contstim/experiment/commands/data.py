@@ -206,7 +206,7 @@ def release(
 
 
 def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DATA) -> None:
-    """Add participants, groups or trials to a study.
+    """Extend the design of a study by more participants or groups.
 
     examples:
       contstim experiment extend my-study --trials more.csv
@@ -216,7 +216,7 @@ def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DAT
     study
         folder of the study
     trials
-        trials, output of `contstim design trials`
+        table with the trials of the additional participants, output of `contstim design trials`
     """
     added = experiment.extend_study(
         experiment.read_study(study), Path(trials), data.get_file(study)

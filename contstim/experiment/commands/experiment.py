@@ -326,7 +326,8 @@ def static(
     study
         folder of the study
     endpoint
-        URL that receives the data, with the interface of DataPipe [each participant saves a file]
+        URL to which the page sends the data, in the format of DataPipe (default: the page offers
+        the data as a file, which each participant saves)
     experiment_id
         identifier of the experiment at the endpoint
     out
@@ -373,7 +374,7 @@ def timeline(
     presentation
         presentation of a trial: choice, or rating or reading for trials of one sentence
     lists
-        unit that gets a separate list: participant or group
+        whether to write one list of trials per participant or per group
     out
         file to write: a script if it ends in .js, otherwise JSON
     """

@@ -1,4 +1,4 @@
-"""The task of `contstim experiment replace`: assignments for replacement participants."""
+"""Implementation of `contstim experiment replace`, which finds trials for new participants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from contstim.experiment.study_data import read_study_data
 def list_replacements(
     folder: str, rules: Sequence[str], release: bool, data: Path | None, out: str
 ) -> None:
-    """Write the table of assignments that need another participant, and release them on request.
+    """List the assignments of participants who have to be replaced.
+
+    An *assignment* is the list of trials for one participant. A participant has to be replaced if
+    the session was abandoned, or if the exclusion rules exclude all of the participant's choices.
 
     Parameters
     ----------
@@ -29,7 +32,7 @@ def list_replacements(
     rules
         Exclusion rules, as for ``contstim evaluate --exclude``.
     release
-        Whether to release the assignments.
+        Whether to make the assignments available to new participants.
     data
         Data file, or None for the one in the study's folder.
     out
@@ -44,8 +47,8 @@ def list_replacements(
     collected = read_study_data(study, data)
     if rules and "choices" not in collected.tables:
         raise InputError(
-            "exclusions are of choices between two sentences, which this study does not ask for; "
-            "leave out --exclude"
+            "--exclude applies to choices between two sentences, which this study does not ask "
+            "for; leave it out"
         )
 
     # List complete participants without any trial after exclusion.

@@ -169,12 +169,15 @@ def evaluate_blind_decisions(
 
 
 def _parse_sources(blind: Sequence[str]) -> dict[str, str]:
-    """Parse the sources of a blind review, given as ``NAME=FILE``.
+    """Parse the values of ``--blind``: files of sentences, each given as ``NAME=FILE``.
+
+    In a blind review, reviewers see the sentences of several files in random order, without knowing
+    the file. The decisions are then summarised by file, under its name.
 
     Returns
     -------
     dict
-        Paths of the files by name of the source.
+        Path of each file, by its name.
     """
     files: dict[str, str] = {}
     for text in blind:

@@ -85,13 +85,18 @@ def classifier_kind(spec: ModelSpec) -> ScoreKind:
     """Describe the scores of an acceptability classifier, which are not log-probabilities.
 
     By default, the score is a signed confidence between -1 (unacceptable) and 1 (acceptable). With
-    the option ``output=margin`` of the specification, it is the unbounded difference of the logits.
+    the option ``output=margin`` of the specification, it is the unbounded difference between the
+    logits of the two classes.
     """
-    is_margin = spec.get("output", "confidence") == "margin"
+    if spec.get("output", "confidence") == "margin":
+        name, upper_bound = "margin", math.inf
+    else:
+        name, upper_bound = "signed confidence", 1.0
     return ScoreKind(
-        name="margin" if is_margin else "signed confidence",
+        name=name,
         unit="score",
-        highest=math.inf if is_margin else 1.0,
+        highest=upper_bound,
+        # The score is not a sum over words, and differences between scores are not in nats.
         splits_over_words=False,
         differs_in_nats=False,
     )
