@@ -89,9 +89,9 @@ class Benchmark(ABC):
     primary_measure
         Analysis and measure by which models are compared across benchmarks.
     published_results
-        Numbers printed in publications, with the columns `PUBLISHED_RESULT_COLUMNS`. They are compared
-        with results computed from published scores. For models without published scores, they are
-        the only results.
+        Numbers printed in publications, with the columns `PUBLISHED_RESULT_COLUMNS`. They are
+        compared with results computed from published scores. For models without published scores,
+        they are the only results.
     scored_unit
         What a model scores: the ``sentence``, or each ``word`` after the words before it.
 
@@ -226,8 +226,8 @@ class Benchmark(ABC):
         Returns
         -------
         DataFrame
-            One row per printed number, with the columns `PUBLISHED_RESULT_COLUMNS`, `here` (the value
-            computed from the published scores of the same model, NaN if the scores were not
+            One row per printed number, with the columns `PUBLISHED_RESULT_COLUMNS`, `here` (the
+            value computed from the published scores of the same model, NaN if they were not
             published) and `difference` (computed minus printed value).
         """
         quantities = list(self.published_results["quantity"].unique())

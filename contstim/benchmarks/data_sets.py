@@ -216,8 +216,8 @@ def _read(
     reader
         Name of the function in `READERS` that converts the files to a benchmark.
     published_results
-        Results printed in the publication: rows in the order of `PUBLISHED_RESULT_COLUMNS`, without the
-        last column, `place`.
+        Results printed in the publication: rows in the order of
+        `PUBLISHED_RESULT_COLUMNS`, without the last column, `place`.
     place
         Table or page of the printed results.
     **options
