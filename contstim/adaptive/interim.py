@@ -82,10 +82,10 @@ class InterimResult:
         fits = ", ".join(f"{row.model} {row.log_e_value:.1f}" for row in self.models.itertuples())
         last = self.conclusions[-1].text if self.conclusions else "continue: nobody has finished"
         return [
-            f"posterior: {posterior} (by the first answers to "
+            f"posterior: {posterior} (based on the first answers to "
             f"{format_count(self.n_used_answers, 'pair')})",
             "the posterior assumes that one of the models is right; if two models are equally "
-            "good, it comes to favour one of them by chance, unlike the conclusion",
+            "good, it eventually favours one of them by chance, unlike the conclusion",
             f"fit: log e-values against each model with this link: {fits}",
             f"conclusion: {last}",
         ]
@@ -110,16 +110,16 @@ class InterimResult:
 
 @dataclass(frozen=True, eq=False)
 class ChosenTrials:
-    """Answers to the T trials that the policy chose, in the order in which it chose them.
+    """Answers to the T trials that the policy of an adaptive study chose, in the order of choice.
 
     Attributes
     ----------
     participant, pair, item : (T,) arrays of int
         Indices of the participant, of the pair in the pool and of the item.
     side_sign : (T,) array
-        1 if sentence 1 of the pool was on the left, -1 if it was on the right.
+        1 if sentence 1 was on the left, -1 if it was on the right.
     screen_rating : (T,) array
-        Rating, negative for the sentence on the left.
+        Rating by side of the screen: negative for the left sentence, positive for the right one.
     arrival : (T,) array of int
         Rank of the time at which the answer arrived.
     participant_names
@@ -252,7 +252,7 @@ def interim_analysis(
     plan
         Plan of the study.
     after_each
-        Whether to draw a conclusion after each participant, or only after the last one.
+        If True, draw a conclusion after each participant, otherwise only after the last one.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def analyse_trials(
     plan
         Plan of the study, with the assumed distribution of answers and the stopping rule.
     after_each
-        Whether to draw a conclusion after each participant, or only after the last one.
+        If True, draw a conclusion after each participant, otherwise only after the last one.
     """
     models, link = list(trials.pool.models), plan.link
     n_models = len(models)
@@ -333,6 +333,7 @@ def analyse_trials(
         posterior.add_answer(int(trials.participant[trial]), preferences[trial], answer)
     log_evidence = posterior.log_evidence
     # The average of the models is an alternative in e-values, but has no posterior probability.
+    # The tiny constant avoids the logarithm of 0.
     log_prior = np.log(link.prior_weights(n_models) + 1e-300)
     log_equal_weights = np.full(n_models + 1, -np.log(n_models + 1))
     log_e_values = [
@@ -374,7 +375,7 @@ def draw_conclusions(
     plan
         Plan with the number of trials per participant and the stopping rule.
     after_each
-        Whether to draw a conclusion after each participant, or only after the last one.
+        If True, draw a conclusion after each participant, otherwise only after the last one.
 
     Returns
     -------

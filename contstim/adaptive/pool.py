@@ -18,12 +18,12 @@ from contstim.response_model import log_prob_scale
 @displayable
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """P sentence pairs that may be shown, with the preferences of M models.
+    """Candidate sentence pairs of an adaptive study, with the preferences of M models.
 
     Attributes
     ----------
-    pairs : (P,) DataFrame
-        Sentence pairs with the columns `sentence_1` and `sentence_2`.
+    pairs : DataFrame
+        The P sentence pairs, with the columns `sentence_1` and `sentence_2`.
     models
         Names of the models.
     log_ratios : (P, M) array
@@ -56,17 +56,17 @@ class Pool:
         pairs
             Table with the columns ``sentence_1`` and ``sentence_2``.
         log_probs : (S, M) DataFrame
-            Log-probabilities in nats, one row per sentence and one column per model. They must
-            include the sentences of the pool. The preferences are in standard deviations over all S
-            sentences.
+            Log-probabilities in nats, one row per sentence and one column per model. The S
+            sentences must include all sentences of `pairs`. Preferences are scaled by the standard
+            deviation of the log-probabilities over all S sentences.
         link
             Assumed distribution of answers, with the range to which preferences are clipped.
 
         Raises
         ------
         InputError
-            If a column or a finite score is missing, or a pair, an item or a scored sentence occurs
-            twice.
+            If a column or a finite score is missing, or if there are duplicate pairs, items or
+            scored sentences.
         """
         for column in ("sentence_1", "sentence_2"):
             if column not in pairs:
@@ -83,7 +83,7 @@ class Pool:
         labels = pd.Index([str(label) for label in log_probs.index])
         if not labels.is_unique:
             raise InputError(
-                f"the scores have the sentence {labels[labels.duplicated()][0]!r} twice; keep one"
+                f"the scores contain {labels[labels.duplicated()][0]!r} twice; keep one"
             )
 
         values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -94,16 +94,17 @@ class Pool:
             if not is_finite.all():
                 sentence = str(pairs[column].iloc[int(np.argmin(is_finite))])
                 raise InputError(
-                    f"sentence {sentence!r} of the pool has no finite score under every model; "
+                    f"sentence {sentence!r} of the pool lacks a finite score under some model; "
                     "score it or leave its pair out"
                 )
             rows.append(indices)
-        unordered_pairs = np.sort(np.stack(rows, axis=1), axis=1)
+        rows_1, rows_2 = rows
+        unordered_pairs = np.sort(np.stack([rows_1, rows_2], axis=1), axis=1)
         if len(np.unique(unordered_pairs, axis=0)) < len(unordered_pairs):
-            raise InputError("the pool has a pair twice; keep one")
+            raise InputError("the pool contains a pair twice; keep one")
 
         models = tuple(str(name) for name in log_probs.columns)
-        log_ratios = values[rows[1]] - values[rows[0]]
+        log_ratios = values[rows_2] - values[rows_1]
         scaled = log_ratios / log_prob_scale(values, models)
         preferences = link.response_model.preferences(scaled)
         return cls(pairs.reset_index(drop=True), models, log_ratios, preferences)

@@ -87,11 +87,14 @@ class PlannedDesign:
             f"The trials are for {format_count(n_participants, 'participant')} in "
             f"{format_count(n_groups, 'group')}.",
             f"Each participant answers {format_range(n_trials)} trials: {conditions}.",
-            f"The {n_pairs} experimental pairs of a participant form "
-            f"{format_count(n_items, 'item')}."
-            if has_items
-            else "The table has no column 'item': each pair is a separate item.",
         ]
+        if has_items:
+            items_text = format_count(n_items, "item")
+            sentences.append(
+                f"The {n_pairs} experimental pairs of a participant form {items_text}."
+            )
+        else:
+            sentences.append("The table has no column 'item': each pair is a separate item.")
         if models:
             sentences.append(
                 f"The pairs compare {format_count(len(models), 'model')}: {', '.join(models)}."

@@ -1,4 +1,4 @@
-"""Plan of an adaptive study, and a scheduler that chooses its trials from earlier answers."""
+"""Plan of an adaptive study, and a scheduler that chooses its trials based on previous answers."""
 
 from __future__ import annotations
 
@@ -103,12 +103,13 @@ class Block:
     n_available
         Number of pairs that could be chosen.
     version
-        Number of earlier blocks that the posterior took into account when this block was chosen.
-        These are the blocks from 0 to `version` - 1, including skipped ones.
+        Version of the posterior with which this block was chosen: the number of earlier blocks that
+        it took into account, namely 0 to `version` - 1, including skipped ones.
     swapped_sides
         Whether sentence 2 of each pair is shown on the left.
     skipped_blocks
-        Numbers of the blocks with missing answers that were given up since the previous block.
+        Numbers of the blocks that were skipped since the previous block, because answers are
+        missing.
 
     Examples
     --------
@@ -133,13 +134,13 @@ class Block:
 
 
 class TrialScheduler:
-    """Choose the trials of an adaptive study by the answers to earlier trials.
+    """Scheduler that chooses the trials of an adaptive study based on previous answers.
 
-    A *block* is a group of trials that is chosen for one participant at once. The posterior
-    probabilities of the models are updated by one block of answers at a time, in the order in which
-    the blocks were chosen. The order of arrival is ignored, because the first answers to arrive
-    come from the fastest participants. Replaying the same blocks and answers restores a bitwise
-    identical state.
+    A *block* is a group of trials that are chosen for one participant at the same time. The
+    posterior probabilities of the models are updated one block at a time, in the order in which the
+    blocks were chosen. The order in which answers arrive is ignored, because it would favour the
+    answers of fast participants. Replaying the same blocks and answers restores a bitwise identical
+    state.
 
     Parameters
     ----------
@@ -204,10 +205,10 @@ class TrialScheduler:
         return self.posterior.weights
 
     def update_posterior(self, max_blocks: int = 1) -> None:
-        """Update the posterior by the answers to up to `max_blocks` further blocks.
+        """Update the posterior with the answers to at most `max_blocks` more blocks.
 
-        Blocks are used in the order in which they were chosen, up to the first block with missing
-        answers.
+        A *block* is a group of trials that were chosen at the same time. Blocks are used in the
+        order in which they were chosen, up to the first block with missing answers.
         """
         version = self._version
         last = min(len(self.blocks), version + max_blocks)
@@ -218,8 +219,9 @@ class TrialScheduler:
     def choose_next_block(self, participant: str, max_trials: int = 5000) -> Block:
         """Choose the next block of trials for a participant.
 
-        The posterior is first updated by at most three blocks of answers. Save the returned block,
-        then pass it to `record_block`. Earlier blocks of the participant may still lack answers.
+        The posterior is first updated with the answers to at most three blocks. Save the returned
+        block, then pass it to `record_block`. The participant need not have answered all earlier
+        blocks.
 
         Parameters
         ----------
@@ -265,9 +267,9 @@ class TrialScheduler:
     def _update_and_choose(
         self, participant: str, max_trials: int, version: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        """Update the posterior by the blocks with numbers below `version`, then choose a block.
+        """Update the posterior with the blocks numbered below `version`, then choose a block.
 
-        `skipped_blocks` are numbers of blocks with missing answers, which are not used.
+        `skipped_blocks` are the numbers of blocks to ignore because answers are missing.
         """
         self._add_blocks(version, skipped_blocks)
         number = len(self.blocks)
@@ -313,8 +315,8 @@ class TrialScheduler:
     def _available_pairs(self, participant: str) -> BoolArray:
         """Return the mask of the pairs that a participant may still see, shape (P,).
 
-        The scheduler keeps the returned array, so that changes to it persist. In adaptive studies
-        all participants share one array, since a pair is shown to a single participant.
+        The caller may change the returned array to mark pairs as used. In adaptive studies all
+        participants share one array, because each pair is shown to one participant only.
         """
         key = participant if self.plan.is_fixed else ""
         # Initially, all pairs but the anchors are available.
@@ -391,13 +393,12 @@ class TrialScheduler:
             self._add_blocks(block.version, block.skipped_blocks)
 
     def _add_blocks(self, version: int, skipped_blocks: Sequence[int]) -> None:
-        """Update the posterior by the answers to further blocks.
+        """Update the posterior with the answers to the blocks that follow the last used block.
 
         Parameters
         ----------
         version
-            Number of the first block that is not used. Earlier blocks that were already used are
-            not used again.
+            Number of the first block that is not used yet.
         skipped_blocks
             Numbers of blocks to leave out. Blocks with missing answers are left out, too.
         """

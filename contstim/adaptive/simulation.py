@@ -1,4 +1,4 @@
-"""Simulation of adaptive studies: conclusions, and numbers of participants until then."""
+"""Simulation of adaptive studies, to predict their conclusions and sample sizes."""
 
 from __future__ import annotations
 
@@ -213,7 +213,23 @@ def _simulate_study(
 ) -> tuple[InterimResult, Conclusion]:
     """Simulate one study until the stopping rule is satisfied or no participants are left.
 
-    Returns the interim analysis of all answers, and the conclusion at the end of the study.
+    Parameters
+    ----------
+    plan, pool
+        Plan of the study, and the sentence pairs from which trials are chosen.
+    preferences : (P,) array
+        Participants' mean preferences for sentence 2.
+    response_model
+        Distributions of slopes, side biases, pair effects and lapses.
+    rng
+        Random number generator.
+
+    Returns
+    -------
+    result : InterimResult
+        Analysis of all answers.
+    conclusion : Conclusion
+        Conclusion at the end of the study.
     """
     scheduler = TrialScheduler(plan, pool)
     item_effects = response_model.item_sd * rng.normal(size=len(preferences))

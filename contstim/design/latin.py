@@ -57,8 +57,8 @@ def latin_square(
     Raises
     ------
     InputError
-        If a column is missing, an item has a condition twice or lacks one that other items have,
-        or an argument is out of range.
+        If a column is missing, an item has two versions in one condition or lacks a condition that
+        other items have, or an argument is out of range.
 
     Examples
     --------

@@ -48,8 +48,8 @@ _PAIR_COLUMNS = {
 }
 # Advice if rows of a pair differ in these columns.
 _CONFLICT_HINTS = {
-    "conditions": "; if the condition is one of participants, give its column another name and "
-    "pass it as a condition",
+    "conditions": "; if the condition describes participants, rename its column and pass the new "
+    "name as a condition",
     "expected sentences": "; if 1 is the left one, name the column that says where sentence 1 was",
 }
 
@@ -101,7 +101,7 @@ class RawChoices:
         Model scores in the file of choices, one row per sentence and one column per model; None if
         the file has no scores.
     notes
-        Sentences about decisions made while reading.
+        Messages about choices that the importer made automatically, one sentence each.
     excluded
         Rows that the importer excluded, see `ExclusionLog.table`.
     """
@@ -130,7 +130,7 @@ class HumanData:
         Rows excluded while reading, by rule and participant, with the columns `rule`,
         `participant`, `n_rows` and `detail`.
     notes
-        Sentences about decisions made while reading.
+        Messages about choices that the importer made automatically, one sentence each.
     is_swapped
         Whether `align_choices` exchanged the two sentences of each row, with the index of
         `choices`; None if unknown.
@@ -224,8 +224,8 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
     ------
     InputError
         If columns or sentences are missing, ratings are invalid or mix scales, a response time or
-        expected sentence is invalid, a group is missing in some rows, a participant has a pair
-        twice, or both sentences of a pair are identical. The message names the rows.
+        expected sentence is invalid, a group is missing in some rows, a participant has several
+        answers to a pair, or both sentences of a pair are identical. The message names the rows.
 
     Examples
     --------
@@ -298,8 +298,8 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         raise InputError(f"participant {name!r} is in {n_groups[name]} groups; each belongs to one")
     refuse_rows(
         _is_repeated(out),
-        "participant {value!r} has one pair twice ({rows}); leave one of the rows out, or, if they "
-        "are from two participants, give these different names",
+        "participant {value!r} has several answers to the same pair ({rows}); keep one of them, or "
+        "rename one participant if they are from two participants",
         out["participant"],
     )
     return out

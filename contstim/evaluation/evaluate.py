@@ -260,7 +260,7 @@ def _match_scores(
     units : dict of str
         Unit of each model's scores.
     notes : list of str
-        Sentences about removed trials and about the interpretation of scores.
+        Messages about removed trials and about the interpretation of scores.
     """
     if source is None:
         return choices, pd.DataFrame(), {}, []

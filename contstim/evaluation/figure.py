@@ -28,8 +28,7 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
     comparisons
         Comparisons of one analysis and measure.
     order
-        Names of the models by which the result is sorted; comparisons with other models are left
-        out.
+        Names of the models to include, in the order by which the result is sorted.
     alpha
         False discovery rate.
 

@@ -34,8 +34,8 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     human
-        Choices. Pairs in which the importer exchanged the sentences are exchanged back, so that a
-        pair has the order of its first row in all rows.
+        Choices. Sentences that the importer exchanged are exchanged back. All rows of a pair get
+        the order of its first row.
     scores
         Scores of S sentences by M models, shape (S, M), higher for better sentences, with the
         sentences as index.

@@ -138,7 +138,7 @@ class EvaluationOptions:
         for option, names in (("analyses", analyses), ("measures", self.measures)):
             for name in names:
                 if names.count(name) > 1:
-                    raise InputError(f"{option} has {name!r} twice; name each once")
+                    raise InputError(f"{option} names {name!r} twice; name each once")
         for model_1, model_2 in self.planned:
             if model_1 == model_2:
                 raise InputError(f"planned compares {model_1!r} with itself; give two models")

@@ -1,7 +1,7 @@
 """Rating scales: ratings are zero-centred, from -2.5 to 2.5.
 
-A rating of -2.5 is the highest confidence that sentence 1 is more probable, 2.5 that sentence 2 is.
-Other scales are mapped linearly to this range, so a forced choice is -2.5 or 2.5.
+A rating of -2.5 is the strongest preference for sentence 1, 2.5 the strongest preference for
+sentence 2. Other scales are mapped linearly to this range, so a forced choice is -2.5 or 2.5.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
     codes
         Numbers between `low` and `high`.
     low, high
-        Codes of the highest confidence in sentence 1 and in sentence 2. On a reversed scale,
+        Codes for the strongest preference for sentence 1 and for sentence 2. On a reversed scale,
         `low` is greater than `high`.
 
     Raises
@@ -84,8 +84,8 @@ def check_ratings(ratings: pd.Series, scale: str | None = None) -> pd.Series:
     numbers = pd.to_numeric(ratings, errors="coerce").astype(float).round(_DECIMALS)
     refuse_rows(
         ~numbers.between(-_MAX_RATING, _MAX_RATING),
-        "rating {value} is not between -2.5 and 2.5 ({rows}); give the answers that mean certain "
-        "of sentence 1 and of sentence 2, for example low 1 and high 7",
+        "rating {value} is not between -2.5 and 2.5 ({rows}); give the answers for the strongest "
+        "preference for sentence 1 and for sentence 2, for example low 1 and high 7",
         ratings.astype("str"),
     )
     if scale == "slider":
@@ -97,11 +97,12 @@ def check_ratings(ratings: pd.Series, scale: str | None = None) -> pd.Series:
     elif not is_on_known_scale(numbers):
         refuse_rows(
             ~numbers.isin(frozenset().union(*_SCALE_VALUES.values())),
-            "rating {value:g} is on no known scale ({rows}); give the answers that mean certain of "
-            "sentence 1 and of sentence 2, for example low 1 and high 7",
+            "rating {value:g} is on no known scale ({rows}); give the answers for the strongest "
+            "preference for sentence 1 and for sentence 2, for example low 1 and high 7",
             numbers,
         )
-        # Each rating is on some scale, but no scale has all of them.
+        # Each rating belongs to a scale, but no scale contains all of them. Name the scale that
+        # contains most.
         main_scale = max(_SCALE_VALUES, key=lambda s: int(numbers.isin(_SCALE_VALUES[s]).sum()))
         refuse_rows(
             ~numbers.isin(_SCALE_VALUES[main_scale]),

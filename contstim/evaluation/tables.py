@@ -379,7 +379,7 @@ def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> 
     Parameters
     ----------
     outcome
-        Values by one measure in the analysis.
+        Values of the models in one analysis according to one measure.
     options
         Options of the evaluation.
     tests

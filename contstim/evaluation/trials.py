@@ -318,7 +318,7 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
 
 
 def factors_match_conditions(data: TrialData) -> bool:
-    """Return whether factors divide the experimental trials in the same way as the conditions.
+    """Return whether factors split the experimental trials in the same way as the conditions.
 
     Each combination of factor levels then corresponds to exactly one condition, and analyses of
     these combinations would repeat the analyses of the conditions.

@@ -172,7 +172,7 @@ def test_unusable_choices_are_refused():
         (choices.drop(columns="rating"), "the choices have no column 'rating'; give one row"),
         (choices.assign(condition="catch"), "there are no answers to chosen trials yet; wait"),
         (choices.assign(block=None), "a chosen trial has no block number; fill"),
-        (choices.assign(sentence_1="new"), "sentence 'new' of the pool has no finite score"),
+        (choices.assign(sentence_1="new"), "sentence 'new' of the pool lacks a finite score"),
     ):
         with pytest.raises(InputError) as error:
             interim_analysis(table, scores, plan)

@@ -21,19 +21,19 @@ def test_a_pool_that_cannot_be_used_is_refused():
         (pairs.iloc[:0], "the pool has no pairs; give at least one"),
         (
             pairs.assign(sentence_2="c"),
-            "sentence 'c' of the pool has no finite score under every",
+            "sentence 'c' of the pool lacks a finite score under some",
         ),
         (
             pairs.assign(sentence_2="z"),
-            "sentence 'z' of the pool has no finite score under every",
+            "sentence 'z' of the pool lacks a finite score under some",
         ),
-        (pd.concat([pairs, pairs]), "the pool has a pair twice; keep one"),
+        (pd.concat([pairs, pairs]), "the pool contains a pair twice; keep one"),
     ):
         with pytest.raises(InputError) as error:
             Pool.from_scores(table, scores, link)
         assert message in str(error.value)
     twice = pd.concat([scores, scores.iloc[:1]])
-    with pytest.raises(InputError, match="the scores have the sentence 'a' twice; keep one"):
+    with pytest.raises(InputError, match="the scores contain 'a' twice; keep one"):
         Pool.from_scores(pairs, twice, link)
 
 

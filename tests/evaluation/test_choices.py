@@ -38,18 +38,18 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
     [
         (
             {"rating": [0.5, 3.0, 1.5]},
-            "rating 3.0 is not between -2.5 and 2.5 (row 2); give the answers that mean "
-            "certain of sentence 1 and of sentence 2, for example low 1 and high 7",
+            "rating 3.0 is not between -2.5 and 2.5 (row 2); give the answers for the "
+            "strongest preference for sentence 1 and for sentence 2, for example low 1 and high 7",
         ),
         (
             {"rating": [0.5, "high", 1.5]},
-            "rating high is not between -2.5 and 2.5 (row 2); give the answers that mean "
-            "certain of sentence 1 and of sentence 2, for example low 1 and high 7",
+            "rating high is not between -2.5 and 2.5 (row 2); give the answers for the "
+            "strongest preference for sentence 1 and for sentence 2, for example low 1 and high 7",
         ),
         (
             {"rating": [0.5, 0.3, 1.5]},
-            "rating 0.3 is on no known scale (row 2); give the answers that mean certain "
-            "of sentence 1 and of sentence 2, for example low 1 and high 7",
+            "rating 0.3 is on no known scale (row 2); give the answers for the strongest "
+            "preference for sentence 1 and for sentence 2, for example low 1 and high 7",
         ),
         (
             {"rating": [0.5, 0.0, 1.5]},
@@ -66,8 +66,8 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"participant": ["p1", "p1", "p1"]},
-            "participant 'p1' has one pair twice (row 3); leave one of the rows out, or, if they "
-            "are from two participants, give these different names",
+            "participant 'p1' has several answers to the same pair (row 3); keep one of them, or "
+            "rename one participant if they are from two participants",
         ),
         (
             {"group": ["g1", "g2", "g1"]},

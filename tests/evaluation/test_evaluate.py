@@ -421,7 +421,7 @@ def test_evaluation_needs_neither_torch_nor_matplotlib():
 
 def test_choices_are_checked_by_evaluate(make_study):
     study, scores = make_study()
-    with pytest.raises(InputError, match="one pair twice"):
+    with pytest.raises(InputError, match="several answers to the same pair"):
         evaluate(pd.concat([study, study.iloc[:1]]), scores)
     assert check_choices(study)["participant"].nunique() == 12
 

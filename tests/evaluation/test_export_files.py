@@ -127,7 +127,10 @@ def test_jspsych(form: str, tmp_path: Path) -> None:
         path.write_text("\n".join(sessions), "utf-8")
     human = read_choices(path)
     check(human)
-    assert "The answers are numbers of buttons; 0 is certain of the left sentence." in human.notes
+    assert (
+        "The answers are numbers of buttons; 0 is the strongest preference for the left sentence."
+        in human.notes
+    )
 
 
 def test_jatos_with_a_header_for_each_participant(tmp_path: Path) -> None:
@@ -363,9 +366,9 @@ def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
             "jspsych",
             {},
             {},
-            "the answers are 'f', 'j'; which of them mean certain of sentence 1 and of sentence 2 "
-            "(or of the left and the right one)? Correct this proposal: read_choices(table, "
-            "low='f', high='j')",
+            "the answers are 'f', 'j'; which of them are the strongest preference for sentence 1 "
+            "and for sentence 2 (or for the left and the right one)? Correct this proposal: "
+            "read_choices(table, low='f', high='j')",
         ),
         (
             "jspsych",
@@ -453,9 +456,8 @@ def test_catch_trials_exclude_participants() -> None:
 def test_sides_and_further_columns_are_kept() -> None:
     own = short("gorilla")
     human = read_choices(own.assign(age=30, kind_1="S"))
-    assert (
-        "The answers are 'left' and 'right'; left is certain of the left sentence." in human.notes
-    )
+    note = "The answers are 'left' and 'right'; left is the strongest preference for the left"
+    assert f"{note} sentence." in human.notes
     table = human.choices.sort_values(["participant", "trial"])
     assert set(table["age"]) == {30}
     assert "kind_1" not in table  # a reserved name, of which nothing is known here
@@ -479,4 +481,4 @@ def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main([*command, *ends]) == 2
     assert "--column participant=subject --low f --high j; it has" in capsys.readouterr().err
     assert main([*command, "--column", "participant=subject", *ends]) == 0
-    assert "f is certain of sentence 1" in capsys.readouterr().err
+    assert "f is the strongest preference for sentence 1" in capsys.readouterr().err

@@ -123,10 +123,10 @@ def test_departures_are_listed(make_study, plan, tmp_path):
         ("[[analyses]]\nnames = 'x'", "unknown key analyses[0].names; did you mean 'name'?"),
         ("planned = [['a']]", "planned[0] is ['a']; give at least 2"),
         ("planned = [['a', 'a']]", "planned compares 'a' with itself; give two models"),
-        ("measures = ['accuracy', 'accuracy']", "measures has 'accuracy' twice; name each once"),
+        ("measures = ['accuracy', 'accuracy']", "measures names 'accuracy' twice; name each once"),
         (
             "[[analyses]]\nname = 'x'\n[[analyses]]\nname = 'x'",
-            "analyses has 'x' twice; name each once",
+            "analyses names 'x' twice; name each once",
         ),
     ],
 )

@@ -80,8 +80,8 @@ def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_choices(german(), columns=NAMED)
     assert str(error.value) == (
-        "the answers are '6', '4', '3', '1' ...; which of them mean certain of sentence 1 and of "
-        "sentence 2 (or of the left and the right one)? Correct this proposal: "
+        "the answers are '6', '4', '3', '1' ...; which of them are the strongest preference for "
+        "sentence 1 and for sentence 2 (or for the left and the right one)? Correct this proposal: "
         "read_choices(table, columns={'participant': 'VP-Code', 'left': 'Satz links', 'right': "
         "'Satz rechts', 'rating': 'Urteil'}, low=1.0, high=6.0)"
     )
@@ -179,7 +179,8 @@ def test_swapped_column_puts_sentence_1_on_the_right(name: str) -> None:
 def test_repeated_pair_in_an_unknown_table_is_refused() -> None:
     t = german()
     with pytest.raises(
-        InputError, match="has one pair twice .*from two participants, give these diff"
+        InputError,
+        match="has several answers to the same pair .*rename one participant",
     ):
         read_choices(pd.concat([t, t.head(1)]), columns=NAMED, low=1, high=6)
 

@@ -329,7 +329,7 @@ def test_changed_pool_or_plan_is_refused(study):
     pool = study.folder / "pool.csv"
     text = pool.read_text()
     pool.write_text(text.replace("The 9 old men", "The 9 old cats"))
-    with pytest.raises(InputError, match=r"sentence 'The 9 old cats.* has no finite score"):
+    with pytest.raises(InputError, match=r"sentence 'The 9 old cats.* lacks a finite score"):
         Store(study)
     lines = text.splitlines(keepends=True)
     pool.write_text("".join([lines[0], *reversed(lines[1:])]))

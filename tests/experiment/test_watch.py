@@ -193,7 +193,7 @@ def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
     assert main(["watch", str(study.folder)]) == 0
     out = capsys.readouterr().out
     assert "6 answers of 2 participants" in out
-    assert "(by the first answers to 6 pairs)" in out
+    assert "(based on the first answers to 6 pairs)" in out
     assert main(["watch", str(study.folder), "--blinded"]) == 0
     assert capsys.readouterr().out == "continue\n"
     assert main(["watch", str(study.folder), "--pilot"]) == 2

@@ -129,8 +129,8 @@ def convert_answers(
         Whether sentence 1 was on the left of the screen. Answers then refer to the left and the
         right sentence. None if answers refer to sentences 1 and 2.
     ends
-        Answers of the highest confidence in the first (or left) and in the other sentence; None for
-        an unknown end.
+        Answers for the strongest preference for the first (or left) sentence, and for the second
+        (or right) one. None for an unknown answer.
     n_buttons
         Number of buttons in each trial; None if answers are not button numbers.
     call
@@ -149,12 +149,14 @@ def convert_answers(
         If no interpretation fits, or an answer is invalid. The message contains the call that
         states the meaning of the answers.
     """
+    # 1. Texts of sentences.
     answers = data["response"]
     text = answers.astype("str").str.strip()
     is_first = text == sentences["sentence_1"].astype("str").str.strip()
     is_second = text == sentences["sentence_2"].astype("str").str.strip()
     if (is_first | is_second).all():
         return is_second.map({True: 2.5, False: -2.5}), "An answer is the sentence chosen."
+    # 2. Sides: treat them as codes.
     low, high = ends
     has_ends = low is not None or high is not None
     if not has_ends and n_buttons is None and text.str.lower().isin(["left", "right"]).all():
@@ -165,6 +167,7 @@ def convert_answers(
                 f"{call.complete(low='left', high='right')}"
             )
         low, high = "left", "right"
+    # 3. Codes on one scale, 4. numbers of buttons, 5. codes on the scale of each row.
     if low is not None and high is not None:
         ratings, description = _convert_codes(answers, low, high)
     elif n_buttons is not None:
@@ -192,16 +195,16 @@ def convert_answers(
         more = " ..." if len(distinct) > _MAX_SHOWN_ANSWERS else ""
         proposal = {"low": "CODE", "high": "CODE"} | propose_ends(answers)
         raise InputError(
-            f"the answers are {examples}{more}; which of them mean certain of sentence 1 and of "
-            "sentence 2 (or of the left and the right one)? Correct this proposal: "
-            f"{call.complete(None, **proposal)}"
+            f"the answers are {examples}{more}; which of them are the strongest preference for "
+            "sentence 1 and for sentence 2 (or for the left and the right one)? Correct this "
+            f"proposal: {call.complete(None, **proposal)}"
         )
     first_end = f"{low:g}" if isinstance(low, float) else low
     if is_left is None:
-        return ratings, f"{description}; {first_end} is certain of sentence 1."
-    # A preference for the left sentence is one for sentence 2 if sentence 1 was on the right.
+        return ratings, f"{description}; {first_end} is the strongest preference for sentence 1."
+    # If sentence 1 was on the right, a preference for the left sentence is one for sentence 2.
     ratings = ratings.where(is_left, -ratings)
-    return ratings, f"{description}; {first_end} is certain of the left sentence."
+    return ratings, f"{description}; {first_end} is the strongest preference for the left sentence."
 
 
 def _convert_codes(

@@ -35,7 +35,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 #: Names that other columns of an export must not have in the choices table.
 RESERVED = {*NAMES, "side_1", "kind_1", "kind_2"}
-#: Truth values of the texts that mean true or false, in lower case.
+#: Booleans by their text in lower case.
 TRUTH = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0"), False),

@@ -103,8 +103,8 @@ def read_export(
     source
         Path of a file, or a table.
     low, high
-        Answers that express the highest confidence in sentence 1 and in sentence 2. If the side of
-        sentence 1 is known, they refer to the left and to the right sentence instead.
+        Answers that express the strongest preference for sentence 1 and for sentence 2. If the side
+        of sentence 1 is known, they refer to the left and to the right sentence instead.
     side
         Name of the column with the side of sentence 1, with cells ``left`` and ``right``, or 1 and
         2 (number of the sentence on the left). ``none`` if there is no such column.
@@ -219,7 +219,7 @@ def read_export(
     data["sentence_1"], data["sentence_2"] = sentences["sentence_1"], sentences["sentence_2"]
     # In a table of an unknown program, a repeated pair may belong to another participant.
     cleaning = CleaningRules(repeated_trial="error" if program is None else "keep_first")
-    # If the ends of the scale are named, any rating between them is possible, as on a slider.
+    # If the ends of the scale are named, every rating between them is valid, as on a slider.
     scale = "slider" if has_ends or "scale_low" in names else None
     return RawChoices(data, cleaning, scale, notes=notes, excluded=excluded)
 
@@ -251,8 +251,8 @@ def _map_columns(
         Mapping from standard column names to names in the table, as given by the user. It has
         priority.
     program
-        Program that wrote the table; None if unknown. Columns with other than the standard names
-        are used only if the program is known, and otherwise only proposed in the error message.
+        Program that wrote the table; None if unknown. If it is unknown, only columns with standard
+        names are used. Other columns are only proposed in the error message.
     call
         Call that read the table. Error messages repeat it with the proposed columns.
 
@@ -310,11 +310,11 @@ def _map_columns(
 
 
 def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
-    """Convert the column that states the side of sentence 1 to truth values.
+    """Convert the column that states the side of sentence 1 to Booleans.
 
-    The result is True where sentence 1 was on the left of the screen, False where it was on the
-    right, and missing where the text is not understood. A column called ``swapped`` or ``flipped``
-    states the opposite: true means that sentence 1 was on the right.
+    The result is True if sentence 1 was on the left of the screen, False if it was on the right,
+    and missing if the text is neither. A column called ``swapped`` or ``flipped`` states the
+    opposite: true means that sentence 1 was on the right.
     """
     text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
     if normalise_name(name) in _SWAP_COLUMNS:
