@@ -10,12 +10,7 @@ import pandas as pd
 from scipy.special import expit
 
 from contstim.adaptive.conclusions import Conclusion
-from contstim.adaptive.interim import (
-    ChosenTrials,
-    InterimResult,
-    analyse_trials,
-    draw_conclusions,
-)
+from contstim.adaptive.interim import ChosenTrials, InterimResult, analyse_trials, draw_conclusions
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
 from contstim.arrays import FloatArray

@@ -15,11 +15,7 @@ from contstim.evaluation.choices import HumanData, RawChoices, prepare_choices
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.scores import ScoreSource, find_unscored_catch, score_table
-from contstim.experiment.exporting import (
-    COLUMN_DESCRIPTIONS,
-    Column,
-    format_dataset_description,
-)
+from contstim.experiment.exporting import COLUMN_DESCRIPTIONS, Column, format_dataset_description
 from contstim.experiment.study import read_study
 from contstim.experiment.study_data import read_study_data
 from contstim.files import check_new_folder, file_digest, replace_atomically, write_atomically

@@ -37,10 +37,7 @@ from contstim.text.vocabulary import bundled_vocabulary
 from contstim.text_files import format_csv
 
 #: Pairs of bundled models to compare.
-PAIRS = (
-    ("contstim:bigram", "contstim:trigram"),
-    ("contstim:trigram", "contstim:gpt"),
-)
+PAIRS = (("contstim:bigram", "contstim:trigram"), ("contstim:trigram", "contstim:gpt"))
 # The lower bound on plausibility: the score of this model decreases by at most 5 nats.
 _PLAUSIBLE = MinScore("contstim:gpt", -5.0, natural=True)
 
@@ -278,11 +275,7 @@ def search_triplets(
                 synthesize(
                     sentence,
                     problem=Problem(
-                        (reject,),
-                        (accept,),
-                        bounds=bounds,
-                        edits=EDITS,
-                        bound_models=bound_models,
+                        (reject,), (accept,), bounds=bounds, edits=EDITS, bound_models=bound_models
                     ),
                     shared_vocabulary=share_vocabulary(model_1, model_2, *bound_models),
                     strategy=STRATEGY,

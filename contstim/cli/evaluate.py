@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from contstim.evaluation.choices import HumanData
 
 app = create_application(
-    "evaluate",
-    __doc__,
-    usage="contstim evaluate --out FOLDER [options] CHOICES [CHOICES ...]",
+    "evaluate", __doc__, usage="contstim evaluate --out FOLDER [options] CHOICES [CHOICES ...]"
 )
 DATA = Group.create_ordered("data")
 MODELS = Group.create_ordered("models")

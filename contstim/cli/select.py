@@ -338,8 +338,7 @@ def select_pair_set(
     max_uses: Annotated[PositiveInteger, Parameter(group=SELECTION)] = 1,
     triplets: Table = None,
     candidates: Annotated[
-        Literal["natural", "synthetic", "both"] | None,
-        Parameter(group=CANDIDATES, metavar="WHICH"),
+        Literal["natural", "synthetic", "both"] | None, Parameter(group=CANDIDATES, metavar="WHICH")
     ] = None,
     sentences: SentenceOptions = ALL_SENTENCES,
     time_limit: Annotated[

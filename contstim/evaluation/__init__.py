@@ -9,12 +9,7 @@ from contstim.evaluation.choices import (
 )
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.exclusion import ExclusionRules, catch_accuracy, exclude
-from contstim.evaluation.importers import (
-    FORMATS,
-    combine_choices,
-    join_participants,
-    read_choices,
-)
+from contstim.evaluation.importers import FORMATS, combine_choices, join_participants, read_choices
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.inference.signed_rank import wilcoxon_signed_rank
 from contstim.evaluation.options import PRESETS, EvaluationOptions, preset_options

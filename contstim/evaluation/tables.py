@@ -13,12 +13,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray
-from contstim.evaluation.inference import (
-    ALPHA,
-    InferenceResult,
-    benjamini_hochberg,
-    spans_zero,
-)
+from contstim.evaluation.inference import ALPHA, InferenceResult, benjamini_hochberg, spans_zero
 from contstim.evaluation.inference.crossed import TOO_FEW, QuasiFInference
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions

@@ -146,10 +146,7 @@ def _to_json(value: Mapping[str, Any]) -> bytes:
 
 
 def write_static(
-    study: Study,
-    folder: str | Path,
-    endpoint: str | None = None,
-    experiment_id: str | None = None,
+    study: Study, folder: str | Path, endpoint: str | None = None, experiment_id: str | None = None
 ) -> Path:
     """Write a study as a folder of static files for any web host.
 

@@ -15,12 +15,7 @@ from contstim.experiment.options import TrialOptions
 from contstim.experiment.presentations import PRESENTATIONS, Presentation, make_presentation
 from contstim.experiment.study import PAGE_LANGUAGES, Study, read_study, read_text_source
 from contstim.experiment.trials import read_design, read_row, read_rows, write_trials
-from contstim.files import (
-    metadata_path,
-    replace_atomically,
-    write_atomically,
-    write_metadata,
-)
+from contstim.files import metadata_path, replace_atomically, write_atomically, write_metadata
 from contstim.text.languages import get_language
 from contstim.text_files import read_lines
 

@@ -13,12 +13,7 @@ from typing import Any
 import pandas as pd
 
 from contstim.errors import InputError
-from contstim.evaluation.choices import (
-    REQUIRED,
-    HumanData,
-    RawChoices,
-    prepare_choices,
-)
+from contstim.evaluation.choices import REQUIRED, HumanData, RawChoices, prepare_choices
 from contstim.evaluation.importers.answers import has_codes
 from contstim.evaluation.importers.combine import combine_choices, join_participants
 from contstim.evaluation.importers.exports import read_export, read_export_table

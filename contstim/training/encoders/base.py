@@ -27,12 +27,7 @@ from torch import nn
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.models import ModelSpec
-from contstim.models.base import (
-    ReplacementScores,
-    SentenceModel,
-    SentenceScores,
-    TokenScores,
-)
+from contstim.models.base import ReplacementScores, SentenceModel, SentenceScores, TokenScores
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import EncodedSentence, SubwordTokenizer, check_length
 from contstim.models.hf.network import PACKAGES
