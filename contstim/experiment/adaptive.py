@@ -279,12 +279,12 @@ def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[s
 
 
 class BlockIssuer:
-    """Choose and store the trials of an adaptive study's participants while it runs.
+    """Service that chooses and stores the trials of participants while an adaptive study runs.
 
-    A *block* is a group of trials that is chosen for one session at once. Blocks are stored in the
-    data file with all information on which their choice is based. The state in memory can always be
-    restored from the stored blocks and answers. Only the thread that writes the data may use this
-    object.
+    A *block* is a group of trials that are chosen for one session at the same time. Blocks are
+    stored in the data file together with the information on which their choice is based, so that
+    the state in memory can always be restored from the stored blocks and answers. Only the thread
+    that writes the data may use this object.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ class BlockIssuer:
         self._last_sequence = 0  # number of the last answer that the scheduler has received
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Check that all stored blocks were chosen from the current pool and by the current plan.
+        """Check that all stored blocks were chosen with the current pool and the current plan.
 
         Raises
         ------
@@ -344,10 +344,11 @@ class BlockIssuer:
         self._scheduler = None
 
     def update_posterior(self, connection: sqlite3.Connection) -> None:
-        """Update the posterior probabilities of the models by one further block of answers.
+        """Update the posterior probabilities of the models with the next block of answers.
 
-        Nothing changes if the block still lacks answers. The update takes place when answers
-        arrive, so that participants who request trials do not have to wait for it.
+        A *block* is a group of trials that were chosen at the same time. Nothing changes if the
+        next block still lacks answers. This method is called when answers arrive, so that
+        participants who request trials do not have to wait for the update.
         """
         self.load_scheduler(connection).update_posterior()
 
@@ -390,10 +391,10 @@ class BlockIssuer:
         self._record_sides(block)
 
     def load_scheduler(self, connection: sqlite3.Connection) -> TrialScheduler:
-        """Return the scheduler that chooses trials, after it has received all stored answers.
+        """Return the scheduler that chooses trials, up to date with all stored answers.
 
-        The scheduler is kept in memory. When the server has been started or a transaction has been
-        rolled back, it is restored from the blocks and answers in the data file.
+        The scheduler is kept in memory. After a start of the server or a rollback, it is restored
+        from the blocks and answers in the data file.
 
         Parameters
         ----------

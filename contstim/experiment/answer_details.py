@@ -63,7 +63,7 @@ def read_word_times(detail: str) -> list[tuple[str, float]]:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InputError("detail has no list of words")
     if not isinstance(times, list) or len(times) != len(words) or not all(map(is_time, times)):
-        raise InputError(f"detail has not a time for each of its {len(words)} words")
+        raise InputError(f"detail needs a time for each of its {len(words)} words")
     return list(zip(words, times, strict=True))
 
 

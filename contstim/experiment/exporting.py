@@ -43,7 +43,7 @@ class Column:
     unit
         Unit of a number.
     levels
-        All possible values, if they are few.
+        All valid values, if there are only a few.
     minimum, maximum
         Bounds of a number.
     """

@@ -119,7 +119,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
 
 
 def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[str]:
-    """Read the log lines of a file, or of all files in a folder, and sort them by session.
+    """Read the log lines of a file, or of all files in a folder, and group them by session.
 
     Parameters
     ----------

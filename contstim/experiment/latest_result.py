@@ -31,7 +31,7 @@ class LatestResult:
     path
         Data file.
     blinded
-        Whether to report only whether the study may stop.
+        If True, report only whether the study may stop, and no results.
     """
 
     def __init__(self, study: Study, path: Path, blinded: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Maintenance of a running study: deleting, replacing and releasing participants, and extension.
+"""Maintenance of a running study: deletion and replacement of participants, and extension.
 
 All functions can be used while a server is running.
 """
@@ -181,7 +181,7 @@ def release_sessions(
     idle_minutes: float | None = None,
     data: Path | None = None,
 ) -> list[str]:
-    """Release the assignments of sessions, so that new participants can take them.
+    """Make the assignments of sessions available to new participants.
 
     An assignment is the list of trials for one participant of the design. The data of the sessions
     are kept.
@@ -191,16 +191,16 @@ def release_sessions(
     study
         Study of the sessions.
     reasons
-        Reasons for the release, e.g. ``excluded``, by session id.
+        Reason for taking the assignment away, e.g. ``excluded``, by session id.
     idle_minutes
-        If given, unfinished sessions that have been silent this long are released too.
+        If given, unfinished sessions that have been inactive this long lose their assignments too.
     data
         Data file; by default the one in the study's folder.
 
     Returns
     -------
     list of str
-        Ids of the sessions that had an assignment to release.
+        Ids of the sessions that lost an assignment.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
 
 
 def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
-    """Extend a study by further participants, groups or trials.
+    """Extend the design of a study by more participants or groups.
 
     The table contains lists of trials for participants, called assignments. Lists that the study
     already has are skipped, and the others are added as new assignments with the next numbers.
@@ -273,8 +273,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     study
         Study to extend.
     trials
-        Table from ``contstim design trials`` with further participants or groups, or with other
-        trials.
+        Table from ``contstim design trials`` with additional participants or groups.
     data
         Data file; by default the one in the study's folder.
 
@@ -286,7 +285,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     Raises
     ------
     InputError
-        If the table is invalid, or has no assignment that the study lacks.
+        If the table is invalid, or the study already has all its assignments.
     OutputError
         If the study or the data cannot be written.
     """
@@ -298,14 +297,14 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     if set(new_columns) != set(columns):
         differing = ", ".join(sorted(set(new_columns) ^ set(columns)))
         raise InputError(
-            f"{trials} and {path} do not have the same columns ({differing}); make them so"
+            f"{trials} and {path} have different columns ({differing}); give both the same columns"
         )
     if data.exists():
         schema.open_data(data, study).close()  # checks that the data belong to the study
     fields = (*_CONTENT_COLUMNS, *presentation.required_fields, *presentation.optional_fields)
     rows = _select_new_rows(old, new, fields)
     if not rows:
-        raise InputError(f"{trials} has no assignment that {study.folder} lacks; nothing to do")
+        raise InputError(f"{study.folder} already has all assignments of {trials}; nothing to do")
     with replace_atomically(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
         check_positions(study, read_design(temporary, study.attention, presentation))
@@ -317,12 +316,13 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
 def _select_new_rows(
     old: Sequence[_Row], new: Sequence[_Row], fields: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Select the participants of a new table that the old table lacks, and renumber their rows.
+    """Select the participants who are only in the new table, and renumber their rows.
 
-    Participants are compared by their *list*: the content of their trials in order, with sides. If
-    a list occurs more often in the new table than in the old one, the surplus is new. The selected
-    rows get new participant numbers. Groups, stimuli and items with the same content as in the old
-    table get the numbers that they have there; others get new numbers.
+    Two participants are equal if they see the same trials in the same order and on the same sides.
+    If the old table has n participants who are equal to each other, the first n such participants
+    of the new table are skipped. The selected rows get new participant numbers. Groups, stimuli and
+    items with the same content as in the old table get the numbers that they have there; others get
+    new numbers.
 
     Parameters
     ----------
@@ -392,9 +392,9 @@ def _match_items(
 
     An item is a set of stimuli that are versions of each other.
 
-    - An item of the new table that shares a trial with an item of the study is the same item and
-      gets its name.
-    - If the names agree but no trial does, the items differ, and the new one gets a new number.
+    - An item that shares a trial with an item of the study is the same item, and gets its name.
+    - An item that only has the same name as an item of the study is a different item, and gets a
+      new number as its name.
     - All other items keep their names.
 
     Parameters

@@ -162,7 +162,7 @@ class SessionOptions:
         """
         breaks = set(self.break_after)
         if self.break_every:
-            # Divide the session into the smallest number of parts of at most `break_every` trials.
+            # Split the session into the smallest number of parts of at most `break_every` trials.
             n_parts = math.ceil(n_trials / self.break_every)
             breaks.update(round(part * n_trials / n_parts) for part in range(1, n_parts))
         return sorted(number for number in breaks if number < n_trials)
@@ -287,16 +287,16 @@ class Question:
         needs_options, has_options = self.kind != "text", bool(self.options)
         if needs_options != has_options:
             raise InputError(
-                f"{subject} is a {self.kind} with {len(self.options)} options; check it"
+                f"{subject} is of kind {self.kind} and has {len(self.options)} options; change one"
             )
         answers = [*self.admit, *([] if self.correct is None else [self.correct])]
         for answer in answers:
             if answer not in self.options:
-                raise InputError(f"{subject} has no option {answer!r}; write it as among options")
+                raise InputError(f"{subject} has no option {answer!r}; give one of its options")
         if answers and (self.kind != "choice" or not self.required):
             raise InputError(f"{subject} must be a required choice to screen or check people")
         if self.admit and self.when == "after":
-            raise InputError(f"{subject} comes after the trials; it cannot say who takes part")
+            raise InputError(f"{subject} comes after the trials; it cannot screen participants")
 
     def accepts(self, response: object) -> bool:
         """Return whether a response to the question is valid."""

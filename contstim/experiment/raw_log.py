@@ -95,7 +95,7 @@ def record_answers(
     is_late
         Whether the time limit had passed.
     presentation
-        Presentation of the trials, which determines the possible answers.
+        Presentation of the trials, which determines the valid answers.
 
     Returns
     -------
@@ -332,7 +332,7 @@ def determine_outcome(
     -------
     outcome : str or None
         Outcome of the session; None if answers are missing and there is still time.
-    missing : dict
+    unanswered : dict
         Two lists: ``missing`` contains the ids (as used by the page) of unanswered trials, and
         ``questions`` the names of unanswered screening questions.
     """
@@ -347,7 +347,7 @@ def determine_outcome(
     ).fetchall()
     choices = {answer["trial"]: answer["choice"] for answer in answers}
     trials = read_session_trials(connection, study.design, session, row["assignment"])
-    missing = {
+    unanswered = {
         "missing": [trial.page_id for trial in trials if trial.id not in choices],
         "questions": [q.name for q in study.questions if q.admit and q.name not in responses],
     }
@@ -361,19 +361,22 @@ def determine_outcome(
     has_failed = bool(limit) and n_failed >= limit
 
     if any(answer["late"] for answer in answers):
-        return "time_limit", missing
-    if has_failed and (study.session.end_immediately or not missing["missing"]):
-        return "failed_checks", missing
-    if not any(missing.values()):
-        return "complete", missing
-    return "time_limit" if is_past_time_limit(study, row["started_at"], now) else None, missing
+        return "time_limit", unanswered
+    has_answered_all_trials = not unanswered["missing"]
+    if has_failed and (study.session.end_immediately or has_answered_all_trials):
+        return "failed_checks", unanswered
+    if not any(unanswered.values()):
+        return "complete", unanswered
+    is_timed_out = is_past_time_limit(study, row["started_at"], now)
+    return "time_limit" if is_timed_out else None, unanswered
 
 
 def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     """Return the trials that a session can answer, by id.
 
-    These are the practice trials and, in an adaptive study, the trials that have been selected so
-    far. Every trial is listed twice: under its own id, and under the id that the page uses.
+    The result includes practice trials. In an adaptive study, it contains only trials that have
+    been selected so far. Every trial is listed twice: under its own id, and under the id that the
+    page uses.
 
     Parameters
     ----------

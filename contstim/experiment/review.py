@@ -79,8 +79,8 @@ class Decision:
             )
         if (self.decision == "edit") != bool(self.edited) or self.edited == self.sentence:
             raise InputError(
-                f"the edited form of {self.sentence!r} is {self.edited!r}; give another sentence "
-                "with the decision 'edit', and none with others"
+                f"the edited form of {self.sentence!r} is {self.edited!r}; give a changed sentence "
+                "if the decision is 'edit', otherwise nothing"
             )
         if not DIRECTION_MARKS.isdisjoint(self.edited):
             raise InputError(

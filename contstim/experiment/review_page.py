@@ -105,11 +105,8 @@ def render_review_page(
             for k in (1, 2):
                 if {f"model_{k}", f"{column}_lp_{k}"} <= values.keys():
                     sentence_scores[values[f"model_{k}"]] = float(values[f"{column}_lp_{k}"])
-            role = next(
-                template
-                for template in templates
-                if set(re.findall(r"{(\w+)}", template)) <= values.keys()
-            ).format_map(values)
+            usable = [t for t in templates if set(re.findall(r"{(\w+)}", t)) <= values.keys()]
+            role = usable[0].format_map(values)
             cells.append({"sentence": sentence, "role": role, "scores": sentence_scores})
         if cells:
             rows.setdefault(json.dumps(cells), cells)

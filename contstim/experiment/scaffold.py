@@ -71,7 +71,7 @@ def create_example_study(folder: Path) -> Study:
     Parameters
     ----------
     folder
-        Folder to write, which must not exist or be empty.
+        Folder to write. It is created if it does not exist; an existing folder must be empty.
 
     Returns
     -------
@@ -105,7 +105,8 @@ def create_study(
     Parameters
     ----------
     folder
-        Folder to write, which must not exist or be empty. Its name becomes the study's name.
+        Folder to write. It is created if it does not exist; an existing folder must be empty. Its
+        name becomes the study's name.
     trials
         Table from ``contstim design trials`` or, for presentations of single sentences, from
         `write_sentence_trials`; copied with its metadata file.
@@ -223,10 +224,10 @@ def write_sentence_trials(
     presentation: Presentation | None = None,
     factors: Sequence[str] = (),
 ) -> Path:
-    """Distribute sentences over participants in a Latin square and write the table of trials.
+    """Assign sentences to participants in a Latin-square design, and write the table of trials.
 
-    In a Latin square design, every participant sees each item once, in one of its conditions, and
-    the conditions are balanced over participants. `latin_square` performs the distribution.
+    In a Latin-square design, every participant sees each item once, in one of its conditions, and
+    the conditions are balanced over participants (see `latin_square`).
 
     Parameters
     ----------
@@ -250,8 +251,8 @@ def write_sentence_trials(
     Raises
     ------
     InputError
-        If a column is missing, an item has a condition twice or lacks one that other items have,
-        or a row does not fit the presentation.
+        If a column is missing, an item has two versions in one condition or lacks a condition that
+        other items have, or a row does not fit the presentation.
     OutputError
         If the folder cannot be written.
     """

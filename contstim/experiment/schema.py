@@ -84,8 +84,8 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
     Raises
     ------
     InputError
-        If the file is missing or contains other data, or if its answers refer to other trials than
-        the study's.
+        If the file is missing or does not contain data of a study, or if it was written for a study
+        with different trials.
     OutputError
         If the file cannot be opened or written.
     """

@@ -19,10 +19,10 @@ _LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
 def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
     """Return short descriptions of possible problems of a sentence, for a human reviewer.
 
-    Flagged are names, rare words and words that wordfreq does not list, repeated words, numbers,
-    adjacent words that do not agree, and punctuation that the language would open or space
-    differently. English sentences are also checked for offensive words, most of which are
-    harmless in context.
+    The following are flagged: names, rare words and words that wordfreq does not list, repeated
+    words, numbers, adjacent words that do not agree, and punctuation that lacks an opening mark or
+    a space that the language requires. English sentences are also checked for offensive words, most
+    of which are harmless in context.
 
     Notes
     -----

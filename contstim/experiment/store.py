@@ -267,11 +267,11 @@ class Store:
 
     @_transaction
     def next_trials(self, connection: Connection, token: str, after: int) -> dict[str, Any]:
-        """Return the further trials of a session; in an adaptive study, select them if necessary.
+        """Return the next trials of a session, which an adaptive study selects if necessary.
 
-        A repeated call returns the same trials. In an adaptive study, no trials are selected before
-        the first answer, which may be to a practice trial, so that participants who only consent
-        use up no pairs.
+        A repeated call returns the same trials. An adaptive study selects no trials before the
+        participant's first answer (for example to a practice trial), so that participants who only
+        give consent do not use up any pairs.
 
         Parameters
         ----------

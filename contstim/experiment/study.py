@@ -228,8 +228,8 @@ class Study(StudySettings):
         n_with_bar = sum("|" in sentence for sentence in sentences)
         if n_with_bar:
             notes.append(
-                f"{n_with_bar} sentences contain a bar, which divides a sentence into the regions "
-                "that are read one by one; use bars for nothing else"
+                f"{n_with_bar} sentences contain a bar, which separates the regions that are read "
+                "one at a time; do not use bars for anything else"
             )
         return notes
 

@@ -74,13 +74,14 @@ class StudyData:
     choices
         One row per pair of sentences and participant, in studies of pairs. Columns of `CHOICES`,
         and ``expected`` (number of the expected sentence, 1 in catch trials), ``kind``,
-        ``assignment``, ``item``, ``side_1``, ``choice`` (from -levels, surely left, to levels,
-        surely right), ``input``, ``focus_losses``, ``hidden_ms``, ``shown`` (number of times the
-        trial was shown), ``answered_at`` (clock of the participant), ``received_at`` (clock of the
-        server), ``late``, and further columns of the design.
+        ``assignment``, ``item``, ``side_1``, ``choice`` (from -n, the strongest preference for the
+        left sentence, to n, for n levels of confidence), ``input``, ``focus_losses``,
+        ``hidden_ms``, ``shown`` (number of times the trial was shown), ``answered_at`` (clock of
+        the participant), ``received_at`` (clock of the server), ``late``, and further columns of
+        the design.
     answers
-        One row per trial and participant, in other studies. Columns as in `choices`, with the
-        fields that were shown, and ``right``, whether the answer was the expected one.
+        One row per trial and participant, in other studies. Columns as in `choices`, with the texts
+        that were shown, and ``right``, whether the answer was the expected one.
     words
         One row per word of self-paced reading: ``position`` from 1, ``word``, ``rt_ms``, and the
         columns of the design that are not shown.
@@ -278,7 +279,7 @@ def _add_session(
     no_pair = {"item": None} if "item" in pool.get(1, {}) else {}
     n_answered = 0
     # Whether each attention check, and each catch trial (of the kind "choice"), was passed.
-    passed: dict[str, list[bool]] = {"attention": [], "choice": []}
+    was_passed: dict[str, list[bool]] = {"attention": [], "choice": []}
     for trial in (*study.practice_trials, *trials):
         answer = answers.get(trial.id)
         if answer is None:
@@ -292,7 +293,7 @@ def _add_session(
         if trial.kind == "practice":
             continue
         if is_correct is not None:
-            passed[trial.kind].append(is_correct)
+            was_passed[trial.kind].append(is_correct)
         if trial.kind == "attention":
             continue
 
@@ -302,6 +303,7 @@ def _add_session(
         rows["details"] += [{**participant, "name": name} for name in details]
         pair = pool.get(number, no_pair)
         kind = trial.row.get("kind", "")
+        # If two sources have a column of the same name, the later one takes precedence.
         row = {
             **details,
             **pair,
@@ -353,10 +355,10 @@ def _add_session(
             "minutes": round(max(0.0, last_at - session["started_at"]) / 60, 2),
             "n_trials": sum(trial.kind == "choice" for trial in trials),
             "n_answered": n_answered,
-            "catch_right": sum(passed["choice"]),
-            "catch_shown": len(passed["choice"]),
-            "checks_right": sum(passed["attention"]),
-            "checks_shown": len(passed["attention"]),
+            "catch_right": sum(was_passed["choice"]),
+            "catch_shown": len(was_passed["choice"]),
+            "checks_right": sum(was_passed["attention"]),
+            "checks_shown": len(was_passed["attention"]),
             "materials_sha256": session["materials"],
             "contstim_version": versions.get("contstim"),
             "page_version": versions.get("page"),

@@ -66,7 +66,7 @@ def test_extension_does_not_disturb_open_sessions(study: Study, tmp_path: Path) 
     assert shown == new["sentence_1"].tolist()
     collected = read_study_data(after)
     assert len(collected.choices) == 6
-    with pytest.raises(InputError, match="has no assignment that"):
+    with pytest.raises(InputError, match="already has all assignments of"):
         extend_study(after, tmp_path / "more.csv")
 
 
@@ -96,7 +96,9 @@ def test_table_with_other_columns_is_refused(study: Study, tmp_path: Path) -> No
     before = (study.folder / "trials.csv").read_bytes()
     table = make_trials(participants=3)
     table.assign(mine=1).to_csv(tmp_path / "more.csv", index=False)
-    with pytest.raises(InputError, match=r"do not have the same columns \(mine\); make them so$"):
+    with pytest.raises(
+        InputError, match=r"have different columns \(mine\); give both the same columns$"
+    ):
         extend_study(study, tmp_path / "more.csv")
     assert (study.folder / "trials.csv").read_bytes() == before
 

@@ -115,8 +115,8 @@ def test_note_on_bars_in_sentences(reading: Study, tmp_path: Path) -> None:
     study = lay_out(tmp_path / "bars", "reading", table)
     (note,) = (note for note in study.notes if "contain a bar" in note)
     assert note == (
-        "1 sentences contain a bar, which divides a sentence into the regions that are read one by "
-        "one; use bars for nothing else"
+        "1 sentences contain a bar, which separates the regions that are read one at a "
+        "time; do not use bars for anything else"
     )
 
 
@@ -296,9 +296,9 @@ def test_items_with_versions_need_stimulus_numbers(tmp_path: Path) -> None:
     [
         ({"choice": 3}, "choice is 3; it is one of 1, 2"),
         ({"detail": ""}, "detail has no list of words"),
-        ({"detail": '{"words": ["A"], "rt_ms": []}'}, "detail has not a time for each of its 1"),
-        ({"detail": '{"words": ["A"], "rt_ms": [-1]}'}, "detail has not a time for each of its 1"),
-        ({"detail": '{"words": ["A"], "rt_ms": [true]}'}, "detail has not a time for each"),
+        ({"detail": '{"words": ["A"], "rt_ms": []}'}, "detail needs a time for each of its 1"),
+        ({"detail": '{"words": ["A"], "rt_ms": [-1]}'}, "detail needs a time for each of its 1"),
+        ({"detail": '{"words": ["A"], "rt_ms": [true]}'}, "detail needs a time for each"),
         ({"detail": '{"words": ["A"], "rt_ms": [9]}'}, "the words of the answer differ from the"),
     ],
 )

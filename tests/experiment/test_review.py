@@ -249,9 +249,9 @@ def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
     [
         ("s,A,perhaps,,", "the decision about 's' is 'perhaps'; give one of approve, reject, edit"),
         ("s,,approve,,", "a decision needs a sentence and a reviewer"),
-        ("s,A,edit,,", "the edited form of 's' is ''; give another sentence"),
-        ("s,A,edit,s,", "the edited form of 's' is 's'; give another sentence"),
-        ("s,A,approve,t,", "the edited form of 's' is 't'; give another sentence"),
+        ("s,A,edit,,", "the edited form of 's' is ''; give a changed sentence"),
+        ("s,A,edit,s,", "the edited form of 's' is 's'; give a changed sentence"),
+        ("s,A,approve,t,", "the edited form of 's' is 't'; give a changed sentence"),
         ("s,A,edit,t\u200f,", "form 't\\\\u200f' contains an invisible mark of text direction"),
         ("s,A,edit,\u202at,", "remove the mark"),
         ("s,A,edit,t\u2069,", "remove the mark"),

@@ -396,11 +396,17 @@ def test_redirect_urls() -> None:
     ("text", "message"),
     [
         ('name = "a b"\nprompt = "x"', "questions[0].name is 'a b'; use up to 64 letters"),
-        ('name = "a"\nprompt = "x"\nkind = "choice"', "is a choice with 0 options; check it"),
-        ('name = "a"\nprompt = "x"\noptions = ["y"]', "is a text with 1 options; check it"),
+        (
+            'name = "a"\nprompt = "x"\nkind = "choice"',
+            "is of kind choice and has 0 options; change one",
+        ),
+        (
+            'name = "a"\nprompt = "x"\noptions = ["y"]',
+            "is of kind text and has 1 options; change one",
+        ),
         (
             'name = "a"\nprompt = "x"\nkind = "choice"\noptions = ["y"]\nadmit = ["z"]',
-            "the question 'a' has no option 'z'; write it as among options",
+            "the question 'a' has no option 'z'; give one of its options",
         ),
         (
             'name = "a"\nprompt = "x"\nkind = "choices"\noptions = ["y"]\ncorrect = "y"',
@@ -409,7 +415,7 @@ def test_redirect_urls() -> None:
         (
             'name = "a"\nprompt = "x"\nkind = "choice"\noptions = ["y"]\nadmit = ["y"]\n'
             'when = "after"',
-            "comes after the trials; it cannot say who takes part",
+            "comes after the trials; it cannot screen participants",
         ),
         (
             'name = "a"\nprompt = "x"\n[[questions]]\nname = "a"\nprompt = "y"',

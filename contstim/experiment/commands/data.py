@@ -37,7 +37,7 @@ class DataOptions:
     data
         data file of the study [data file in the study folder]
     pilot
-        data of a pilot of the study
+        use the data of a pilot run
     """
 
     data: NewFile | None = None
@@ -74,9 +74,10 @@ def export(
     study
         folder of the study
     all
-        choices also of participants who did not answer every trial
+        include choices of participants who did not answer every trial
     ids
-        table to write of the recruiter's participant ids (personal data) [none]
+        table to write with the participant ids of the recruitment platform, which are personal data
+        [none]
     out
         folder to write
     """
@@ -144,10 +145,10 @@ def replace(
     data: DataOptions = STUDY_FOLDER_DATA,
     out: OutputFile = STANDARD_OUTPUT,
 ) -> None:
-    """List assignments that need another participant.
+    """List participants to replace, with their lists of trials (assignments).
 
-    An assignment is the order and sides of the trials of one participant. The table lists the
-    assignments of participants who stopped, or whom the rules of --exclude exclude.
+    A participant has to be replaced after stopping early, or if a rule of --exclude excludes all of
+    the participant's choices. With --release, new participants get the same lists of trials.
 
     examples:
       contstim experiment replace my-study --exclude "catch<0.91" --release --out replace.csv
@@ -160,7 +161,7 @@ def replace(
         exclusion rule: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
         (repeatable)
     release
-        release of the listed assignments
+        make the listed assignments available to new participants
     out
         output table [standard output]
     """
@@ -195,7 +196,7 @@ def release(
         reason to store with the date, for --session
     """
     if not session and timeout is None:
-        raise InputError("say which assignments: --session ID, or --timeout MINUTES")
+        raise InputError("name the assignments to release: --session ID, or --timeout MINUTES")
     reasons = dict.fromkeys(session, reason)
     released = experiment.release_sessions(
         experiment.read_study(study), reasons, timeout, data.get_file(study)

@@ -1,4 +1,4 @@
-"""The task of `contstim preregister`: the preregistration of a study, from its plans."""
+"""Implementation of `contstim preregister`, which writes a preregistration from study plans."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def write_preregistration(
         if len(paths) > 1:
             raise InputError(f"{paths[0]} and {paths[1]} are both {kind}; give one")
 
-    name, design, stimuli, adaptive, options = "Fixed study", None, "", None, EvaluationOptions()
+    name, stimuli, options = "Fixed study", "", EvaluationOptions()
+    design, adaptive = None, None
     if analysis_plans:
         options = EvaluationOptions(**read_plan(analysis_plans[0]))
         if "adaptive" in read_toml(Path(analysis_plans[0])):

@@ -1,4 +1,4 @@
-"""The tasks of `contstim review`: pages to write, and decisions to evaluate."""
+"""Implementation of `contstim review`: writes pages for reviewers and evaluates their decisions."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def write_blind_page(
     max_per_source: int | None,
     seed: int,
 ) -> None:
-    """Write the page of a blind review.
+    """Write the page on which a reviewer judges sentences without knowing their source.
 
     Parameters
     ----------
     blind
-        Sources as ``NAME=FILE``.
+        Files of sentences, each given as ``NAME=FILE``.
     page_path
         HTML file to write.
     reviewer
@@ -140,12 +140,14 @@ def write_blind_page(
 def evaluate_blind_decisions(
     blind: Sequence[str], decision_paths: Sequence[str], out: str | None
 ) -> None:
-    """Print and write the share of approved sentences of each source of a blind review.
+    """Print and save what fraction of the sentences of each file was approved in a blind review.
+
+    In a blind review, reviewers do not know from which file a sentence is.
 
     Parameters
     ----------
     blind
-        Sources as ``NAME=FILE``.
+        Files of sentences, each given as ``NAME=FILE``.
     decision_paths
         Decisions saved by review pages.
     out

@@ -54,9 +54,9 @@ def watch(
     plan
         study plan, a TOML file with a table "adaptive" [plan in the study folder]
     pilot
-        data of a pilot study
+        use the data of a pilot run
     blinded
-        no results, only the line "stop" or "continue"
+        print only "stop" or "continue", and no results
     every
         interval between analyses in seconds, until the study may stop [one analysis]
     """

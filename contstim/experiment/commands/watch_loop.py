@@ -1,4 +1,4 @@
-"""The task of `contstim watch`: repeated interim analyses of a running study."""
+"""Implementation of `contstim watch`: repeated interim analyses of a running study."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def watch_study(
     blinded: bool,
     interval: float | None,
 ) -> None:
-    """Print interim analyses until the study may stop, each result once.
+    """Analyse a running study repeatedly, and print each new result, until the study may stop.
 
     Parameters
     ----------
