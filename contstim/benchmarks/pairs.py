@@ -114,7 +114,10 @@ class ParadigmBenchmark(Benchmark):
     @property
     @abstractmethod
     def phenomena(self) -> pd.Series:
-        """Phenomenon of each paradigm, indexed by paradigm; phenomena are also analysed alone."""
+        """Phenomenon of each paradigm, indexed by paradigm. Each phenomenon is also analysed alone.
+
+        For example, several paradigms can test the phenomenon of subject-verb agreement.
+        """
 
     @property
     def published_values(self) -> Mapping[str, pd.Series]:  # noqa: D102 - as Benchmark

@@ -218,10 +218,12 @@ class _RatingData:
         # Jackknife variance over n units: (n - 1) / n times the sum of squared deviations, of the
         # correlation and the ceiling on Fisher's z scale, and of their difference.
         variances, dfs = [], []
-        for replicates in map(np.array, (without_item, without_participant)):
-            if (n := len(replicates)) >= MIN_UNITS:
+        for replicates in (without_item, without_participant):
+            n = len(replicates)
+            if n >= MIN_UNITS:
+                values, ceilings = np.array(replicates).T
                 statistics = np.column_stack(
-                    [np.arctanh(replicates), replicates[:, 0] - replicates[:, 1]]
+                    [np.arctanh(values), np.arctanh(ceilings), values - ceilings]
                 )
                 variances.append((n - 1) ** 2 / n * np.var(statistics, axis=0, ddof=1))
                 dfs.append(n - 1)
@@ -229,11 +231,12 @@ class _RatingData:
         if variances:
             stderrs = np.sqrt(np.sum(variances, axis=0))
             centres = np.arctanh(value), np.arctanh(ceiling), value - ceiling
-            intervals = [
+            z_value_interval, z_ceiling_interval, gap_interval = (
                 MeanEstimate(float(centre), float(stderr), min(dfs)).interval()
                 for centre, stderr in zip(centres, stderrs, strict=True)
-            ]
-            limits = [*np.tanh(intervals[:2]).ravel().tolist(), *intervals[2]]
+            )
+            bounded_limits = np.tanh([*z_value_interval, *z_ceiling_interval])
+            limits = [*bounded_limits.tolist(), *gap_interval]
         names = (
             "ci_low", "ci_high", "ceiling_lower_ci_low", "ceiling_lower_ci_high",
             "gap_ci_low", "gap_ci_high",

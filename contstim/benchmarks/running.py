@@ -232,7 +232,7 @@ def check_results_folder(folder: Path) -> None:
     check_replaceable(folder)
     if folder.exists() and any(folder.iterdir()) and not (folder / PROVENANCE).exists():
         raise InputError(
-            f"{folder} has other contents than results of benchmarks; choose another folder"
+            f"{folder} contains files that are not results of benchmarks; choose another folder"
         )
 
 

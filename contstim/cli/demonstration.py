@@ -206,7 +206,7 @@ def _has_eight_words(scores: pd.DataFrame) -> list[bool]:
 def sample_score_range(scores: pd.DataFrame, n_sentences: int, seed: int) -> list[str]:
     """Sample sentences of eight words, evenly over the range of their log-probabilities.
 
-    The sentences are sorted by their mean rank over models and divided into `n_sentences` groups,
+    The sentences are sorted by their mean rank over models and split into `n_sentences` groups,
     and one sentence is drawn from each group.
 
     Parameters

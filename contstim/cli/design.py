@@ -94,7 +94,7 @@ def lay_out_trials(
     random_natural
         number of random pairs per participant [0]
     catch
-        number of catch trials per participant, sentences against their shuffled words [0]
+        number of catch trials per participant, which pair a sentence with its shuffled words [0]
     seed
         random seed
     out

@@ -80,7 +80,7 @@ def simulate(
     trials
         trials, output of `contstim design trials`
     follow
-        model that participants follow, or several models with weights (repeatable)
+        model that determines the choices, or several models with weights (repeatable)
     noise
         standard deviation of the response noise, relative to the preference [1]
     lapse
@@ -156,8 +156,8 @@ def power(
     target
         target power
     follow
-        model that participants follow, or several models with weights (repeatable) [the first
-        model to compare]
+        model that determines the simulated choices, or several models with weights (repeatable)
+        [the first model to compare]
     noise
         standard deviation of the response noise, relative to the preference [1]
     item_sd

@@ -196,7 +196,7 @@ def evaluate_choices(
     more_choices
         further tables of choices
     trials
-        trials: sentences of each question (Qualtrics)
+        table with the sentences of each question (Qualtrics)
     participant_table
         table with one row per participant, joined by the column 'participant'
     model

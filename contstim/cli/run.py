@@ -71,7 +71,7 @@ def run(
         executor of the tasks: local:N (N processes of this machine, which share its GPUs), slurm:N
         (N SLURM jobs) or dask:ADDRESS (Dask cluster); all need the same files [this process]
     shard
-        part I of N of the tasks, without the tables [all tasks]
+        compute only part I of N of the tasks, and write no tables [all tasks]
     stage
         last stage to run, with the stages that it needs [all stages]
     out

@@ -59,7 +59,7 @@ def score(
         sentences, one per line, or a CSV with a column 'sentence' or with pairs, sentence_1 and
         sentence_2; - is standard input
     model
-        model, with the name to use in tables if it is not the spec
+        model specification string such as hf:gpt2, optionally with a NAME to use in tables
     per
         unit of each row: sentence or word
     out
@@ -77,7 +77,7 @@ def score(
 
 
 def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Divide sentences into chunks, so that results are written before all are scored.
+    """Split sentences into chunks, so that results are written before all are scored.
 
     Yields
     ------

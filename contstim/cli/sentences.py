@@ -88,7 +88,7 @@ def sample(
     marks
         marks that may end a sentence
     split
-        division of the text into sentences: lines (one per line), rule, punkt (NLTK) or auto
+        how to split the text into sentences: lines (one per line), rule, punkt (NLTK) or auto
     language
         language of the text [recognised]
     unsampled

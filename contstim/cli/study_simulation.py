@@ -67,7 +67,7 @@ def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, fl
     spec : str
         Specification or name of the model.
     weight : float
-        Weight of the model in the mixture that participants follow.
+        Weight of the model in the mixture that determines the choices.
 
     Raises
     ------
@@ -92,15 +92,15 @@ def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, fl
 def simulate_participants(
     trials: str, follow: Sequence[str], options: dict[str, Any], seed: int
 ) -> pd.DataFrame:
-    """Simulate the choices of participants who follow given models.
+    """Simulate the choices of participants, based on the probabilities of given models.
 
     Parameters
     ----------
     trials
         Path of the table of trials.
     follow
-        Models that simulated participants follow. Each entry is a model specification string (for
-        example ``hf:gpt2``), optionally followed by ``=`` and a weight.
+        Models whose weighted mixture determines the choices. Each entry is a model specification
+        string (for example ``hf:gpt2``), optionally followed by ``=`` and a weight.
     options
         Parameters of the simulated participants, such as ``slope_sd`` and ``lapse``, by the name of
         the field of `Simulation`.

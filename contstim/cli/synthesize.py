@@ -101,8 +101,8 @@ def synthesize(
     min_score
         lower bound on a model's score, nats, e.g. contstim:gpt>=natural-5 (repeatable)
     readable
-        only sentences with a reading score of at least -3.4: the mean log-probability per word plus
-        the log-probability of the end, in nats, under SmolLM2
+        require a reading score of at least -3.4 nats. The reading score is the mean log-probability
+        per word plus the log-probability of the end of the sentence, under SmolLM2
     strategy
         edit: replace words of the natural sentence, one at a time; beam: whole sentences of lowest
         probability under the rejecting model; sample: sentences that read as English, sampled from

@@ -218,8 +218,10 @@ def required_sample_size(
     is_growing: BoolArray = np.ones(len(power(n)), dtype=np.bool_)
     while n * n_groups < _MAX_PARTICIPANTS and (is_growing & (power(n, -2) < target)).any():
         n *= 2
-        # The number of items limits power: at some point, more participants do not increase it.
-        is_growing = power(n) > power(n // 2) + (0.01 if n > 16 else -1)
+        # The number of items limits power: at some point, more participants do not increase it. Up
+        # to 16 participants, the search continues in any case.
+        min_increase = 0.01 if n > 16 else -1.0
+        is_growing = power(n) > power(n // 2) + min_increase
     # Simulate the interpolated numbers, and interpolate again.
     for _ in range(2):
         for number in {number for number in find_crossings() if number is not None}:

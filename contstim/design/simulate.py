@@ -55,13 +55,13 @@ class Simulation:
     slope_sd
         Standard deviation of the logarithm of the slope over participants.
     item_sd
-        Standard deviation of the random effects of pairs, which no model predicts, in the unit of
-        `noise`.
+        Standard deviation of the random effects of pairs, which no model predicts. It has the same
+        unit as `noise`.
     shared
         Proportion of the variance of the random effects that is common to all pairs of an item.
     confident, very_confident
-        Absolute preferences from which participants are confident and very confident, in the unit
-        of `noise`.
+        Thresholds: a participant whose absolute preference is above them is confident, or very
+        confident. They have the same unit as `noise`.
 
     Examples
     --------
@@ -81,7 +81,8 @@ class Simulation:
     def __post_init__(self) -> None:
         if not 0 <= self.confident <= self.very_confident:
             raise InputError(
-                f"confidence limits must rise from 0, not {self.confident}, {self.very_confident}"
+                f"confident and very_confident are {self.confident} and {self.very_confident}; "
+                "give ascending thresholds of at least 0"
             )
 
     @classmethod
@@ -320,8 +321,9 @@ def draw_ratings(
     # The choice is random if the preference is exactly zero.
     random_signs = rng.choice([-1.0, 1.0], size=preference.shape)
     signs = np.where(preference == 0, random_signs, np.sign(preference))
-    limits = [simulation.confident, simulation.very_confident]
-    rating = signs * (np.digitize(np.abs(preference), limits) + 0.5)
+    # The absolute rating is 0.5, 1.5 or 2.5, depending on the number of thresholds exceeded.
+    thresholds = [simulation.confident, simulation.very_confident]
+    rating = signs * (np.digitize(np.abs(preference), thresholds) + 0.5)
     is_lapse = rng.random(size=preference.shape) < simulation.lapse
     random_ratings = rng.choice(np.arange(-2.5, 3.0), size=preference.shape)
     return np.where(is_lapse, random_ratings, rating)

@@ -23,7 +23,7 @@ from contstim.display import displayable
 from contstim.errors import InputError, format_count, require_integer, require_known
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
 from contstim.evaluation.items import encode_items, normalise_trials
-from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.scores import (
     ScoreSource,
@@ -314,8 +314,8 @@ class StudySimulator:
         if n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS:
             raise InputError(
                 f"the pilot has {format_count(n_participants, 'participant')} and "
-                f"{format_count(n_items, 'item')}; inference about others takes {MIN_PARTICIPANTS} "
-                f"and {MIN_UNITS}"
+                f"{format_count(n_items, 'item')}; inference about new participants and items "
+                f"requires at least {MIN_PARTICIPANTS} and {MIN_UNITS}"
             )
         latent, simulation, best_model = estimate_pilot(data)
         return cls(
@@ -367,7 +367,7 @@ class StudySimulator:
         """
         n_groups, n_models = len(self.groups), len(self.models)
         require_size(n_groups, n_participants, n_trials)
-        n_persons, n_pairs = n_groups * n_participants, n_groups * n_trials
+        n_persons, n_pairs = n_groups * n_participants, n_groups * n_trials  # of one study
         # Draw the pairs of each group. Each of the three arrays has the shape (n_studies, n_pairs).
         draws = [
             self._draw_pairs(group, pairs, n_trials, n_studies, rng)
@@ -404,21 +404,7 @@ class StudySimulator:
             models=self.models,
             log_ratio=self.ratios[pair].reshape(n_studies * n_pairs, n_models),
         )
-        model_indices = np.arange(n_models)
-        all_rows = Subset(data, np.arange(len(data.pair)), model_indices)
-        influences = []
-        for name, is_included in self.analyses:
-            subsets = [all_rows] * n_models
-            if is_included is not None:
-                masks = is_included[pair][:, position].reshape(-1, n_models).T
-                subsets = [Subset(data, np.flatnonzero(mask), model_indices) for mask in masks]
-            for measure in [MEASURES[measure_name] for measure_name in self.measures]:
-                influence = np.full((n_models, len(data.pair)), np.nan)
-                for model, subset in enumerate(subsets):
-                    if subset.n_rows:
-                        ratio = data.log_ratio[subset.pair, model]
-                        influence[model, subset.rows] = measure.trial_influence(subset, ratio)
-                influences.append((name, measure, influence.reshape(n_models, n_studies, -1)))
+        influences = self._compute_influences(data, pair[:, position])
 
         # Number the items of each study in order of appearance. This is trivial if all pairs belong
         # to different items.
@@ -428,6 +414,41 @@ class StudySimulator:
         else:
             item = np.array([pd.factorize(row)[0] for row in item_code], dtype=np.int64)
         return SimulatedData(participant_index, item[:, position], influences)
+
+    def _compute_influences(
+        self, data: TrialData, rated_pairs: IntArray
+    ) -> list[tuple[str, Measure, FloatArray]]:
+        """Compute the influence of each simulated rating on the value of each model.
+
+        Parameters
+        ----------
+        data
+            Ratings of all simulated studies.
+        rated_pairs : (n_studies, C) array
+            Index of the sentence pair of each of the C ratings of a study.
+
+        Returns
+        -------
+        list of tuple
+            Influences for each analysis and measure, see `SimulatedData.influences`.
+        """
+        n_models, n_studies = len(self.models), len(rated_pairs)
+        model_indices = np.arange(n_models)
+        all_rows = Subset(data, np.arange(len(data.pair)), model_indices)
+        influences = []
+        for name, is_included in self.analyses:
+            subsets = [all_rows] * n_models
+            if is_included is not None:
+                masks = is_included[rated_pairs].reshape(-1, n_models).T
+                subsets = [Subset(data, np.flatnonzero(mask), model_indices) for mask in masks]
+            for measure in [MEASURES[measure_name] for measure_name in self.measures]:
+                influence = np.full((n_models, len(data.pair)), np.nan)
+                for model, subset in enumerate(subsets):
+                    if subset.n_rows:
+                        ratio = data.log_ratio[subset.pair, model]
+                        influence[model, subset.rows] = measure.trial_influence(subset, ratio)
+                influences.append((name, measure, influence.reshape(n_models, n_studies, -1)))
+        return influences
 
     def _draw_pairs(
         self, group: int, pairs: IntArray, n_trials: int, n_studies: int, rng: np.random.Generator

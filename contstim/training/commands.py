@@ -180,11 +180,11 @@ def train_ngram(
     order
         maximum length of an n-gram
     closed
-        no unknown-word class: an unknown word is always an error
+        treat every unknown word as an error, instead of giving all unknown words one probability
     entropy
         relative increase of the perplexity below which an n-gram is removed, e.g. 1e-8
     fallback
-        three discounts for texts too small to estimate them, e.g. 0.5,1,1.5
+        three Kneser-Ney discounts to use if the text is too small to estimate them, e.g. 0.5,1,1.5
     """
     refuse_overwriting(out, [*text, words.vocabulary])
     if words.vocabulary is not None and words.min_count is not None:
@@ -303,7 +303,7 @@ def adapt(
     Parameters
     ----------
     base
-        spec or folder of a masked model
+        masked model to adapt: a model specification string such as contstim:bert, or a folder
     text
         text of the domain, one sentence per line
     heldout
@@ -396,16 +396,17 @@ def distill(
     cache: Annotated[OutputFolder | None, Parameter(group=OUTPUT)] = None,
     parameters: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
-    """Train a student.
+    """Train a fast network, the student, to reproduce the scores of another model, the teacher.
 
     Parameters
     ----------
     teacher
-        model to imitate, e.g. contstim:bert?metric=pll
+        model to reproduce, e.g. contstim:bert?metric=pll
     text
         text to train on, one sentence per line, or a CSV file with a column 'sentence'
     base
-        encoder to start from: a folder, hub name or spec [the teacher's encoder]
+        pretrained encoder: a folder, a name on the Hugging Face hub, or a model specification
+        string such as contstim:bert [the teacher's encoder]
     heldout
         held-out text for the evaluation [a tenth of the text, at most 2,000 sentences]
     limit

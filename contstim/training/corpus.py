@@ -43,7 +43,7 @@ def tokenize_lines(
         Treatment of punctuation marks: ``keep``, ``split`` or ``drop`` (see
         :func:`contstim.text.tokenize_word`).
     language
-        Language that determines how lines are divided into words.
+        Language that determines how lines are split into words.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def read_text(
     max_length
         Maximum number of tokens per sentence; None for no maximum.
     language
-        Language that determines how lines are divided into words.
+        Language that determines how lines are split into words.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class TokenCorpus:
         Index of the first token of each sentence, and the total number of tokens, shape (S + 1,).
     repeats
         Number of times that each sentence is used per epoch, shape (S,). The fractional part is
-        the probability of one further use: 0.5 means every other epoch on average.
+        the probability of one additional use: 0.5 means every other epoch on average.
     """
 
     ids: TokenArray
@@ -255,7 +255,9 @@ class TokenCorpus:
         return self.select(np.sort(order[:n_drawn]))
 
     def make_batches(self, max_tokens: int, seed: int, epoch: int) -> list[IntArray]:
-        """Divide the sentences of an epoch into batches of equal length, in random order.
+        """Split the sentences of an epoch into batches, in random order.
+
+        All sentences of a batch have the same length, so that no padding is needed.
 
         Parameters
         ----------

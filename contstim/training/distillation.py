@@ -97,7 +97,8 @@ def distill(
     base = teacher.spec if base is None else base
     encoder = load_encoder(base, device)
 
-    # Divide the sentences and leave out those that cannot be scored.
+    # Split the sentences into a training set and a held-out set. Leave out sentences that the
+    # teacher or the student cannot score.
     normalise = teacher.language.normalise_spacing
     distinct = list(dict.fromkeys(map(normalise, sentences)))
     if heldout is None:
@@ -129,7 +130,7 @@ def distill(
     scores = np.concatenate(chunk_scores)
     if not np.isfinite(scores).all():
         invalid = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
-        raise InputError(f"{teacher.spec} gives no finite score for {invalid!r}; leave it out")
+        raise InputError(f"{teacher.spec} has no finite score for {invalid!r}; leave it out")
     training_scores, unseen_scores = scores[:n_training], scores[n_training:]
 
     # Train the student.

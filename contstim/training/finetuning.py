@@ -215,10 +215,10 @@ def finetune(
     The classifier is written to a folder and loaded as ``classifier:OUT``. It is trained several
     times (restarts), with different initial weights of the head and orders of the sentences.
 
-    - A restart is degenerate if it predicts the same label for all sentences of the out-of-domain
-      development set, so that its Matthews correlation is 0. Degenerate restarts are reported and
-      replaced, with up to three attempts per restart (Warstadt and Bowman 2019; Vázquez Martínez
-      2021, section 2.2).
+    - A restart is *degenerate* if it predicts the same label for all sentences of the out-of-domain
+      development set, so that its Matthews correlation is 0. It is reported and repeated with a new
+      seed, until the total number of trained networks reaches 3 `restarts` (Warstadt and Bowman
+      2019; Vázquez Martínez 2021, section 2.2).
     - The best restart has the highest correlation on the out-of-domain development set.
     - Optionally, the restarts vote for the label (majority vote). If their number is even, the
       worst one has no vote, to avoid ties.
@@ -238,7 +238,7 @@ def finetune(
     task
         Name of a task of `TASKS`.
     restarts
-        Number of restarts that are not degenerate.
+        Number of restarts to complete, not counting degenerate ones.
     options
         Training options; by default 3 epochs and the two upper layers.
     seed

@@ -139,7 +139,7 @@ class CachedSentences(TokenizedSentences):
         return super().run(member, indices)
 
     def make_batches(self, max_sentences: int, rng: np.random.Generator) -> list[IntArray]:
-        """Divide all sentences into batches of equal length, in random order."""
+        """Split all sentences into batches of sentences of equal length, in random order."""
         order = rng.permutation(len(self.ids))
         batches = length_batches(order, self.lengths, lambda _: max_sentences)
         # Sort the batches by the first occurrence of their sentence length in `order`, so that

@@ -105,7 +105,7 @@ def read_corpus(
         Treatment of punctuation marks: ``keep``, ``split`` or ``drop`` (see
         :func:`contstim.text.tokenize_word`).
     language
-        Language that determines how lines are divided into words.
+        Language that determines how lines are split into words.
 
     Raises
     ------
@@ -407,7 +407,7 @@ def train_ngram(
         Number of decimals of the logarithms in the file. With fewer than 7, the back-off weights
         are computed again after rounding, so that the probabilities sum to 1.
     language
-        Language that determines how lines are divided into words. Load the model with the same
+        Language that determines how lines are split into words. Load the model with the same
         option.
 
     Raises

@@ -61,7 +61,7 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
 
 
 class Trainer:
-    """Training of a recurrent network, step by step.
+    """Trainer of a recurrent network, which takes one step at a time.
 
     The state of the optimizer and the position in the text can be saved and restored. The output
     biases of the network are initialised with the logarithm of the tokens' relative frequencies.
@@ -102,7 +102,7 @@ class Trainer:
         )
 
     def _load_batches(self) -> None:
-        """Divide the sentences of the current epoch into batches."""
+        """Split the sentences of the current epoch into batches."""
         options = self.options
         self._batches = self.corpus.make_batches(options.batch_tokens, options.seed, self.epoch)
 
@@ -241,7 +241,7 @@ def train_recurrent(
     progress
         Whether to report progress on standard error.
     language
-        Language that determines how lines are divided into words. Load the model with the same
+        Language that determines how lines are split into words. Load the model with the same
         option.
 
     Returns
@@ -254,10 +254,10 @@ def train_recurrent(
     Raises
     ------
     InputError
-        If text is missing, empty or not UTF-8, the saved state belongs to another training, or the
-        training diverges.
+        If text is missing, empty or not UTF-8, if the saved state belongs to a different training
+        run, or if the training diverges.
     OutputError
-        If `out` cannot be written, or exists and belongs to another training.
+        If `out` cannot be written, or exists and belongs to a different training run.
     """
     options = TrainingOptions() if options is None else options
     if storage not in STORAGES:
@@ -312,7 +312,7 @@ def train_recurrent(
         if existing.get("digest") == record["digest"] and existing.get("finished"):
             return existing
         raise OutputError(
-            f"{str(out)!r} exists and belongs to another training; delete or rename it"
+            f"{str(out)!r} exists and belongs to a different training run; delete or rename it"
         )
     network = RecurrentNetwork.initialise(config, words, options.seed).to(torch_device)
     monitor = unseen.subsample(options.heldout_tokens, options.seed)
@@ -477,8 +477,8 @@ class _TrainingRun:
             ) from error
         if saved_record["digest"] != self.record["digest"]:
             raise InputError(
-                f"{str(self.state_path)!r} belongs to a training with other text or options; "
-                "delete it to train again, or write to another file"
+                f"{str(self.state_path)!r} belongs to a training run with different text or "
+                "options; delete it to train again, or write to another file"
             )
         self.trainer.load_state(tensors, state)
         if state["best"] is not None:

@@ -205,5 +205,5 @@ def test_ratings_off_the_scale_are_refused():
     assert [six.encode_rating(r) for r in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)] == [0, 1, 2, 3, 4, 5]
     with pytest.raises(InputError, match=r"rating 0.3 is none of the 6 ratings of the link"):
         six.encode_rating(0.3)
-    with pytest.raises(InputError, match=r"prior has 2 weights for 3 models; give each model one"):
+    with pytest.raises(InputError, match=r"prior has 2 weights for 3 models; give one per model"):
         ModelPosterior(Link(prior=(1, 2)), 3)

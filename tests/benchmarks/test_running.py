@@ -79,7 +79,7 @@ def test_the_folder_of_results_is_replaced(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("")
-    with pytest.raises(InputError, match="has other contents than results of benchmarks"):
+    with pytest.raises(InputError, match="contains files that are not results of benchmarks"):
         run.write(other)
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 

@@ -158,7 +158,10 @@ def test_item_versions_form_a_latin_square(reading: Study) -> None:
     ("table", "message"),
     [
         ("text\nA b.\n", "has no sentences in a column 'sentence'; give one per row"),
-        ("sentence,item\nA b.,1\nA c.,1\n", "item 1 has 2 versions without a condition; tell"),
+        (
+            "sentence,item\nA b.,1\nA c.,1\n",
+            "item 1 has 2 versions without a condition; distinguish",
+        ),
         (
             "sentence,item,condition\nA.,1,x\nB.,1,y\nC.,1,z\nD.,2,x\nE.,2,y\n",
             "item 2 has no version of condition 'z', which others have; give all items the same "

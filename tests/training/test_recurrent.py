@@ -346,15 +346,17 @@ def test_states_and_results_of_another_training_are_refused(tmp_path, monkeypatc
     assert (tmp_path / "n.state").exists()
     other = write_text(tmp_path / "other.txt", seed=9)
     for arguments in ({"config": NetworkConfig("lstm", 4, 4)}, {"heldout": other}):
-        with pytest.raises(InputError, match=r"n.state' belongs to a training with other text"):
+        with pytest.raises(
+            InputError, match=r"n.state' belongs to a training run with different text"
+        ):
             train(tmp_path, [text], **arguments)
     # A longer run of the same training is let go on.
     longer = TrainingOptions(**{**SMALL.__dict__, "epochs": 4})
     assert train(tmp_path, [text], options=longer)["finished"]
-    with pytest.raises(OutputError, match="exists and belongs to another training; delete or"):
+    with pytest.raises(OutputError, match="exists and belongs to a different training run; delete"):
         train(tmp_path, [other])
     (tmp_path / "n").write_text("a poem")
-    with pytest.raises(OutputError, match="exists and belongs to another training; delete or"):
+    with pytest.raises(OutputError, match="exists and belongs to a different training run; delete"):
         train(tmp_path, [text])
     (tmp_path / "n").unlink()
     (tmp_path / "n.state").write_text("half")

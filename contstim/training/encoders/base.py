@@ -75,9 +75,9 @@ def _load_members(
 ) -> tuple[Encoder, tuple[EncoderWithHead, ...], str]:
     """Load a student or classifier from its folder.
 
-    A *member* is a trained network in the file ``NAME.safetensors``; it consists of a head and of
-    those encoder weights that were trained. To save memory, the last member uses the network of the
-    encoder itself, and the others use copies.
+    A *member* is a network that was trained from the encoder. Its file ``NAME.safetensors``
+    contains the head and the encoder weights that were trained. To save memory, the last member
+    uses the network of the encoder itself, and the others use copies.
 
     Parameters
     ----------
@@ -291,8 +291,8 @@ def estimate_replacements(
 
         o(c) = o + Σ_j (e(c)_j - e_j) · ∂o/∂e_j.
 
-    If the candidate has another number of tokens, each e(c)_j is the mean of its embeddings. One
-    forward and one backward pass per output serve all candidates.
+    If the candidate has a different number of tokens, each e(c)_j is the mean of its embeddings.
+    One forward and one backward pass per output suffice for all candidates.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ class TokenizedSentences:
         return member.outputs(self.stack(indices, member.head.weight.device))
 
     def inference_batches(self) -> list[IntArray]:
-        """Divide all sentences into batches of equal length, shortest first."""
+        """Split all sentences into batches of sentences of equal length, shortest first."""
         indices = np.arange(len(self.ids))
         return length_batches(indices, self.lengths, lambda length: _MAX_TOKENS // length)
 
