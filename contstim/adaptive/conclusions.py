@@ -286,7 +286,17 @@ def _pairs_table(
     high: FloatArray,
     make_p_values: Callable[[], list[float]] | None = None,
 ) -> pd.DataFrame:
-    """Build the table `Conclusion.pairs` from differences and the limits of their intervals."""
+    """Build the table `Conclusion.pairs`, with one row per pair of models.
+
+    Parameters
+    ----------
+    models
+        Names of the M models.
+    differences, low, high : (M (M - 1) / 2,) arrays
+        Difference in accuracy for each pair of models, and the limits of its confidence interval.
+    make_p_values
+        Function that computes the p-value of each pair of models; None to omit p-values.
+    """
     first, second = np.triu_indices(len(models), 1)
     table = pd.DataFrame(
         {

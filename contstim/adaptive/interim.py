@@ -115,7 +115,7 @@ class ChosenTrials:
     Attributes
     ----------
     participant, pair, item : (T,) arrays of int
-        Indices of the participant, of the pair in the pool and of the item.
+        Indices of the participant, the pair in the pool and the item.
     side_sign : (T,) array
         1 if sentence 1 was on the left, -1 if it was on the right.
     screen_rating : (T,) array

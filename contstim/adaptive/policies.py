@@ -37,8 +37,9 @@ class PolicyState:
     weights : (M,) array
         Posterior probabilities of the models.
     answer_curves : (M, C, G) array
-        Probabilities of each of C answers of the participant to the next pair, if a model is right,
-        at the G preferences of `ParticipantQuadrature.grid`.
+        If model m is right and has the preference g for sentence 2, the participant gives answer c
+        to the next pair with the probability ``answer_curves[m, c, i]``, where i is the index of g
+        in `ParticipantQuadrature.grid`.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class PlannedDesign:
 
     @classmethod
     def from_trials(cls, trials: pd.DataFrame) -> PlannedDesign:
-        """Describe the design of a table of trials, the output of `design_trials`.
+        """Summarise the design of a study from its table of trials, the output of `design_trials`.
 
         Raises
         ------
@@ -109,7 +109,13 @@ class PlannedDesign:
         )
 
     def check_sample(self, sample: Sample) -> None:
-        """Raise InputError if the table ``[sample]`` of an analysis plan contradicts the design."""
+        """Check that the design agrees with the sample size in an analysis plan.
+
+        Raises
+        ------
+        InputError
+            If a number in the table ``[sample]`` of the plan differs from the design.
+        """
         for name, number in (
             ("participants", self.participants),
             ("groups", self.groups),
@@ -336,7 +342,11 @@ def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
 
 
 def _describe_stopping(stopping: Stopping) -> str:
-    """Describe the stopping rule in sentences, with the assumptions of its confidence intervals."""
+    """Describe a stopping rule in sentences for a preregistration.
+
+    The text states how models are compared, on which assumptions the confidence intervals rest, and
+    when the study stops.
+    """
     if stopping.analyses:
         spending = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stopping.spending]
         rule = (

@@ -256,8 +256,13 @@ def _simulate_study(
 def collect_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials:
     """Convert the log of a simulated study to the input of `analyse_trials`.
 
-    Each row of the log is an answer: number of the participant, index of the pair, sign of the side
-    (1 if sentence 1 was on the left) and rating, negative for the left-hand sentence.
+    Parameters
+    ----------
+    log
+        Answers, each a tuple of four numbers: participant, pair in the pool, 1 if sentence 1 was on
+        the left or -1 if it was on the right, and rating (negative for the left-hand sentence).
+    pool
+        Sentence pairs and the preferences of the models.
     """
     participant, pair, side_sign, screen_rating = map(np.array, zip(*log, strict=True))
     item = pair  # each pair is a separate item

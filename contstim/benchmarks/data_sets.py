@@ -166,7 +166,13 @@ class FetchedData:
 
 
 def _bundled_data_sets() -> dict[str, DataSet]:
-    """Return the data sets that are described in the file ``data_sets.toml``, by name."""
+    """Read the descriptions of the bundled data sets from the file ``data_sets.toml``.
+
+    Returns
+    -------
+    dict
+        Data sets by name. Their files are not downloaded yet.
+    """
     text = (package_files("contstim.benchmarks") / "data_sets.toml").read_text("utf-8")
     data_sets = {}
     for name, declared in tomllib.loads(text).items():

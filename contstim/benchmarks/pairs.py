@@ -286,7 +286,13 @@ def read_minimal_pairs(
 
 
 def _unzip(path: Path) -> dict[str, str]:
-    """Return the texts of the ``.jsonl`` files in a zip archive, by file name without suffix."""
+    """Read all files of minimal pairs (``.jsonl``) in a zip archive.
+
+    Returns
+    -------
+    dict
+        Content of each file, by its name without suffix.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             # The published archive has a hidden macOS file beside each file.

@@ -125,7 +125,20 @@ class _RatingData:
 
     @classmethod
     def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _RatingData:
-        """Convert `RatingBenchmark.ratings` to arrays; `sentences` defines the sentence indices."""
+        """Convert a table of ratings to arrays.
+
+        Parameters
+        ----------
+        ratings
+            Table `RatingBenchmark.ratings`, with one row per rating.
+        sentences
+            The S distinct sentences, in the order of their indices.
+
+        Raises
+        ------
+        InputError
+            If a rating is missing.
+        """
         rating = ratings["rating"].to_numpy(dtype=float)
         n_missing = int(np.isnan(rating).sum())
         if n_missing:
@@ -312,7 +325,7 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeltaBenchmark(Benchmark):
-    """Benchmark of mean judgements, and of pairs of an acceptable and an unacceptable sentence.
+    """Benchmark of mean acceptability judgements for sentences and for minimal pairs.
 
     There are four kinds of measures:
 
@@ -414,7 +427,7 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
 
 
 def _row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:
-    """Return a row of `Benchmark.estimate` without a noise ceiling."""
+    """Return a row of results as `Benchmark.estimate` yields it, without a noise ceiling."""
     value, low, high = estimate
     return {
         "analysis": analysis,

@@ -210,7 +210,7 @@ def read_event_ratings(
     subset
         Name of the set of events in the name of the file of ratings.
     prefix
-        First part of the names of the files of scores, up to the first dot.
+        Beginning of the name of each score file, up to the first dot.
     models
         Mapping from the name of each published model to the remaining part of its file name.
     """

@@ -62,7 +62,10 @@ def word_error_rate() -> CorpusMetric:
 
 
 def bleu() -> CorpusMetric:
-    """Return the BLEU of `sacrebleu` with one reference and the default tokenization."""
+    """Return the metric BLEU, computed by the package `sacrebleu`.
+
+    It uses one reference per hypothesis and the default tokenization.
+    """
     scorer = _import_extra("sacrebleu").BLEU(effective_order=True)
 
     def count(reference: str, hypothesis: str) -> list[float]:
@@ -274,7 +277,16 @@ def rescore(
 
 
 def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
-    """Check a table of hypotheses, and add the optional columns that it lacks."""
+    """Check a table of hypotheses, and add the optional columns that it lacks.
+
+    Without a column `split`, every other utterance is in the development set.
+
+    Raises
+    ------
+    InputError
+        If a column or cell is missing, a score is not a finite number, or an utterance has several
+        references or splits.
+    """
     require_columns(hypotheses, COLUMNS, "the table of hypotheses")
     key = ["language", "utterance"]
     table = hypotheses.reset_index(drop=True)

@@ -240,7 +240,7 @@ def search_triplets(
     scores : (S, M) DataFrame
         Log-probabilities of natural sentences in nats, indexed by sentence.
     requests : sequence of TripletRequest
-        Pairs of models and numbers of natural sentences.
+        For each pair of models, how many natural sentences to use.
     seed : int
         Random seed.
 

@@ -123,7 +123,8 @@ class ChoiceFormat:
                     labels = {"columns": "--column", "trials": "the table of trials"}
                     option = labels.get(name, f"--{name}")
                     raise InputError(
-                        f"{option} describes a file of your own, not --format {self.format}"
+                        f"{option} describes a custom format, not --format {self.format}; leave "
+                        "one of them out"
                     )
             options = {}
         if self.format == "auto" or self.buttons is not None:

@@ -112,7 +112,7 @@ def _score_numbered(
     try:
         return score(sentences)
     except InputError:
-        # Score the sentences one by one to find the sentence that caused the error.
+        # Score one sentence at a time, to find the sentence that caused the error.
         for number, sentence in enumerate(chunk, start=first_number):
             try:
                 score([sentence])
@@ -124,7 +124,11 @@ def _score_numbered(
 def write_sentence_scores(
     file: IO[str], sentences: Sequence[str], models: list[SentenceModel]
 ) -> None:
-    """Write the table of sentence scores, with one row per sentence and model."""
+    """Score sentences under models, and write one row per sentence and model as CSV.
+
+    Rows are written while the scores are computed. The columns are described in the help of
+    `contstim score`.
+    """
     from contstim.tables import SCORES, SPEC, UNIT
 
     # Optional columns: the specifications of renamed models, and the words without probability.
@@ -174,7 +178,10 @@ def compute_perplexity(log_prob: float, n_tokens: float) -> float:
 
 
 def write_word_scores(file: IO[str], sentences: Sequence[str], models: list[SentenceModel]) -> None:
-    """Write the table of word scores, with one row per word and model."""
+    """Score the words of sentences under models, and write one row per word and model as CSV.
+
+    Rows are written while the scores are computed.
+    """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("sentence", "model", "position", "word", "log_prob", "surprisal"))
     for first_number, chunk in iterate_chunks(sentences):

@@ -222,7 +222,7 @@ def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> Non
     if "log_bayes_factor" in selected:
         weakest = min(attrs["separations"], key=itemgetter("log_bayes_factor"))
         print_message(
-            f"hardest to tell apart: {weakest['model_1']} and {weakest['model_2']}, by "
+            f"hardest to distinguish: {weakest['model_1']} and {weakest['model_2']}, by "
             f"{weakest['log_bayes_factor'] / len(selected):.4f} nats per answer; "
             f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs"
         )

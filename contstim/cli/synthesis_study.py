@@ -239,7 +239,18 @@ def report_failures(failed: Sequence[tuple[Task, str]]) -> int:
 
 
 def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
-    """Report the number and diversity of the sentences, and the constraints that few satisfy."""
+    """Report the results of a synthesis on standard error.
+
+    The report states how many sentences were found and how diverse they are. If sentences were
+    sampled and fewer were found than requested, it also states how many samples satisfy each bound.
+
+    Parameters
+    ----------
+    report
+        Results of the synthesis.
+    is_triplets
+        Whether the rows are triplets, with two synthetic sentences each.
+    """
     kind = "triplets" if is_triplets else "sentences"
     summary = f"{report.n_rows} of {report.n_requested} {kind} were found"
     if is_triplets:
@@ -256,7 +267,7 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
         for name in report.filter_only:
             print_message(
                 f"{name} does not score prefixes and did not guide the sampling: it only filtered "
-                "the sentences (sample?guide=SPEC names a model that guides in its place)"
+                "the sentences (sample?guide=SPEC names a model that guides instead)"
             )
         if report.n_rows < (report.n_requested or 0):
             for name, number in report.n_satisfying.items():

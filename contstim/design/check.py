@@ -17,7 +17,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     - Each participant belongs to one group and sees no sentence twice.
     - The trials of each participant are numbered from 1, with valid sides and kinds.
     - All participants of a group see the same trials.
-    - All groups see the same number of trials of each condition of each pair of models.
+    - For each condition and pair of models, all groups see the same number of trials.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     Returns
     -------
     dict
-        Number of ``participants``, of ``groups``, of ``trials`` (maximum over participants) and of
+        Numbers of ``participants``, ``groups``, ``trials`` (maximum over participants) and
         ``cells`` (combinations of a condition and a pair of models).
 
     Raises

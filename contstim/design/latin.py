@@ -210,8 +210,8 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
         if other_number != number:
             raise InputError(
                 f"rows {other_number} and {number} of the table of items have the same two "
-                f"sentences, {text_1!r} and {text_2!r}; answers could not be told apart, so "
-                "make each row a separate pair"
+                f"sentences, {text_1!r} and {text_2!r}; answers to them could not be "
+                "distinguished, so make each row a different pair"
             )
     return versions
 

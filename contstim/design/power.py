@@ -72,7 +72,7 @@ def power_curve(
     Raises
     ------
     InputError
-        If a number is out of range or the simulator has fewer pairs.
+        If a number is out of range, or the simulator has fewer pairs than `n_trials`.
 
     Examples
     --------

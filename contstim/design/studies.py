@@ -425,7 +425,7 @@ class StudySimulator:
         data
             Ratings of all simulated studies.
         rated_pairs : (n_studies, C) array
-            Index of the sentence pair of each of the C ratings of a study.
+            Index of the sentence pair that was rated, for each of the C ratings of a study.
 
         Returns
         -------

@@ -106,9 +106,9 @@ def design_trials(
 ) -> pd.DataFrame:
     """Assign sentence pairs to the participants of an experiment, in random order and sides.
 
-    Participants are divided into groups that see different sentence pairs. All groups see the same
-    number of trials of each condition of each pair of models, and no participant sees a sentence
-    twice. Within each condition, sentence 1 is on the left in half of a participant's trials.
+    Participants are divided into groups that see different sentence pairs. For each condition and
+    pair of models, all groups see the same number of trials. No participant sees a sentence twice.
+    Within each condition, sentence 1 is on the left in half of a participant's trials.
 
     Parameters
     ----------
@@ -284,8 +284,8 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
     require_columns(table, required, table_name)
     if "condition" in table:
         raise InputError(
-            f"{table_name} has a column 'condition', which the layout sets; lay out items and "
-            "conditions of your own with latin_square (--pairs), or rename it"
+            f"{table_name} has a column 'condition', which the layout sets; lay out custom items "
+            "and conditions with latin_square (--pairs), or rename the column"
         )
     names = table.reindex(columns=["model_1", "model_2"]).astype(object)
     is_unnamed = (names.isna() | (names == "")).to_numpy()

@@ -338,7 +338,7 @@ def _select_analyses(
         n_conditions = pairs.loc[pairs["kind"] == EXPERIMENTAL, "condition"].nunique()
         if n_conditions > MAX_CONDITIONS:
             notes.append(
-                f"There are {n_conditions} conditions; they are not analysed one by one unless "
+                f"There are {n_conditions} conditions; they are not analysed separately unless "
                 "named."
             )
         # Ignore targets if none of them has scores.

@@ -79,8 +79,8 @@ def model_figure(
     models, comparisons
         Rows of `Evaluation.models` and `Evaluation.comparisons` of one analysis and measure.
     units
-        Values to draw as small dots, with the columns `model` and `value`: rows of the table of
-        participants or of groups, see `DetailTables`.
+        Values to draw as small dots, with the columns `model` and `value`. These are rows of
+        `DetailTables.participants` or `DetailTables.groups`.
     alpha
         False discovery rate.
     ax

@@ -128,7 +128,10 @@ def describe_analyses(options: EvaluationOptions) -> str:
 
 
 def describe_tests(options: EvaluationOptions) -> str:
-    """Describe in a paragraph how models are compared, and how p-values are adjusted."""
+    """Describe in a paragraph how models are compared, and how p-values are adjusted.
+
+    The text is part of the methods section of a report or preregistration.
+    """
     if options.inference == "crossed" and options.items == "fixed":
         tests = "t-tests across participants; items are fixed, so results hold for these items only"
     elif options.inference == "crossed":

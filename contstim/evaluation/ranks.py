@@ -158,7 +158,7 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
     values
         N vectors with k values each, shape (N, k).
     weights
-        Number of copies of each of the k values in each of B bootstrap samples, shape (B, k).
+        Number of copies of each value in each of B bootstrap samples, shape (B, k).
 
     Returns
     -------

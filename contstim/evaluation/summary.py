@@ -136,7 +136,7 @@ def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[s
     Returns
     -------
     list of list of str
-        Names of the models in each group of two or more models with the same preferences.
+        Groups of two or more models with the same preferences, as lists of names.
     """
     groups: dict[bytes, list[str]] = {}
     for model, preferences in zip(models, np.sign(log_ratio).T, strict=True):

@@ -93,7 +93,11 @@ def result_tables(
 
 
 def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
-    """Return the row of the table of noise ceilings for one analysis and measure."""
+    """Average the noise ceilings of participants in one analysis, as a row of `ceilings`.
+
+    The row belongs to the table `DetailTables.ceilings` and contains the mean lower and upper
+    ceiling for one measure.
+    """
     part = outcome.parts[0]
     lower, upper = part.ceilings.lower, part.ceilings.upper
     is_defined = ~np.isnan(lower)
@@ -256,7 +260,11 @@ def _model_rows(
 
 
 def _count_choices(outcome: AnalysisValues, m: int) -> dict[str, int]:
-    """Count the trials, choices and ties on which the value of model `m` is based, by column."""
+    """Count the trials, choices and ties from which the value of a model is computed.
+
+    `m` is the index of the model. The result maps each column of `_COUNT_COLUMNS` to a number,
+    which is 0 if no trial of the analysis targets the model.
+    """
     part = outcome.part_of(m)
     if part is None:
         return dict.fromkeys(_COUNT_COLUMNS, 0)

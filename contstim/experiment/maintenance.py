@@ -133,7 +133,7 @@ def make_replacement_table(
     """List the sessions that additional participants should replace.
 
     These are sessions that the analysis excludes and sessions that were not completed. A new
-    participant can take the assignment (list of trials) of each of them.
+    participant can take the list of trials (assignment) of such a session.
 
     Parameters
     ----------

@@ -321,7 +321,10 @@ left = "We painted the kitchen a quick blue."
 right = "We painted the kitchen a quiet blue."
 expected = "right"
 """
-    answer_description = "-levels (left, surest) to levels (right, surest), never 0"
+    answer_description = (
+        "-levels (strongest preference for left) to levels (strongest preference for right), "
+        "never 0"
+    )
     time_columns: ClassVar[Sequence[str] | None] = ()
 
     @property

@@ -181,7 +181,7 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
 
 
 def _describe_error(path: Path, error: sqlite3.Error) -> str:
-    advice = "; copy the study to a folder of yours" if "readonly" in str(error) else ""
+    advice = "; copy the study to a writable folder" if "readonly" in str(error) else ""
     return f"cannot use {path} as the study's data: {error}{advice}"
 
 

@@ -486,7 +486,21 @@ class Store:
 
 
 def _add_token(connection: Connection, session: str, now: float, is_first_browser: bool) -> str:
-    """Create a token of a session, and delete the oldest tokens above the limit."""
+    """Create a token with which a browser identifies its session, and return it.
+
+    If the session then has too many tokens, the oldest ones are deleted.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    session
+        Id of the session.
+    now
+        Current time in seconds since 1970.
+    is_first_browser
+        Whether the token is for the browser that opened the session.
+    """
     token = secrets.token_urlsafe(32)
     is_own = int(is_first_browser)
     row = {"sha256": digest(token), "session": session, "made_at": now, "own": is_own}

@@ -212,7 +212,11 @@ class Study(StudySettings):
 
     @property
     def notes(self) -> list[str]:
-        """Points for the researcher to check before the study starts, one sentence each."""
+        """Warnings for the researcher before the study starts, one sentence each.
+
+        The warnings concern the consent form, completion codes, attention checks and marks in
+        sentences.
+        """
         notes = []
         if CONSENT_PLACEHOLDER in self.consent_text:
             notes.append(

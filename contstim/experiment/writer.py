@@ -99,7 +99,11 @@ class Writer:
         self._thread.join()
 
     def _run(self, is_open: Future[None]) -> None:
-        """Collect jobs into batches and commit them until the writer is closed."""
+        """Collect jobs into batches, and commit each batch, until the writer is closed.
+
+        This method runs in the writer's thread. The future `is_open` is resolved when the database
+        has been opened, or receives the exception if that fails.
+        """
         try:
             connection = self._open_connection()
             # As bytes, because the names of folders need not be valid text.

@@ -174,7 +174,7 @@ class Adaptation:
         Number of training sentences, and of sentences that were left out because the model cannot
         process them.
     n_domain, n_other
-        Number of held-out sentences of the domain, and of sentences of the other corpus.
+        Numbers of sentences for the evaluation: from the domain, and from the other corpus.
     """
 
     before: Perplexities
@@ -326,7 +326,7 @@ def _train(
     options
         Training options.
     rng
-        Random number generator of the order of the sentences and of the masks.
+        Random number generator for the order of the sentences and for the masks.
     progress
         Whether to report progress on standard error.
 

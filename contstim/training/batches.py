@@ -12,7 +12,7 @@ from contstim.arrays import IntArray
 def length_batches(
     order: IntArray, lengths: IntArray, max_sentences: Callable[[int], int]
 ) -> list[IntArray]:
-    """Divide sentences into batches of sentences with the same number of tokens.
+    """Split sentences into batches, each of which contains sentences of one length.
 
     Batches of equal length need no padding. Batches of short sentences come first. Sentences of
     equal length keep their relative order in `order`.
@@ -20,7 +20,7 @@ def length_batches(
     Parameters
     ----------
     order : (N,) array
-        Indices of the sentences to divide.
+        Indices of the sentences to split.
     lengths : (S,) array
         Number of tokens of each of S sentences.
     max_sentences

@@ -93,7 +93,18 @@ class RestartStore:
         return self.folder / f"{self.digest}-{seed}.safetensors"
 
     def load(self, seed: int) -> Restart | None:
-        """Return the restart of a seed, or None if its file is missing or incomplete."""
+        """Read a saved restart from its file.
+
+        Parameters
+        ----------
+        seed
+            Seed of the restart.
+
+        Returns
+        -------
+        Restart or None
+            The restart; None if its file is missing or incomplete.
+        """
         try:
             tensors, row, _ = read_tensors(self._path(seed))
         except ModelFileError:
@@ -177,7 +188,7 @@ def train_classifier(
     options
         Training options.
     seed, order_seed
-        Seeds of the initial weights of the head and of the order of the sentences.
+        Seeds for the initial weights of the head, and for the order of the sentences.
     label
         Name of the training in the progress report.
 
@@ -368,7 +379,11 @@ def finetune(
 def _finetuning_digest(
     encoder: Encoder, parts: Mapping[str, LabelledSentences], options: FitOptions, device: str
 ) -> str:
-    """Return the digest of all arguments that determine a restart, except its seed."""
+    """Return a digest that identifies the arguments of a fine-tuning, except the seeds.
+
+    Saved restarts are used again only if the digest is unchanged. It covers the weights of the
+    encoder, the sentences and labels, the training options, the device and package versions.
+    """
     network = encoder.network
     sentences = {name: [part.sentences, part.labels.tolist()] for name, part in parts.items()}
     return json_digest(

@@ -86,7 +86,7 @@ class TrainableEncoder(EncoderWithHead):
     cached_layer: _CachedLayer | None = None
 
     def trained_weights(self) -> dict[str, torch.Tensor]:
-        """Return copies of the weights of the head and of the trained layers by name."""
+        """Return copies of the trained weights by name: those of the head and of trained layers."""
         weights = {}
         for name, parameter in self.head.named_parameters():
             weights[f"head.{name}"] = parameter.detach().clone()

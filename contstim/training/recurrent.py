@@ -117,7 +117,12 @@ class Trainer:
         return self.step >= self.n_steps
 
     def sample_negatives(self) -> NegativeSamples:
-        """Draw tokens that represent the vocabulary in the softmax of the next step."""
+        """Draw the tokens over which the softmax of the next training step is computed.
+
+        In the first phase of training, these are the most frequent tokens and a random sample of
+        the others (see `NegativeSamples`). In the last phase, or with a small vocabulary, these are
+        all tokens.
+        """
         options, device = self.options, self.network.device
         n_outputs = self.network.vocabulary.n_outputs
         if self.uses_full_softmax or n_outputs <= options.head + options.samples:
@@ -150,7 +155,10 @@ class Trainer:
         return gradient_step(self.optimizer, weights, loss, rate, options.clip)
 
     def batch_loss(self, indices: IntArray) -> Tensor:
-        """Return the mean loss of sentences of equal length, in nats per token."""
+        """Return the cross-entropy of a batch of sentences, in nats per token.
+
+        `indices` are the indices of the sentences, which must have the same number of tokens.
+        """
         network = self.network
         dtype = torch.bfloat16 if self.options.precision == "bfloat16" else torch.float32
         inputs, targets = (
@@ -467,7 +475,13 @@ class _TrainingRun:
         write_tensors(self.state_path, tensors, state)
 
     def resume(self) -> None:
-        """Continue from the saved training state, which must belong to this training."""
+        """Continue from the saved training state.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged, or belongs to a training run with different text or options.
+        """
         try:
             tensors, state, _ = read_tensors(self.state_path)
             saved_record = state["record"]

@@ -72,7 +72,7 @@ def cross_entropy(
     drawn_positions[tail] = torch.arange(head, len(sampled_matrix), device=queries.device)
 
     def sum_losses(query: Tensor, target: Tensor) -> Tensor:
-        """Return the sum of the losses of a chunk of tokens, with queries and target ids."""
+        """Return the total loss of a chunk of n tokens, with queries (n, D) and target ids (n,)."""
         logits = (query @ sampled_matrix.t()).float() + sampled_bias
         # Exclude drawn tokens that equal the target, since a tail target gets a separate logit.
         target_positions = drawn_positions[target]

@@ -154,8 +154,8 @@ def test_jspsych_errors(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"null", "'{}' holds None where a trial should be"),
-        (b'{"trials": 3}', "'{}' holds 3 where a trial should be"),
+        (b"null", "'{}' contains None instead of a trial"),
+        (b'{"trials": 3}', "'{}' contains 3 instead of a trial"),
         (b"[" * 100_000, "'{}' is not JSON: it has too many levels of nested values"),
         (
             b'[{"a": "\xe9"}]',

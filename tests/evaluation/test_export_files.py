@@ -387,7 +387,7 @@ def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
             "qualtrics",
             {},
             {},
-            "an export of Qualtrics holds answers by question, not the sentences; give them as "
+            "an export of Qualtrics contains answers by question, but no sentences; give them as "
             "--trials CSV, with the columns question (for example Q3), sentence_1 and sentence_2",
         ),
         (

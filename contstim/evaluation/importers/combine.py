@@ -1,4 +1,4 @@
-"""Combination of several files of choices, and of choices with a table of participants."""
+"""Combine several files of choices, or join choices with a table of participants."""
 
 from __future__ import annotations
 

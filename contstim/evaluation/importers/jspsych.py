@@ -49,7 +49,7 @@ def read_trial_files(path: Path) -> pd.DataFrame:
     if path.is_dir():
         paths = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
         if not paths:
-            raise InputError(f"the folder {str(path)!r} holds no .json, .jsonl or .csv file")
+            raise InputError(f"the folder {str(path)!r} contains no .json, .jsonl or .csv file")
         return pd.concat(map(read_trial_files, drop_partial_files(paths)[0]), ignore_index=True)
     lines = [] if path.suffix == ".csv" else [line for _, line in read_lines(path)]
     if not lines:
@@ -102,5 +102,5 @@ def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
         for entry in entries if isinstance(entries, list) else [entries]:
             for trial in entry if isinstance(entry, list) else [entry]:
                 if not isinstance(trial, dict):
-                    raise InputError(f"{str(path)!r} holds {trial!r} where a trial should be")
+                    raise InputError(f"{str(path)!r} contains {trial!r} instead of a trial")
                 yield trial

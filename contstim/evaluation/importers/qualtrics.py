@@ -52,7 +52,7 @@ def reshape_questions(
     excluded : DataFrame
         Exclusion table of previews, tests and unfinished sessions.
     notes : list of str
-        Sentences about decisions.
+        Messages about choices that the importer made automatically, one sentence each.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def reshape_questions(
     """
     if trials is None:
         raise InputError(
-            "an export of Qualtrics holds answers by question, not the sentences; give them as "
+            "an export of Qualtrics contains answers by question, but no sentences; give them as "
             "--trials CSV, with the columns question (for example Q3), sentence_1 and sentence_2"
         )
     table = trials if isinstance(trials, pd.DataFrame) else read_table(trials, cells="text")
@@ -193,7 +193,7 @@ def _rename_session_columns(
     sessions
         Export with one row per session.
     other_columns
-        Names of the columns with questions, and of the columns of the table of questions.
+        Names of the columns with questions, and all column names in the table of questions.
 
     Returns
     -------

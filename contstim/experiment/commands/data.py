@@ -122,7 +122,7 @@ def import_data(
     study
         folder of the study
     logs
-        files of JSON lines, or folders with such files
+        files of JSON lines, or folders that contain them
     """
     result = experiment.import_logs(
         experiment.read_study(study), map(Path, logs), data.get_file(study)

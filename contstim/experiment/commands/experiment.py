@@ -362,7 +362,7 @@ def timeline(
     lists: Annotated[Literal["participant", "group"], Parameter(metavar="UNIT")] = "participant",
     out: NewFile,
 ) -> None:
-    """Write trials as timeline_variables of your own jsPsych script.
+    """Write trials as timeline_variables for a custom jsPsych script.
 
     examples:
       contstim experiment timeline trials.csv --out trials.js
