@@ -109,12 +109,14 @@ def test_additional_participants_do_not_change_other_trials() -> None:
         (
             lambda t: pair_again(t, 0, 1, "The key is.", "Key the is."),
             "rows 1 and 2 of the table of items have the same two sentences, 'Key the is.' and "
-            "'The key is.'; answers to them could not be distinguished, so make each row a different pair",
+            "'The key is.'; answers to them could not be distinguished, so make each row a "
+            "different pair",
         ),
         (
             lambda t: pair_again(t, 0, 9, "The key is.", "Key the is."),
             "rows 1 and 10 of the table of items have the same two sentences, 'Key the is.' and "
-            "'The key is.'; answers to them could not be distinguished, so make each row a different pair",
+            "'The key is.'; answers to them could not be distinguished, so make each row a "
+            "different pair",
         ),
         (
             lambda t: pair_again(t, 3, 3, "The key is.", "The  key is. "),
