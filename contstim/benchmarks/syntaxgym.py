@@ -59,9 +59,11 @@ class Suite:
     @property
     def sentences(self) -> list[str]:
         """The sentences of `cases`: the words of all regions, joined by single spaces."""
-        return [
-            " ".join(word for _, words in regions for word in words) for *_, regions in self.cases
-        ]
+        sentences = []
+        for _, _, regions in self.cases:
+            words = [word for _, region_words in regions for word in region_words]
+            sentences.append(" ".join(words))
+        return sentences
 
     def evaluate(self, score_words: WordScorer) -> pd.DataFrame:
         """Test the predictions of the suite for each item.

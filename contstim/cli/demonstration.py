@@ -161,7 +161,7 @@ def demonstrate(folder: Path, seed: int) -> None:
     rows = []
     for triplet, is_bounded in search_triplets(scores, _REQUESTS, seed):
         rows.append(triplet.row())
-        origin = _SEARCHED + _BOUNDED * is_bounded
+        origin = _SEARCHED + _BOUNDED if is_bounded else _SEARCHED
         print_line(str(OrderedPair.from_triplet(triplet, origin, triplet.natural)))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")

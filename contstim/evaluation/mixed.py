@@ -111,7 +111,7 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
     names = zip(columns, map(str, scores.columns), strict=True)
     has_nested_pairs = table["pair"].nunique() > table["item"].nunique()
-    items = "(1 | item)" + " + (1 | pair)" * has_nested_pairs
+    items = "(1 | item) + (1 | pair)" if has_nested_pairs else "(1 | item)"
     fields = {
         "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in names),
         "sum": " + ".join(columns),

@@ -141,13 +141,17 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
         last_time = connection.execute("SELECT max(received_at) FROM answers").fetchone()[0]
     n_complete = Counter(session["group"] for session in sessions if session["state"] == "complete")
     groups = [{**dict(row), "complete": n_complete[row["group"]]} for row in group_rows]
+    n_failed_checks = 0
+    for session in sessions:
+        n_right, n_answered = session["checks"]
+        n_failed_checks += n_right < n_answered
     return {
         "study": study.study.name,
         "closed": closing_reason,
         "assignments": sum(group["assignments"] for group in groups),
         "free": sum(group["assignments"] - group["taken"] for group in groups),
         "declined": page_counts.get("declined", 0),
-        "failed_checks": sum(session["checks"][0] < session["checks"][1] for session in sessions),
+        "failed_checks": n_failed_checks,
         "last_answer": None if last_time is None else round(max(0.0, now - last_time) / 60, 1),
         "disk_mb": shutil.disk_usage(path.parent).free // 2**20,
         "funnel": {

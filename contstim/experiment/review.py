@@ -216,12 +216,12 @@ def approval_shares(
         }
         for source, entries in sources.items():
             sentences = dict.fromkeys(text for entry in entries for text in entry)
-            entries_by_unit: dict[str, list[tuple[str, ...]]] = {
-                "sentence": [(text,) for text in sentences]
-            }
+            entries_by_unit: dict[str, list[tuple[str, ...]]] = {}
+            entries_by_unit["sentence"] = [(text,) for text in sentences]
             if any(len(entry) > 1 for entry in entries):
                 entries_by_unit["row"] = [*entries]
             for unit, unit_entries in entries_by_unit.items():
+                # An entry is judged if the reviewer has decided about all its sentences.
                 judged = [entry for entry in unit_entries if {*entry} <= is_approved.keys()]
                 if not judged:
                     continue

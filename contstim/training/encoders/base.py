@@ -363,10 +363,11 @@ def _linearised_outputs(
     try:
         with torch.enable_grad():
             present_outputs = member.outputs(torch.from_numpy(ids[None]).to(device))[0]
-            gradients = [
-                torch.autograd.grad(output, captured[0], retain_graph=True)[0][0]
-                for output in present_outputs
-            ]
+            embedded = captured[0]
+            gradients = []
+            for output in present_outputs:
+                (gradient,) = torch.autograd.grad(output, embedded, retain_graph=True)
+                gradients.append(gradient[0])  # of the only sentence
     finally:
         handle.remove()
 
@@ -382,7 +383,7 @@ def _linearised_outputs(
         tokens = torch.tensor([t for candidate in candidates for t in candidate], device=device)
         for k, gradient in enumerate(gradients):
             slopes = gradient[word_positions]
-            present = float((captured[0][0][word_positions] * slopes).sum())
+            present = float((embedded[0][word_positions] * slopes).sum())
             constant = float(present_outputs[k]) - present
             # Contribution of each token of each candidate at each position of the word.
             contributions = (embedding.weight @ slopes.T)[tokens].double().cpu().numpy()
