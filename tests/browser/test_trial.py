@@ -167,4 +167,4 @@ def test_the_feedback_of_practice_can_be_read(
     log_notices(page)
     player.answer("Digit1")
     # It stays though the answer is acknowledged meanwhile, which changes the notice.
-    assert stood(page, "Your answer was taken.") >= 1499
+    assert stood(page, "Your answer has been recorded.") >= 1499
