@@ -265,7 +265,7 @@ class Question:
         Number of lines of a text field.
     admit
         Options that admit a participant (screening question). Any other response ends the session
-        with the outcome ``screened_out``, and its assignment is free again.
+        with the outcome ``screened_out``, and another participant can take its list of trials.
     correct
         Correct option (comprehension check). The screen is repeated until it is chosen.
     """

@@ -99,8 +99,8 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
 
         - ``index.html``: the page
         - ``static/``: scripts and styles of the page
-        - ``study.json``: data shown before consent, assignments in the order of their use, and
-          completion codes
+        - ``study.json``: data shown before consent, assignments (lists of trials for one
+          participant) in the order of their use, and completion codes
         - ``bundles/N.json``: trials of assignment N
 
     Raises
@@ -159,13 +159,13 @@ def write_static(
     study
         Study to write.
     folder
-        Folder to write, which must not exist or be empty.
+        Folder to write. It is created if it does not exist; an existing folder must be empty.
     endpoint
-        HTTPS URL that accepts ``{"experimentID", "filename", "data"}`` as DataPipe does. Each batch
-        of answers becomes a file there, a JSON array of objects with ``trial_type``. By default
-        participants save a file at the end.
+        HTTPS URL to which the page sends the data, in the format of DataPipe: a JSON object with
+        the keys ``experimentID``, ``filename`` and ``data``. Each batch of answers becomes a file
+        on this server. By default, participants save their data as a file at the end.
     experiment_id
-        Id of the experiment at the endpoint.
+        Id of the experiment on the server of the endpoint.
 
     Returns
     -------

@@ -95,7 +95,7 @@ def record_answers(
     is_late
         Whether the time limit had passed.
     presentation
-        Presentation of the trials, which determines the valid answers.
+        How trials are shown and which answers are valid.
 
     Returns
     -------

@@ -116,7 +116,8 @@ def create_study(
         Language of the page's texts, one of `PAGE_LANGUAGES`. The title, the consent form and the
         practice trials are English and have to be translated.
     presentation
-        Name of the presentation in `PRESENTATIONS`.
+        How trials are shown and answered: ``choice``, ``rating``, ``reading``, or a presentation of
+        an installed package (see `PRESENTATIONS`).
     settings
         TOML tables to append to ``study.toml``.
     copies
@@ -241,7 +242,7 @@ def write_sentence_trials(
         Number of participants, random seed of orders and sides, and columns that define the
         condition of a sentence without a ``condition``; see `latin_square`.
     presentation
-        Presentation that the sentences must fit, if given.
+        How trials are shown and answered. If given, every row must have the fields that it needs.
 
     Returns
     -------

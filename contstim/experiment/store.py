@@ -88,7 +88,7 @@ class Store:
     path
         Data file, with symbolic links resolved.
     study
-        Study, with the assignments that have been added while the server runs.
+        Study, with the assignments (lists of trials) that have been added while the server runs.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class Store:
             If the participant id of the recruitment platform is missing or invalid.
         RequestError
             With status 400 if another version of the consent form was shown, 409 if the session is
-            finished, and 503 if the study is closed or no assignment is free.
+            finished, and 503 if the study is closed or all lists of trials are taken.
         """
         now, study = self._clock(), self.study
         consent = (request.consent.version, request.consent.sha256)

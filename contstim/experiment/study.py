@@ -69,7 +69,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
     path
         TOML file with texts; it need not exist.
     presentation
-        Presentation of the trials, which may have further texts.
+        Presentation of the trials (how they are shown and answered), which may have further texts.
 
     Returns
     -------
@@ -133,7 +133,7 @@ class Study(StudySettings):
 
     @cached_property
     def presentation(self) -> Presentation:
-        """Presentation of the trials."""
+        """How trials are shown and answered."""
         return make_presentation(self.trial)
 
     @property
@@ -314,7 +314,7 @@ def _check_fields(
     Parameters
     ----------
     presentation
-        Presentation of the study's trials.
+        Presentation of the study: how trials are shown and answered.
     trial
         Trial to check.
     location

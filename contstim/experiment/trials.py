@@ -221,14 +221,15 @@ def read_design(
     ----------
     path
         CSV file with one row per participant and trial. Columns: ``participant``, ``group``,
-        ``trial``, ``condition``, the fields of the presentation (``sentence_1``, ``sentence_2`` and
-        ``side_1`` for pairs) and any others. Rows with the same number in `get_number_column`, or
-        without a number the same content, show the same stimulus. A row of the condition
-        `ADAPTIVE` without sentences is filled while the study runs.
+        ``trial``, ``condition``, the texts to show (``sentence_1``, ``sentence_2`` and ``side_1``
+        for pairs) and any others. Rows with the same number (see `get_number_column`) show the same
+        stimulus; if there are no numbers, rows with the same content do. A row of the condition
+        `ADAPTIVE` without sentences is a placeholder for a trial that is selected while the study
+        runs.
     checks
         Attention checks to insert between the trials.
     presentation
-        Presentation of the trials.
+        How trials are shown and answered; by default as pairs of sentences.
 
     Returns
     -------
@@ -368,7 +369,7 @@ def read_row(
     row
         Cells by column.
     presentation
-        Presentation of the trial.
+        How the trial is shown and answered.
 
     Returns
     -------

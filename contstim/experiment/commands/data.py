@@ -179,7 +179,7 @@ def release(
     reason: Text = "excluded",
     data: DataOptions = STUDY_FOLDER_DATA,
 ) -> None:
-    """Make assignments available to new participants.
+    """Make the lists of trials (assignments) of sessions available to new participants.
 
     examples:
       contstim experiment release my-study --timeout 120
