@@ -190,7 +190,8 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
 def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     """Return the signed-rank cosine similarity of two vectors.
 
-    The expectation over random tie-breaking of the cosine of the two vectors of signed ranks,
+    The similarity is the cosine between the signed ranks of the two vectors. If there are ties, it
+    is the expectation over random tie-breaking:
 
         r(x) · r(y) / sqrt((1² + ... + n_x²) (1² + ... + n_y²)),
 
@@ -230,7 +231,7 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> FloatArray:
-    """Return one pseudo-value per choice for the signed-rank cosine of its participant.
+    """Return the influence of each choice on the signed-rank cosine of its participant.
 
     The standard error of a mean cosine needs one number per choice, but a cosine depends on all
     choices of a participant together. Each choice is therefore represented by a pseudo-value of the
@@ -297,9 +298,10 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
 def rank_biserial(differences: ArrayLike) -> float:
     """Return the matched-pairs rank-biserial correlation of paired differences.
 
-    The sum of the ranks of positive minus negative differences, divided by the sum of all ranks
-    (Kerby 2014, doi 10.2466/11.IT.3.1). Zeros are ranked. Differences are rounded to 12 decimals,
-    so that equal differences are ties in spite of rounding errors.
+    The absolute differences are ranked, zeros included. The correlation is (R_+ - R_-) / R, where
+    R_+ is the sum of the ranks of positive differences, R_- the sum for negative differences, and R
+    the sum of all ranks (Kerby 2014, doi 10.2466/11.IT.3.1). Differences are rounded to 12
+    decimals, so that equal differences are ties in spite of rounding errors.
 
     Parameters
     ----------

@@ -188,8 +188,8 @@ class Evaluation:
         Data, options and versions.
     conditions
         Comparison of the levels of a factor: one row per analysis, measure, pair of levels, and
-        model or pair of models. `difference` is the value at level 1 minus that at level 2; for a
-        pair of models, the interaction of model and factor.
+        model or pair of models. `difference` is the value at level 1 minus the value at level 2.
+        For a pair of models, it is the interaction of model and factor.
     data
         Analysed choices as arrays.
 
@@ -237,7 +237,7 @@ class Evaluation:
     def figure(
         self, analysis: str | None = None, measure: str | None = None, ax: Axes | None = None
     ) -> Axes | None:
-        """Draw the values of the models in one analysis by one measure.
+        """Draw the performance of all models in one analysis, according to one measure.
 
         Parameters
         ----------

@@ -182,6 +182,7 @@ class TrialData:
         group, groups = pd.factorize(choices["group"])
         group_codes = np.zeros(len(participants), dtype=np.int64)
         group_codes[participant] = group
+        # Sort the choices by participant, then by pair.
         order = np.lexsort((pair, participant))
         times = choices["rt_ms"].to_numpy(dtype=np.float64)[order]
         models: tuple[str, ...] = ()
@@ -303,15 +304,14 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
     if not is_between_participants and (n_by_pair > 1).any():
         participant = n_by_participant.index[n_by_participant > 1][0]
         raise InputError(
-            f"participant {participant!r} has several values of {column!r}, and so have pairs; it "
-            "must be a condition of participants, or a factor of pairs"
+            f"participant {participant!r} has several values of {column!r}, and so have pairs; give "
+            "each participant, or each pair, one value"
         )
     level_codes, levels = pd.factorize(values)
     if not 2 <= len(levels) <= MAX_CONDITIONS:
         n_values = f"1 value, {levels[0]!r}" if len(levels) == 1 else f"{len(levels)} values"
         raise InputError(
-            f"the column {column!r} has {n_values}; name one with 2 to {MAX_CONDITIONS} conditions "
-            "of participants or pairs"
+            f"the column {column!r} has {n_values}; name a column with 2 to {MAX_CONDITIONS} values"
         )
     level_codes = level_codes.astype(np.int64)[order]
     return Factor(tuple(map(str, levels)), level_codes, is_between_participants)

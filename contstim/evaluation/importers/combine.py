@@ -112,8 +112,9 @@ def combine_choices(parts: Mapping[str, HumanData], separate: bool = False) -> H
             "data sets, compare them with --condition file (in Python: separate=True); if not, "
             "give each participant one file"
         )
+    tables: list[pd.DataFrame] = []
+    notes: list[str] = []
     if separate:
-        tables, notes = [], list[str]()
         for file, human in parts.items():
             if "file" in human.choices:
                 raise InputError(f"{file} has a column 'file' already; rename it")
@@ -132,11 +133,12 @@ def combine_choices(parts: Mapping[str, HumanData], separate: bool = False) -> H
             )
     else:
         tables = [human.choices for human in parts.values()]
-        notes = [
+        notes.append(
             f"{len(parts)} files were combined into one data set of {len(files_by_participant)} "
-            "participants.",
-            *dict.fromkeys(note for human in parts.values() for note in human.notes),
-        ]
+            "participants."
+        )
+        # Repeat a note only once, even if it applies to several files.
+        notes += dict.fromkeys(note for human in parts.values() for note in human.notes)
     scores = [human.scores for human in parts.values() if human.scores is not None]
     is_swapped = [human.is_swapped for human in parts.values() if human.is_swapped is not None]
     return HumanData(

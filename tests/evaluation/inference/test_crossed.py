@@ -177,7 +177,7 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
         (
             "trial",
             {},
-            "has several values of 'native', and so have pairs; it must be a condition",
+            "has several values of 'native', and so have pairs; give each participant",
         ),
         ("participant", {}, "the column 'native' has "),
         ("native", {"inference": "signed-rank"}, "condition native cannot be combined"),
