@@ -304,8 +304,8 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
     if not is_between_participants and (n_by_pair > 1).any():
         participant = n_by_participant.index[n_by_participant > 1][0]
         raise InputError(
-            f"participant {participant!r} has several values of {column!r}, and so have pairs; give "
-            "each participant, or each pair, one value"
+            f"participant {participant!r} has several values of {column!r}, and so have pairs; "
+            "give each participant, or each pair, one value"
         )
     level_codes, levels = pd.factorize(values)
     if not 2 <= len(levels) <= MAX_CONDITIONS:

@@ -172,7 +172,7 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
-        ("yes", {}, "the column 'native' has 1 value, 'yes'; name one with 2 to 12"),
+        ("yes", {}, "the column 'native' has 1 value, 'yes'; name a column with 2 to 12"),
         (None, {}, "a row has no native (rows 1, "),
         (
             "trial",
