@@ -212,7 +212,7 @@ def test_people_differ_in_how_strongly_they_follow():
         (lambda d, s: Simulation(noise=-1), "noise is -1; give at least 0"),
         (lambda d, s: Simulation(noise=1e308), "noise is 1e+308; give at most 1e+06"),
         (lambda d, s: Simulation(lapse=2), "lapse is 2; give at most 1"),
-        (lambda d, s: Simulation(confident=3), "must rise from 0"),
+        (lambda d, s: Simulation(confident=3), "give ascending thresholds"),
         (
             lambda d, s: simulate_choices(d, s, Simulation.from_weights("z")),
             "names 'z', which has no",

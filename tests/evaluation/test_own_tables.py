@@ -247,7 +247,7 @@ def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
 
 def test_scale_ends_of_qualtrics_are_given_by_question() -> None:
     raw, questions = qualtrics()
-    with pytest.raises(InputError, match="which of them mean certain"):
+    with pytest.raises(InputError, match="which of them are the strongest"):
         read_choices(raw, trials=questions)
     given = questions.assign(low=[1, 7] * 6, high=[7, 1] * 6)
     turned = raw.copy()
