@@ -197,7 +197,7 @@ def evaluate_choices(
     more_choices
         further tables of choices
     trials
-        table with the sentences of each question (Qualtrics)
+        trials: table with the sentences of each question (Qualtrics)
     participant_table
         table with one row per participant, joined by the column 'participant'
     model

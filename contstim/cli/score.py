@@ -59,7 +59,7 @@ def score(
         sentences, one per line, or a CSV with a column 'sentence' or with pairs, sentence_1 and
         sentence_2; - is standard input
     model
-        model specification string such as hf:gpt2, optionally with a NAME to use in tables
+        model: a specification string such as hf:gpt2, optionally with a NAME to use in tables
     per
         unit of each row: sentence or word
     out

@@ -217,7 +217,7 @@ def extend(study: File, /, *, trials: File, data: DataOptions = STUDY_FOLDER_DAT
     study
         folder of the study
     trials
-        table with the trials of the additional participants, output of `contstim design trials`
+        trials of the additional participants, output of `contstim design trials`
     """
     added = experiment.extend_study(
         experiment.read_study(study), Path(trials), data.get_file(study)

@@ -110,7 +110,8 @@ def new(
     presentation
         presentation of a trial: choice, rating, reading, or one of an installed package
     preset
-        published experiment to replicate: golan2023 (wording, time limit and look) [none]
+        preset: golan2023, which replicates the published experiment (wording, time limit, look)
+        [none]
     language
         language of the page: en, de, es, fr, he, tr or zh
     """
@@ -231,7 +232,7 @@ def serve(
         token of the dashboard, at least 16 characters. Other users of the machine cannot see it in
         the environment variable CONTSTIM_EXPERIMENT_TOKEN [new token, printed]
     blinded
-        hide interim results on the dashboard of an adaptive study, except stop or continue
+        hide interim results: the dashboard of an adaptive study shows only stop or continue
     """
     settings = experiment.read_study(study)
     _print_summary(settings)

@@ -56,7 +56,7 @@ def watch(
     pilot
         use the data of a pilot run
     blinded
-        print only "stop" or "continue", and no results
+        hide interim results: print only "stop" or "continue"
     every
         interval between analyses in seconds, until the study may stop [one analysis]
     """
