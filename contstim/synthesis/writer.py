@@ -407,7 +407,7 @@ class SentenceWriter:
         """
         first_rows = np.unique(prefix_rows, return_index=True)[1]
         is_allowed = self._is_allowed(batch, prefixes[0].next_words)[first_rows]
-        candidate_rows, indices, log_probs = self._truncate(prefixes[0], is_allowed)
+        candidate_rows, indices, log_probs, is_exact = self._truncate(prefixes[0], is_allowed)
         contrast = np.zeros(len(candidate_rows))
         for weight, guiding in zip(self._guiding_weights, prefixes[1:], strict=True):
             contrast += weight * guiding.log_probs(candidate_rows, indices)
@@ -416,22 +416,31 @@ class SentenceWriter:
         # first to the last sentence of the batch.
         guidance = self.options.guidance * (batch.numbers + 1) / self.options.batch_size
         candidates = [np.flatnonzero(candidate_rows == row) for row in prefix_rows]
-        logits = [
-            1 / self.options.temperature * log_probs[group] + factor * contrast[group]
-            for group, factor in zip(candidates, guidance, strict=True)
-        ]
 
         # Draw words, and draw again where the drawn word is only the beginning of a longer word
         # (a fragment). Known fragments are excluded.
         fragments = self._fragments[min(len(batch.words[0]), 1)]
         drawn = np.full(len(prefix_rows), -1, dtype=np.int64)
         while True:
+            perturbations, contenders = dict[int, FloatArray](), set[int]()
             for row in np.flatnonzero(drawn < 0).tolist():
-                is_whole = ~np.isin(indices[candidates[row]], list(fragments))
+                group = candidates[row]
+                is_whole = ~np.isin(indices[group], list(fragments))
                 if is_whole.any():
-                    values = np.where(is_whole, logits[row], -np.inf)
-                    noise = rng.gumbel(size=len(values))
-                    drawn[row] = candidates[row][np.argmax(values + noise)]
+                    noise = rng.gumbel(size=len(group))
+                    noise = np.where(is_whole, guidance[row] * contrast[group] + noise, -np.inf)
+                    perturbations[row] = noise
+                    # Score exactly only the words that can have the largest value.
+                    values = log_probs[group] / self.options.temperature + noise
+                    best = values[is_exact[group]].max(initial=-np.inf)
+                    contenders.update(group[~is_exact[group] & (values > best)].tolist())
+            scored = np.array(sorted(contenders), dtype=np.int64)
+            log_probs[scored] = prefixes[0].log_probs(candidate_rows[scored], indices[scored])
+            is_exact[scored] = True
+            for row, noise in perturbations.items():
+                group = candidates[row]
+                values = log_probs[group] / self.options.temperature + noise
+                drawn[row] = group[np.argmax(values)]
             rows = np.flatnonzero(drawn >= 0)
             if not len(rows):
                 return None
@@ -448,12 +457,12 @@ class SentenceWriter:
 
     def _truncate(
         self, prefixes: Prefixes, is_allowed: BoolArray
-    ) -> tuple[IntArray, IntArray, FloatArray]:
+    ) -> tuple[IntArray, IntArray, FloatArray, BoolArray]:
         """Truncate the writer's distribution of the next word by top-p and min-p.
 
         For the truncation, the probability of a word of several tokens is estimated: the
         probability of its first token is divided equally among all words that begin with this
-        token. Words that remain are scored exactly.
+        token.
 
         Parameters
         ----------
@@ -464,9 +473,9 @@ class SentenceWriter:
 
         Returns
         -------
-        rows, indices, log_probs
-            Index of the prefix, index of the word and log-probability of the word, for the k words
-            that remain, shape (k,).
+        rows, indices, bounds, is_exact
+            For the k words that remain: index of the prefix, index of the word, upper bound of the
+            log-probability of the word, and whether the bound equals it, shape (k,).
         """
         bounds, is_exact = prefixes.upper_bounds()
         estimates = np.where(is_allowed, bounds, -np.inf)
@@ -492,7 +501,5 @@ class SentenceWriter:
         is_kept &= ~is_long | is_scored
 
         rows, columns = np.nonzero(is_kept)
-        indices, log_probs = top[rows, columns], values[rows, columns]
-        is_unknown = ~is_exact[indices]
-        log_probs[is_unknown] = prefixes.log_probs(rows[is_unknown], indices[is_unknown])
-        return rows, indices, log_probs
+        indices = top[rows, columns]
+        return rows, indices, bounds[rows, indices], is_exact[indices]

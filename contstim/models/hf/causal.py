@@ -18,10 +18,18 @@ from contstim.models.base import Event, ReplacementScores
 from contstim.models.hf.causal_candidates import score_causal_candidates
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
-from contstim.models.hf.kv_cache import KVCache, can_extend_ragged, prefill
+from contstim.models.hf.kv_cache import KVCache
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
 from contstim.models.hf.prefixes import CausalPrefixes
-from contstim.models.hf.token_tree import MAX_ROW_TOKENS, pack_trees, supports_trees, tree_logits
+from contstim.models.hf.token_tree import (
+    MAX_ROW_TOKENS,
+    TokenTree,
+    TreeCache,
+    can_extend_trees,
+    pack_trees,
+    supports_trees,
+    tree_logits,
+)
 from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
@@ -137,7 +145,7 @@ class CausalModel(TransformerModel, PrefixModel):
         self.start_ids = _complement(cannot_start, n, device)
         # Without a prefix, the first scored word is the second word.
         self.first_divisor = "start" if self.prefix else "boundary"
-        self._prefix_cache: tuple[torch.Tensor, KVCache] | None = None
+        self._prefix_cache: tuple[torch.Tensor, TreeCache] | None = None
 
     def _find_prefix(self) -> list[int]:
         """Return the ids of the tokens before every sentence, according to the option ``prefix``.
@@ -243,7 +251,8 @@ class CausalModel(TransformerModel, PrefixModel):
     def cached_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute the log-probabilities of tokens from cached keys and values of the prefix.
 
-        The prefix is the text before every sentence, for example a prompt.
+        The prefix is the text before every sentence, for example a prompt. Sentences that begin
+        with the same tokens share them (tree attention).
 
         Returns
         -------
@@ -252,27 +261,16 @@ class CausalModel(TransformerModel, PrefixModel):
             cannot continue from cached keys and values.
         """
         if self._prefix_cache is None:
-            if not can_extend_ragged(self.network, self.prefix[:1]):
+            if not can_extend_trees(self.network, len(self.prefix), self.prefix[:1]):
                 return None
-            self._prefix_cache = prefill(self.network, np.array(self.prefix, dtype=np.int64))
-        prefix_logits, cache = self._prefix_cache
-        n_prefix = len(self.prefix)
-        max_length = max((len(e.ids) for e in encoded), default=1)
-        batch_size = max(1, self.batch_tokens // max_length)
-        values = []
-        for start in range(0, len(encoded), batch_size):
-            batch = encoded[start : start + batch_size]
-            tokens = [tuple(e.ids[n_prefix:].tolist()) for e in batch]
-            _, new_logits = cache.extend(self.network, [0] * len(batch), tokens, all_logits=True)
-            logits_by_sentence = torch.split(new_logits, [len(ids) for ids in tokens])
-            for sentence, sentence_logits in zip(batch, logits_by_sentence, strict=True):
-                positions = self._read_positions(sentence)
-                # The last token of the prefix predicts the first token of the sentence.
-                logits = torch.cat([prefix_logits[-1:], sentence_logits])
-                logits = logits[torch.from_numpy(positions - n_prefix + 1)]
-                predictions = self.predict(logits, _next_tokens(sentence.ids, positions))
-                values.append(self._token_log_probs(sentence, predictions))
-        return values
+            ids = np.array(self.prefix, dtype=np.int64)
+            self._prefix_cache = TreeCache.prefill(self.network, ids, use_cache=True)
+        positions = [self._read_positions(sentence) for sentence in encoded]
+        sequences = [
+            sentence.ids[len(self.prefix) : max(len(self.prefix), int(read.max())) + 1]
+            for sentence, read in zip(encoded, positions, strict=True)
+        ]
+        return self._read_trees(encoded, positions, pack_trees(sequences), self._prefix_cache)
 
     def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute the log-probabilities of tokens by tree attention.
@@ -305,16 +303,52 @@ class CausalModel(TransformerModel, PrefixModel):
         if not supports_trees(self.network, max(sizes), depth, max_tokens, self.prefix):
             return None
 
+        return self._read_trees(encoded, positions, trees)
+
+    def _read_trees(
+        self,
+        encoded: Sequence[EncodedSentence],
+        positions: Sequence[IntArray],
+        trees: Sequence[TokenTree],
+        prefix: tuple[torch.Tensor, TreeCache] | None = None,
+    ) -> list[FloatArray]:
+        """Compute the log-probabilities of the tokens of sentences that are merged into trees.
+
+        Parameters
+        ----------
+        encoded
+            S sentences.
+        positions
+            Positions in each sentence at which predictions are needed.
+        trees
+            Trees of the token sequences of the sentences.
+        prefix
+            Logits and cache of the prefix; None if the trees contain the prefix.
+
+        Returns
+        -------
+        list of array
+            One array for each sentence, with one value per scored token, nats.
+        """
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        n_cached = 0 if prefix is None else len(self.prefix)
         for tree in trees:
             # Each prediction needs a node of the tree and the token after it. Sentences with the
-            # same pair share the prediction.
+            # same pair share the prediction. The last token of a cached prefix is node -1.
             pairs = []
             for number, path in zip(tree.sequences, tree.paths, strict=True):
                 next_tokens = _next_tokens(encoded[number].ids, positions[number])
-                pairs.append(np.stack([path[positions[number]], next_tokens], axis=1))
+                nodes = np.append(path, -1)[positions[number] - n_cached]
+                pairs.append(np.stack([nodes, next_tokens], axis=1))
             distinct, inverse = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-            logits = tree_logits(self.network, tree, distinct[:, 0])
+            nodes = distinct[:, 0]
+            if prefix is None:
+                logits = tree_logits(self.network, tree, nodes)
+            else:
+                prefix_logits, past = prefix
+                logits = tree_logits(self.network, tree, nodes[nodes >= 0], past)
+                n_first = len(nodes) - len(logits)
+                logits = torch.cat([prefix_logits[-1:].expand(n_first, -1), logits])
             predictions = self.predict(logits, distinct[:, 1])
             offsets = np.cumsum([len(sentence_pairs) for sentence_pairs in pairs])[:-1]
             parts = np.split(inverse.reshape(-1), offsets)

@@ -323,7 +323,7 @@ class Network:
             Logits at these positions, shape (number of positions in the batch, V).
         """
         n_rows, length = ids.shape
-        n_past = 0 if past is None else len(past.ids[0])
+        n_past = 0 if past is None else len(past.ids)
         max_rows = max(1, (batch_tokens or self.batch_tokens) // (n_past + length))
         max_predictions = max(1, self._batch_logits // self.n_logits)
         # A batch ends before it exceeds the maximum number of rows or of selected positions.

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.kv_cache import KVCache, can_extend_ragged, prefill
+from contstim.models.hf.token_tree import TreeCache, can_extend_trees
 from contstim.models.prefixes import COMMA, Prefixes
 from contstim.text import Sentence, WordList
 
@@ -138,7 +138,7 @@ class CausalPrefixes(TokenPrefixes):
         model: CausalModel,
         word_lists: tuple[WordList, WordList],
         n_words: int,
-        past: KVCache,
+        past: TreeCache,
         next_log_probs: torch.Tensor,
         pending_commas: Sequence[_Tokens] = (),
     ) -> None:
@@ -157,9 +157,9 @@ class CausalPrefixes(TokenPrefixes):
         word_lists
             Words for the first position of a sentence, and words for later positions.
         """
-        use_cache = can_extend_ragged(model.network, model.prefix[:1])
         ids = np.array(model.prefix, dtype=np.int64)
-        logits, past = prefill(model.network, ids, use_cache=use_cache)
+        use_cache = can_extend_trees(model.network, len(ids), model.prefix[:1])
+        logits, past = TreeCache.prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
         if model.is_corrected:
             # Subtract log p(the next token starts a word), so that the probabilities of all first
@@ -385,7 +385,10 @@ class CausalPrefixes(TokenPrefixes):
         """
         words = [self._candidates.tokens[i] for i in indices.tolist()]
         tokens = self._list_new_tokens(rows, indices)
-        past, logits = self._past.extend_by_length(self._model.network, rows.tolist(), tokens)
+        past, all_logits = self._past.extend(
+            self._model.network, rows.tolist(), tokens, all_logits=True
+        )
+        logits = torch.split(all_logits, [len(ids) for ids in tokens])
         values = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
             if len(word) > 1:

@@ -3,22 +3,28 @@
 The sequences are merged into a tree, and the nodes of the tree form one row of the network's input,
 so shared prefixes are computed once. Each token attends only to itself and its ancestors, and its
 position is its depth in the tree. Its logits are therefore the same as in a row that contains one
-sequence alone.
+sequence alone. `TreeCache` stores the keys and values of a tree, to which tokens can be appended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from transformers import DynamicCache
 
 from contstim.arrays import BoolArray, IntArray
+from contstim.models.hf.kv_cache import prefill
 from contstim.models.hf.network import Network
 
 #: Maximum number of tokens in a row. The cost of attention grows with its square.
 MAX_ROW_TOKENS = 256
+# Number of cached tokens in the test of `TreeCache`. Networks that compute other logits from a
+# larger cache, but not from this one, are not known.
+_TESTED_CACHE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,37 +129,204 @@ def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) 
     return [TokenTree.from_sequences(sequence_ids, members) for members in groups]
 
 
-def tree_logits(network: Network, tree: TokenTree, nodes: IntArray) -> torch.Tensor:
+def tree_logits(
+    network: Network, tree: TokenTree, nodes: IntArray, past: TreeCache | None = None
+) -> torch.Tensor:
     """Run the network on a tree of token sequences, and return logits at selected nodes.
 
     Parameters
     ----------
     network
-        Network that passes the test `supports_trees`.
+        Network that passes the test `supports_trees`, or `can_extend_trees` with `past`.
     tree
         Token sequences that are merged into a tree.
     nodes
         Numbers of the m selected nodes.
+    past
+        Cache of one row of tokens before all sequences.
 
     Returns
     -------
     tensor
         Logits of the token after each node, shape (m, V), float32 or wider.
     """
+    is_visible, cache = tree.attention_mask, None
+    if past is not None:
+        is_visible = np.hstack([np.repeat(past.is_visible, len(tree.ids), axis=0), is_visible])
+        cache = past.select(np.arange(len(past.ids[0])))
+    n_past = 0 if past is None else len(past.ids[0])
+    return _masked_logits(network, tree.ids, tree.depths + n_past, is_visible, nodes, cache)
+
+
+def _masked_logits(
+    network: Network,
+    ids: IntArray,
+    positions: IntArray,
+    is_visible: BoolArray,
+    nodes: IntArray,
+    cache: DynamicCache | None,
+) -> torch.Tensor:
+    """Run the network on one row of N tokens with an attention mask, and return logits.
+
+    Parameters
+    ----------
+    network
+        The network.
+    ids, positions
+        Id of each token and its position in its sequence, each of shape (N,).
+    is_visible
+        Whether each token attends to each of K cached tokens and to each token of the row, shape
+        (N, K + N).
+    nodes
+        Indices of the m tokens after which the logits are returned.
+    cache
+        Keys and values of the K cached tokens, to which those of the row are appended.
+    """
     device = network.device
-    is_visible = torch.from_numpy(tree.attention_mask).to(device)
     # The mask is added to the attention scores: 0 leaves them unchanged, the lowest number hides.
     mask = torch.zeros(is_visible.shape, dtype=network.dtype, device=device)
-    mask.masked_fill_(~is_visible, torch.finfo(network.dtype).min)
+    mask.masked_fill_(torch.from_numpy(~is_visible).to(device), torch.finfo(network.dtype).min)
     with torch.inference_mode():
         return network.logits(
-            torch.from_numpy(tree.ids)[None].to(device),
+            torch.from_numpy(ids)[None].to(device),
             torch.zeros(len(nodes), dtype=torch.int64, device=device),
             torch.from_numpy(nodes).to(device),
             attention_mask=mask[None, None],
-            position_ids=torch.from_numpy(tree.depths)[None].to(device),
-            use_cache=False,
+            position_ids=torch.from_numpy(positions)[None].to(device),
+            past_key_values=cache,
+            use_cache=cache is not None,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class TreeCache:
+    """Cached keys and values of R rows of tokens that share prefixes, stored as one tree.
+
+    Attributes
+    ----------
+    ids
+        Token ids of each row.
+    cache
+        Cache object of transformers with one row, which contains the K tokens of the tree. None if
+        the network has no usable cache; longer rows are then computed from their first token.
+    is_visible
+        Whether each row contains each token of the tree, shape (R, K).
+    """
+
+    ids: tuple[tuple[int, ...], ...]
+    cache: Any
+    is_visible: BoolArray
+
+    @classmethod
+    def prefill(
+        cls, network: Network, ids: IntArray, *, use_cache: bool
+    ) -> tuple[torch.Tensor, TreeCache]:
+        """Run the network on one row of tokens, and return all its logits and its cache."""
+        logits, past = prefill(network, ids, use_cache=use_cache)
+        return logits, cls((past.ids,), past.cache, np.ones((1, len(ids)), dtype=np.bool_))
+
+    def select(self, indices: IntArray) -> DynamicCache:
+        """Return a new cache object with some of the K tokens of the tree."""
+        selected = DynamicCache()
+        for number, layer in enumerate(self.cache.layers):
+            used = torch.from_numpy(indices).to(layer.keys.device)
+            keys, values = layer.keys.index_select(2, used), layer.values.index_select(2, used)
+            selected.update(keys, values, number)
+        return selected
+
+    def extend(
+        self,
+        network: Network,
+        rows: Sequence[int],
+        tokens: Sequence[tuple[int, ...]],
+        *,
+        all_logits: bool,
+    ) -> tuple[TreeCache, torch.Tensor]:
+        """Create k longer rows by appending tokens to cached rows.
+
+        Parameters
+        ----------
+        network
+            Network that computed the cache.
+        rows
+            Index of the cached row that each of the k rows begins with. A cached row may occur
+            several times.
+        tokens
+            Ids of the tokens to append to each of the k rows, at least one per row.
+        all_logits
+            Whether to return the logits at all appended tokens, row by row, or only at the last
+            token of each row.
+
+        Returns
+        -------
+        TreeCache
+            Cache of the k rows.
+        tensor
+            Logits at n tokens over the V tokens of the vocabulary, shape (n, V).
+        """
+        row_ids = tuple(self.ids[row] + new for row, new in zip(rows, tokens, strict=True))
+        n_new = np.array([len(new) for new in tokens])
+        if self.cache is None:
+            n_read = n_new if all_logits else np.ones_like(n_new)
+            positions = [range(len(i) - n, len(i)) for i, n in zip(row_ids, n_read, strict=True)]
+            return TreeCache(row_ids, None, self.is_visible), torch.cat(
+                network.logits_at(row_ids, positions)
+            )
+        stops = n_new.cumsum()
+        # Index of the row of each new token, and its position in this row.
+        new_rows = np.repeat(np.arange(len(rows)), n_new)
+        row_starts = np.array([len(ids) for ids in row_ids]) - stops
+        # Drop the tokens of the tree that are in none of the rows.
+        is_visible = self.is_visible[rows]
+        used = np.flatnonzero(is_visible.any(axis=0))
+        is_visible, cache = is_visible[:, used], self.select(used)
+        is_in_row = np.arange(len(rows))[:, None] == new_rows
+        logits = _masked_logits(
+            network,
+            np.concatenate(tokens),
+            np.arange(len(new_rows)) + row_starts[new_rows],
+            np.hstack([is_visible[new_rows], np.tril(is_in_row[new_rows])]),
+            np.arange(len(new_rows)) if all_logits else stops - 1,
+            cache,
+        )
+        return TreeCache(row_ids, cache, np.hstack([is_visible, is_in_row])), logits
+
+
+def can_extend_trees(network: Network, length: int, prefix: Sequence[int]) -> bool:
+    """Test whether a network computes the same logits with a `TreeCache` as without a cache.
+
+    Two rows of `length` tokens, rounded up to a power of two, are computed in two steps from a tree
+    that also contains many tokens of other rows.
+
+    Parameters
+    ----------
+    network
+        Causal network.
+    length
+        Number of tokens of the longest row.
+    prefix
+        Ids of the tokens at the beginning of every row.
+    """
+    length = max(16, 2 ** (length - 1).bit_length())
+
+    def is_correct() -> bool:
+        ids = network.sample_ids(length, prefix)
+        _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
+        # Fill the cache with tokens that are in none of the rows.
+        repeated = np.resize(np.arange(length - 9), _TESTED_CACHE - length)
+        for layer in past.cache.layers:
+            layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
+            layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
+        is_visible = np.arange(_TESTED_CACHE - 9)[None] < length - 9
+        past = TreeCache(past.ids, past.cache, is_visible)
+        a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
+        extended, _ = past.extend(network, [0, 0], [a, b], all_logits=False)
+        _, logits = extended.extend(network, [1, 0], [c, d], all_logits=False)
+        rows = [past.ids[0] + b + c, past.ids[0] + a + d]
+        expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
+        return network.agree(logits, expected)
+
+    return network.check_once(("extend trees", length, tuple(prefix)), is_correct)
 
 
 def supports_trees(
