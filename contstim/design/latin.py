@@ -196,14 +196,26 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
             f"item {row['item']} has {is_same.sum()} versions {version}; distinguish them by "
             f"{_suggest_factors(items, item)}"
         )
-    if not {*_PAIR} <= {*items}:
-        return versions
+    if {*_PAIR} <= {*items}:
+        _check_distinct_pairs(items)
+    return versions
 
-    # Each pair of sentences must be unique, because answers are identified by their sentences.
+
+def _check_distinct_pairs(items: pd.DataFrame) -> None:
+    """Check that no two rows of a table of items contain the same pair of sentences.
+
+    The order of the two sentences does not matter. Answers are identified by their sentences, so
+    the answers to two equal pairs could not be distinguished.
+
+    Raises
+    ------
+    InputError
+        If two rows have the same pair, or the two sentences of a row are equal.
+    """
     stimulus_by_pair: dict[frozenset[str], int] = {}
     texts_1 = items["sentence_1"].fillna("").astype(str).map(normalise_sentence)
     texts_2 = items["sentence_2"].fillna("").astype(str).map(normalise_sentence)
-    for number, text_1, text_2 in zip(numbers, texts_1, texts_2, strict=True):
+    for number, (text_1, text_2) in enumerate(zip(texts_1, texts_2, strict=True), start=1):
         if text_1 == text_2:
             raise InputError(f"row {number} of the table of items: both sentences are {text_1!r}")
         other_number = stimulus_by_pair.setdefault(frozenset((text_1, text_2)), number)
@@ -213,7 +225,6 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
                 f"sentences, {text_1!r} and {text_2!r}; answers to them could not be "
                 "distinguished, so make each row a different pair"
             )
-    return versions
 
 
 def _suggest_factors(items: pd.DataFrame, item: pd.Series) -> str:

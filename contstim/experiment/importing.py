@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -245,7 +245,7 @@ def _add_entry(logs: dict[str, _SessionLog], study: Study, entry: Mapping[str, A
 
 def _store_session(
     connection: sqlite3.Connection, study: Study, session: str, log: _SessionLog
-) -> Iterator[str]:
+) -> list[str]:
     """Store the log of one session in the data file.
 
     Nothing is stored if the data of the session were deleted, or if the file already contains the
@@ -262,68 +262,26 @@ def _store_session(
     log
         Content of the session's log lines.
 
-    Yields
-    ------
-    str
-        Reason why the session, or one of its answers or events, is left out.
+    Returns
+    -------
+    list of str
+        Reasons why the session, or some of its answers or events, were left out.
     """
     query = "SELECT reason FROM forgotten WHERE session_sha256 = ?"
     deletion = connection.execute(query, (digest(session),)).fetchone()
     if deletion is not None:
-        yield f"its data were deleted ({deletion['reason']})"
-        return
+        return [f"its data were deleted ({deletion['reason']})"]
     row = sessions.find_session(connection, session)
     if row is not None and row["assignment"] != log.assignment:
-        yield f"the data have it with assignment {row['assignment']}"
-        return
+        return [f"the data have it with assignment {row['assignment']}"]
     times = [_parse_time(value) for value in (log.consent, *log.answers, *log.events)]
     times = [seconds for seconds in times if seconds]
     latest = max(times, default=0.0)
 
     # Create the session, or complete it with details from another file.
+    faults: list[str] = []
     if row is None or row["source"] == "import":
-        recruitment = log.consent.get("recruiter")
-        recruitment = recruitment if isinstance(recruitment, Mapping) else {}
-        recruiter_id = str(recruitment.get("participant") or "")[:_MAX_TEXT] or None
-        if recruiter_id and study.recruiter and not study.recruiter.is_valid_id(recruiter_id):
-            yield (
-                f"the recruiter's id {recruiter_id!r} is left out, because it has characters that "
-                "ids cannot have"
-            )
-            recruiter_id = None
-        names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
-        parameters = {
-            name: str(recruitment[name])[:_MAX_TEXT] for name in names if name in recruitment
-        }
-        materials = log.consent.get("materials")
-        if not isinstance(materials, str) or not _SHA256.fullmatch(materials):
-            materials = None
-        elif materials == digest_materials(study):
-            store_materials(connection, study)
-        start = {
-            "consent_version": str(log.consent.get("version", ""))[:_MAX_TEXT],
-            "consent_sha256": str(log.consent.get("sha256", ""))[:_MAX_TEXT],
-            "started_at": min(times, default=0.0),
-            "materials": materials,
-        }
-        if row is None:
-            new_row = {
-                "session": session,
-                "source": "import",
-                "assignment": log.assignment,
-                "group_number": study.design.groups[log.assignment],
-                "last_at": latest,
-                **start,
-            }
-            sessions.add_session(connection, study, new_row, recruiter_id, parameters)
-            connection.execute(
-                "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
-                (session, log.assignment),
-            )
-        else:
-            sessions.update_imported_session(
-                connection, study, row, start, recruiter_id, parameters
-            )
+        faults += _store_details(connection, study, session, log, times)
         row = sessions.find_session(connection, session)
 
     # Store the answers that arrived in time, then late ones, then events.
@@ -350,7 +308,79 @@ def _store_session(
         " AND (outcome IS NULL OR source = 'import')",
         (last_at if outcome else None, outcome, last_at, session),
     )
-    yield from (reason for _, reason in rejected)
+    return [*faults, *(reason for _, reason in rejected)]
+
+
+def _store_details(
+    connection: sqlite3.Connection,
+    study: Study,
+    session: str,
+    log: _SessionLog,
+    times: Sequence[float],
+) -> list[str]:
+    """Store the consent, start and participant of an imported session.
+
+    The session is created if the data do not contain it yet. Otherwise, missing details are added.
+
+    Parameters
+    ----------
+    connection
+        Connection within a transaction.
+    study
+        Study of the session.
+    session
+        Id of the session.
+    log
+        Content of the session's log lines.
+    times
+        Times of the consent, answers and events, in seconds since 1970.
+
+    Returns
+    -------
+    list of str
+        The reason if the participant id of the recruitment platform is left out.
+    """
+    faults = []
+    recruitment = log.consent.get("recruiter")
+    recruitment = recruitment if isinstance(recruitment, Mapping) else {}
+    recruiter_id = str(recruitment.get("participant") or "")[:_MAX_TEXT] or None
+    if recruiter_id and study.recruiter and not study.recruiter.is_valid_id(recruiter_id):
+        faults.append(
+            f"the recruiter's id {recruiter_id!r} is left out, because it has characters that "
+            "ids cannot have"
+        )
+        recruiter_id = None
+    names = ["jatos_result", *(() if study.recruiter is None else study.recruiter.parameters)]
+    parameters = {name: str(recruitment[name])[:_MAX_TEXT] for name in names if name in recruitment}
+    materials = log.consent.get("materials")
+    if not isinstance(materials, str) or not _SHA256.fullmatch(materials):
+        materials = None
+    elif materials == digest_materials(study):
+        store_materials(connection, study)
+    start = {
+        "consent_version": str(log.consent.get("version", ""))[:_MAX_TEXT],
+        "consent_sha256": str(log.consent.get("sha256", ""))[:_MAX_TEXT],
+        "started_at": min(times, default=0.0),
+        "materials": materials,
+    }
+    row = sessions.find_session(connection, session)
+    if row is not None:
+        sessions.update_imported_session(connection, study, row, start, recruiter_id, parameters)
+        return faults
+    new_row = {
+        "session": session,
+        "source": "import",
+        "assignment": log.assignment,
+        "group_number": study.design.groups[log.assignment],
+        "last_at": max(times, default=0.0),
+        **start,
+    }
+    sessions.add_session(connection, study, new_row, recruiter_id, parameters)
+    connection.execute(
+        "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL",
+        (session, log.assignment),
+    )
+    return faults
 
 
 def _parse_time(value: object) -> float:
