@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -186,48 +186,23 @@ def publish(
     for column in columns:
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; leave it out of --columns")
-    public_columns = [c for c in choices if c in PUBLISHED_COLUMNS or c in columns]
-
-    # Replace participants by pseudonyms, and withheld sentences by numbers.
-    participants = choices["participant"].astype(str)
-    ids = list(pd.unique(participants))
-    n_digits = len(str(len(ids)))
-    pseudonyms = {name: f"p{n:0{n_digits}}" for n, name in enumerate(ids, start=1)}
+    public_columns = [str(c) for c in choices if c in PUBLISHED_COLUMNS or c in columns]
     withheld_keys = {alphanumeric_key(sentence) for sentence in withheld}
-    sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
-    labels: dict[str, str] = {}
-    for sentence in map(str, sentences):
-        if alphanumeric_key(sentence) in withheld_keys:
-            labels[sentence] = f"withheld sentence {len(labels) + 1}"
-
-    def withhold(cell: object) -> object:
-        if isinstance(cell, str) and alphanumeric_key(cell) in withheld_keys:
-            return labels.get(cell, "withheld text")
-        return cell
-
-    published = choices[public_columns].map(withhold)
-    published = published.assign(participant=participants.map(pseudonyms)).reset_index(drop=True)
-
-    # Convert the scores to a table with one row per sentence and model.
-    tables, has_scores = {"choices": published}, source is not None
+    published, labels = _anonymise(choices, public_columns, withheld_keys)
+    tables = {"choices": published}
     if source is not None:
-        scored = choices[~find_unscored_catch(choices, source)]
-        texts = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
-        wide = score_table(source, texts)
-        long = wide.rename_axis("sentence").reset_index().melt("sentence", var_name="model")
-        long = long.rename(columns={"value": "log_prob"})
-        tables["scores"] = long.assign(sentence=long["sentence"].replace(labels))
+        tables["scores"] = _tabulate_scores(source, choices, labels)
+
     name = re.sub(r"[^A-Za-z0-9]", "", about.title)[:40] or "study"
-    prefix = f"study-{name}_task"
+    paths = {table: f"data/study-{name}_task-{table}_data.csv" for table in tables}
     column_descriptions = {
         str(column): _COLUMNS.get(str(column), Column("column of the study"))
         for table in tables.values()
         for column in table
     }
     with replace_atomically(folder) as new_folder:
-        for task, table in tables.items():
-            path = new_folder / "data" / f"{prefix}-{task}_data.csv"
-            write_atomically(path, format_csv(escape_table(table)))
+        for table_name, table in tables.items():
+            write_atomically(new_folder / paths[table_name], format_csv(escape_table(table)))
         text = format_dataset_description(
             about.title,
             about.description or about.title,
@@ -237,34 +212,120 @@ def publish(
             license=about.licence,
         )
         write_atomically(new_folder / "dataset_description.json", text)
-        if has_scores:
+        if "scores" in tables:
             data = prepare_choices(RawChoices(published, scale="slider"))
             evaluate(data, tables["scores"], preset=preset).report(new_folder / "results")
-        scores_file = f"data/{prefix}-scores_data.csv"
-        readme = _README.format(
-            title=about.title,
-            description=about.description,
-            licence=about.licence,
-            authors=", ".join(about.authors),
-            choices=f"data/{prefix}-choices_data.csv",
-            n_participants=len(ids),
-            n_choices=len(choices),
-            n_pairs=len(choices[["sentence_1", "sentence_2"]].drop_duplicates()),
-            n_excluded=len({*human.excluded["participant"]} - {*choices["participant"]}),
-            withheld=_WITHHELD.format(len(labels)) if labels else "",
-            scores=_SCORES.format(scores_file) if has_scores else "",
-            results=_RESULTS if has_scores else "",
-            option=f"--scores {scores_file} " if has_scores else "",
-            checksums=CHECKSUMS,
-            columns="\n".join(
-                f"- `{name}`: {column.description}" for name, column in column_descriptions.items()
-            ),
-        )
+        readme = _format_readme(about, human, paths, len(labels), column_descriptions)
         write_atomically(new_folder / "README.md", readme)
         files = sorted(path for path in new_folder.rglob("*") if path.is_file())
+        ids = choices["participant"].astype(str).unique()
         _check_files(new_folder, files, ids, withheld_keys)
         sums = [f"{file_digest(path)}  {path.relative_to(new_folder).as_posix()}" for path in files]
         write_atomically(new_folder / CHECKSUMS, "\n".join(sums) + "\n")
+
+
+def _anonymise(
+    choices: pd.DataFrame, columns: Sequence[str], withheld_keys: Collection[str]
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Replace participants by pseudonyms, and withheld sentences by numbered labels.
+
+    Parameters
+    ----------
+    choices
+        Table of choices.
+    columns
+        Columns to keep.
+    withheld_keys
+        Withheld sentences, reduced to letters and digits (`alphanumeric_key`).
+
+    Returns
+    -------
+    published : DataFrame
+        Table with the columns to keep.
+    labels : dict
+        Labels of the withheld sentences, such as ``withheld sentence 1``, by sentence.
+    """
+    participants = choices["participant"].astype(str)
+    ids = participants.unique()
+    n_digits = len(str(len(ids)))
+    pseudonyms = {name: f"p{n:0{n_digits}}" for n, name in enumerate(ids, start=1)}
+    labels: dict[str, str] = {}
+    for sentence in map(str, pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())):
+        if alphanumeric_key(sentence) in withheld_keys:
+            labels[sentence] = f"withheld sentence {len(labels) + 1}"
+
+    def withhold(cell: object) -> object:
+        if isinstance(cell, str) and alphanumeric_key(cell) in withheld_keys:
+            return labels.get(cell, "withheld text")
+        return cell
+
+    published = choices[[*columns]].map(withhold)
+    published = published.assign(participant=participants.map(pseudonyms)).reset_index(drop=True)
+    return published, labels
+
+
+def _tabulate_scores(
+    source: ScoreSource, choices: pd.DataFrame, labels: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return the scores of the sentences in a table of choices, one row per sentence and model.
+
+    Parameters
+    ----------
+    source
+        Scores of the sentences.
+    choices
+        Table of choices.
+    labels
+        Labels that replace withheld sentences.
+    """
+    scored = choices[~find_unscored_catch(choices, source)]
+    texts = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
+    wide = score_table(source, texts)
+    long = wide.rename_axis("sentence").reset_index().melt("sentence", var_name="model")
+    long = long.rename(columns={"value": "log_prob"})
+    return long.assign(sentence=long["sentence"].replace(labels))
+
+
+def _format_readme(
+    about: DataSetDescription,
+    human: HumanData,
+    paths: Mapping[str, str],
+    n_withheld: int,
+    columns: Mapping[str, Column],
+) -> str:
+    """Return the README of a published data set.
+
+    Parameters
+    ----------
+    about
+        Description of the data set.
+    human
+        Choices of the participants.
+    paths
+        Paths of the tables in the data set: ``choices`` and, if they are published, ``scores``.
+    n_withheld
+        Number of withheld sentences.
+    columns
+        Descriptions of the columns of all tables, by name of the column.
+    """
+    choices, scores_path = human.choices, paths.get("scores")
+    return _README.format(
+        title=about.title,
+        description=about.description,
+        licence=about.licence,
+        authors=", ".join(about.authors),
+        choices=paths["choices"],
+        n_participants=choices["participant"].astype(str).nunique(),
+        n_choices=len(choices),
+        n_pairs=len(choices[["sentence_1", "sentence_2"]].drop_duplicates()),
+        n_excluded=len({*human.excluded["participant"]} - {*choices["participant"]}),
+        withheld=_WITHHELD.format(n_withheld) if n_withheld else "",
+        scores=_SCORES.format(scores_path) if scores_path else "",
+        results=_RESULTS if scores_path else "",
+        option=f"--scores {scores_path} " if scores_path else "",
+        checksums=CHECKSUMS,
+        columns="\n".join(f"- `{name}`: {column.description}" for name, column in columns.items()),
+    )
 
 
 def _check_files(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -279,8 +279,7 @@ def finetune(
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
     started = time.monotonic()
-    training_set, in_domain, out_of_domain = PARTS
-    development_sets = (in_domain, out_of_domain)
+    _, in_domain, out_of_domain = PARTS
     parts = read_cola_folder(data)
     encoder = load_encoder(base, device)
     sentences = {
@@ -297,29 +296,8 @@ def finetune(
     for restart_seed in seeds:
         restart = store.load(restart_seed)
         if restart is None:
-            restart_started = time.monotonic()
-            classifier, losses = train_classifier(
-                encoder,
-                sentences[training_set],
-                parts[training_set].labels,
-                options,
-                restart_seed,
-                restart_seed,
-                f"restart {len(completed) + 1} of {restarts}",
-            )
-            margins = {
-                name: score_logits(sentences[name].outputs(classifier), "margin")
-                for name in development_sets
-            }
-            mcc = {name: matthews_correlation(parts[name].labels, m) for name, m in margins.items()}
-            row: dict[str, Any] = {
-                "seed": restart_seed,
-                **mcc,
-                "degenerate": mcc[out_of_domain] == 0.0,
-                "losses": losses,
-                "seconds": round(time.monotonic() - restart_started, 1),
-            }
-            restart = Restart(classifier.trained_weights(), margins, row)
+            label = f"restart {len(completed) + 1} of {restarts}"
+            restart = _train_restart(encoder, sentences, parts, options, restart_seed, label)
             store.save(restart)
         row = restart.row
         if row["degenerate"]:
@@ -339,27 +317,19 @@ def finetune(
             "train longer (--epochs), more layers (--layers), or at another --learning-rate"
         )
 
-    # Summarise the restarts and write the classifier.
     ranked = sorted(completed, key=lambda restart: -restart.row[out_of_domain])
     # An odd number of restarts votes, so that there are no ties.
     voters = ranked if len(ranked) % 2 else ranked[:-1]
-    summary = {}
-    for name in development_sets:
-        correlations_by_rank = np.array([restart.row[name] for restart in ranked])
-        majority_labels = majority_vote([restart.margins[name] for restart in voters])
-        summary[name] = {
-            "mean": float(correlations_by_rank.mean()),
-            "sd": float(correlations_by_rank.std()),
-            "best": float(correlations_by_rank[0]),
-            "majority": matthews_correlation(parts[name].labels, majority_labels),
-        }
     record = {
         "kind": "classifier",
         "task": TASKS[task],
         "base": base,
         "best": ranked[0].name,
         "majority": [restart.name for restart in voters],
-        "mcc": summary,
+        "mcc": {
+            name: _summarise_restarts(ranked, voters, name, parts[name].labels)
+            for name in (in_domain, out_of_domain)
+        },
         "restarts": [restart.row for restart in completed],
         "degenerate": degenerate,
         "training": {
@@ -374,6 +344,84 @@ def finetune(
     save_members(out, encoder, members, record, _format_card(record))
     store.clear(seeds)
     return record
+
+
+def _train_restart(
+    encoder: Encoder,
+    sentences: Mapping[str, CachedSentences],
+    parts: Mapping[str, LabelledSentences],
+    options: FitOptions,
+    seed: int,
+    label: str,
+) -> Restart:
+    """Train a classifier from one random initialisation, and apply it to the development sets.
+
+    Parameters
+    ----------
+    encoder
+        Encoder to start from.
+    sentences
+        Tokenised sentences of the training set and of the two development sets, by name of the set.
+    parts
+        The same sets with their labels.
+    options
+        Training options.
+    seed
+        Seed for the initial weights of the head and for the order of the sentences.
+    label
+        Name of the training in the progress report.
+    """
+    training_set, *development_sets = PARTS
+    started = time.monotonic()
+    labels = parts[training_set].labels
+    classifier, losses = train_classifier(
+        encoder, sentences[training_set], labels, options, seed, seed, label
+    )
+    margins, mcc = {}, {}
+    for name in development_sets:
+        margins[name] = score_logits(sentences[name].outputs(classifier), "margin")
+        mcc[name] = matthews_correlation(parts[name].labels, margins[name])
+    out_of_domain = development_sets[-1]
+    row = {
+        "seed": seed,
+        **mcc,
+        "degenerate": mcc[out_of_domain] == 0.0,
+        "losses": losses,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    return Restart(classifier.trained_weights(), margins, row)
+
+
+def _summarise_restarts(
+    ranked: Sequence[Restart], voters: Sequence[Restart], name: str, labels: IntArray
+) -> dict[str, float]:
+    """Summarise the Matthews correlations of all restarts on one development set.
+
+    Parameters
+    ----------
+    ranked
+        Restarts, best first.
+    voters
+        Restarts that vote for the label.
+    name
+        Name of the development set.
+    labels
+        Labels of the S sentences in the set, shape (S,).
+
+    Returns
+    -------
+    dict
+        Mean and standard deviation (``sd``) over restarts, and the correlations of the best restart
+        and of the majority vote.
+    """
+    correlations = np.array([restart.row[name] for restart in ranked])
+    majority_labels = majority_vote([restart.margins[name] for restart in voters])
+    return {
+        "mean": float(correlations.mean()),
+        "sd": float(correlations.std()),
+        "best": float(correlations[0]),
+        "majority": matthews_correlation(labels, majority_labels),
+    }
 
 
 def _finetuning_digest(
