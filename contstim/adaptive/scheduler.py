@@ -102,9 +102,9 @@ class Block:
         Probability with which the policy chose each pair, given the pairs chosen before.
     n_available
         Number of pairs that could be chosen.
-    version
-        Version of the posterior with which this block was chosen: the number of earlier blocks that
-        it took into account, namely 0 to `version` - 1, including skipped ones.
+    n_processed
+        Number of earlier blocks that were processed before this block was chosen: their answers had
+        updated the posterior, or they had been skipped.
     swapped_sides
         Whether sentence 2 of each pair is shown on the left.
     skipped_blocks
@@ -128,7 +128,7 @@ class Block:
     pairs: tuple[int, ...]
     propensities: tuple[float, ...]
     n_available: int
-    version: int
+    n_processed: int
     swapped_sides: tuple[bool, ...]
     skipped_blocks: tuple[int, ...] = ()
 
@@ -181,7 +181,7 @@ class TrialScheduler:
         self.blocks: list[Block] = []
         #: Answer codes by participant and pair.
         self.answers: dict[tuple[str, int], int] = {}
-        self._version = 0
+        self._n_processed = 0  # blocks that have updated the posterior or have been skipped
         self._grid_positions = grid_positions(pool.preferences, self.posterior.quadrature)
         self._available: dict[str, BoolArray] = {}
         self._issued_pairs: set[tuple[str, int]] = set()
@@ -210,11 +210,11 @@ class TrialScheduler:
         A *block* is a group of trials that were chosen at the same time. Blocks are used in the
         order in which they were chosen, up to the first block with missing answers.
         """
-        version = self._version
-        last = min(len(self.blocks), version + max_blocks)
-        while version < last and self._is_answered(self.blocks[version]):
-            version += 1
-        self._add_blocks(version, ())
+        n_processed = self._n_processed
+        limit = min(len(self.blocks), n_processed + max_blocks)
+        while n_processed < limit and self._is_answered(self.blocks[n_processed]):
+            n_processed += 1
+        self._process_blocks(n_processed, ())
 
     def choose_next_block(self, participant: str, max_trials: int = 5000) -> Block:
         """Choose the next block of trials for a participant.
@@ -240,20 +240,20 @@ class TrialScheduler:
                 f"participant {participant!r} already has the {self.plan.trials} trials of the "
                 "plan; end the session"
             )
-        number, version = len(self.blocks), self._version
+        n_blocks, n_processed = len(self.blocks), self._n_processed
         skipped_blocks = list(self._skipped_blocks)
-        previous_version = self.blocks[-1].version if self.blocks else 0
-        max_version = min(number, previous_version + _MAX_UPDATES)
+        n_processed_before = self.blocks[-1].n_processed if self.blocks else 0
+        limit = min(n_blocks, n_processed_before + _MAX_UPDATES)
         # Use blocks in their order. A block with missing answers stops the updates until
         # `max_pending` later blocks have been chosen. It is then skipped.
-        while version < max_version:
-            if not self._is_answered(self.blocks[version]):
-                if number < version + self.plan.max_pending:
+        while n_processed < limit:
+            if not self._is_answered(self.blocks[n_processed]):
+                if n_blocks < n_processed + self.plan.max_pending:
                     break
-                skipped_blocks.append(version)
-            version += 1
+                skipped_blocks.append(n_processed)
+            n_processed += 1
         self._skipped_blocks = skipped_blocks
-        return self._update_and_choose(participant, max_trials, version, skipped_blocks)
+        return self._update_and_choose(participant, max_trials, n_processed, skipped_blocks)
 
     def reissue(self, block: Block) -> Block:
         """Repeat the choice of a recorded block, to verify the log of a study.
@@ -262,16 +262,18 @@ class TrialScheduler:
         """
         participant = block.participant
         max_trials = self.n_remaining(participant)
-        return self._update_and_choose(participant, max_trials, block.version, block.skipped_blocks)
+        return self._update_and_choose(
+            participant, max_trials, block.n_processed, block.skipped_blocks
+        )
 
     def _update_and_choose(
-        self, participant: str, max_trials: int, version: int, skipped_blocks: Sequence[int]
+        self, participant: str, max_trials: int, n_processed: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        """Update the posterior with the blocks numbered below `version`, then choose a block.
+        """Update the posterior with the first `n_processed` blocks, then choose a block.
 
         `skipped_blocks` are the numbers of blocks to ignore because answers are missing.
         """
-        self._add_blocks(version, skipped_blocks)
+        self._process_blocks(n_processed, skipped_blocks)
         number = len(self.blocks)
         state = PolicyState(
             grid_positions=self._grid_positions,
@@ -292,7 +294,7 @@ class TrialScheduler:
             pairs=tuple(pairs),
             propensities=tuple(propensities),
             n_available=int((values > -np.inf).sum()),
-            version=version,
+            n_processed=n_processed,
             swapped_sides=tuple((rng.random(len(pairs)) < 0.5).tolist()),
             skipped_blocks=tuple(skipped_blocks),
         )
@@ -390,19 +392,19 @@ class TrialScheduler:
         for (participant, pair), rating in ratings.items():
             self.record_answer(participant, pair, rating)
         for block in blocks:
-            self._add_blocks(block.version, block.skipped_blocks)
+            self._process_blocks(block.n_processed, block.skipped_blocks)
 
-    def _add_blocks(self, version: int, skipped_blocks: Sequence[int]) -> None:
-        """Update the posterior with the answers to the blocks that follow the last used block.
+    def _process_blocks(self, n_processed: int, skipped_blocks: Sequence[int]) -> None:
+        """Update the posterior with the answers to blocks that have not been processed yet.
 
         Parameters
         ----------
-        version
-            Number of the first block that is not used yet.
+        n_processed
+            Total number of blocks to process, including those that have been processed before.
         skipped_blocks
             Numbers of blocks to leave out. Blocks with missing answers are left out, too.
         """
-        for number in range(self._version, version):
+        for number in range(self._n_processed, n_processed):
             block = self.blocks[number]
             if number in skipped_blocks or not self._is_answered(block):
                 continue
@@ -418,4 +420,4 @@ class TrialScheduler:
                     answer = self.plan.link.n_answers - 1 - answer
                     preferences = -preferences
                 self.posterior.add_answer(block.participant, preferences, answer)
-        self._version = version
+        self._n_processed = n_processed

@@ -382,7 +382,7 @@ class BlockIssuer:
             "issued_at": now,
             "trials": json.dumps(trials, ensure_ascii=False),
             "available": block.n_available,
-            "version": block.version,
+            "version": block.n_processed,
             "skipped_blocks": json.dumps(block.skipped_blocks),
             **self._provenance,
         }
@@ -459,7 +459,7 @@ def _parse_block(row: sqlite3.Row) -> Block:
         pairs=tuple(pairs),
         propensities=tuple(propensities),
         n_available=row["available"],
-        version=row["version"],
+        n_processed=row["version"],
         swapped_sides=tuple(swapped_sides),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )

@@ -61,7 +61,7 @@ def test_nobody_is_issued_more_than_the_plan_has():
 def test_an_open_block_holds_up_those_after_it_until_it_is_skipped_blocks():
     scheduler = TrialScheduler(PLAN, make_pool())
     play(scheduler, 12, slow=(2,))
-    assert [block.version for block in scheduler.blocks] == [
+    assert [block.n_processed for block in scheduler.blocks] == [
         0,
         1,
         2,
