@@ -3,14 +3,8 @@
 from contstim import datasets
 from contstim.design.check import check_design
 from contstim.design.latin import latin_square
-from contstim.design.simulate import (
-    Simulation,
-    simulate_choices,
-)
-from contstim.design.trials import (
-    Layout,
-    design_trials,
-)
+from contstim.design.simulate import Simulation, simulate_choices
+from contstim.design.trials import Layout, design_trials
 from contstim.errors import ContstimError
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers import read_choices
@@ -29,10 +23,7 @@ from contstim.models.base import (
 )
 from contstim.models.check import check_model
 from contstim.models.logits import LogitsModel
-from contstim.models.registry import (
-    load_model,
-    register_family,
-)
+from contstim.models.registry import load_model, register_family
 from contstim.models.score_table import score_sentences
 from contstim.selection.natural import select_natural_pairs
 from contstim.selection.scores import read_scores
@@ -41,28 +32,13 @@ from contstim.selection.triplets import select_triplets
 from contstim.synthesis import synthesize
 from contstim.synthesis.check import check_strategy
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import (
-    MinScore,
-    Problem,
-    standard_deviations,
-)
-from contstim.synthesis.results import (
-    Synthesis,
-    Triplet,
-)
+from contstim.synthesis.problem import MinScore, Problem, standard_deviations
+from contstim.synthesis.results import Synthesis, Triplet
 from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.triplets import synthesize_triplets
-from contstim.text import (
-    Sentence,
-    WordList,
-    pool,
-    read_sentences,
-)
+from contstim.text import Sentence, WordList, pool, read_sentences
 from contstim.text.corpora import sample_sentences
-from contstim.text.vocabulary import (
-    Vocabulary,
-    bundled_vocabulary,
-)
+from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 from contstim.text.word_options import WordOptions
 
 __version__: str

@@ -272,11 +272,7 @@ def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
 
 
 def _check_replacements(
-    model: SentenceModel,
-    sentence: Sentence,
-    position: int,
-    candidates: WordList,
-    tolerance: float,
+    model: SentenceModel, sentence: Sentence, position: int, candidates: WordList, tolerance: float
 ) -> None:
     """Check `score_replacements` at one position of a sentence.
 

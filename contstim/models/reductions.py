@@ -158,11 +158,7 @@ class ReducedModel(SentenceModel):
     """
 
     def __init__(
-        self,
-        model: SentenceModel,
-        name: str,
-        spec: ModelSpec,
-        unigram: SentenceModel | None = None,
+        self, model: SentenceModel, name: str, spec: ModelSpec, unigram: SentenceModel | None = None
     ) -> None:
         super().__init__(spec)
         self.reduction = REDUCTIONS[name]

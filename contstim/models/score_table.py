@@ -122,10 +122,7 @@ class ScoreTable:
 
     @classmethod
     def from_wide(
-        cls,
-        wide: pd.DataFrame,
-        stated: Mapping[str, tuple[str, str]] | None = None,
-        **specs: str,
+        cls, wide: pd.DataFrame, stated: Mapping[str, tuple[str, str]] | None = None, **specs: str
     ) -> ScoreTable:
         """Convert scores to nats and to higher-is-better.
 

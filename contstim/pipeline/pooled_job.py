@@ -15,11 +15,7 @@ from contstim.pipeline.synthesis_options import Goal
 from contstim.pipeline.tasks import SampleTask, ScoreTask, Task, create_score_tasks
 from contstim.synthesis import format_strategy
 from contstim.synthesis.forecast import count_expected_slots, explain_shortfall
-from contstim.synthesis.pool import (
-    SentencePool,
-    Slot,
-    assign_syntheses,
-)
+from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
 from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Row, Synthesis
 from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling

@@ -209,11 +209,7 @@ class Vocabulary:
 
     @classmethod
     def from_wordfreq(
-        cls,
-        language: str = "en",
-        *,
-        size: int | None = None,
-        rules: WordRules | None = None,
+        cls, language: str = "en", *, size: int | None = None, rules: WordRules | None = None
     ) -> Vocabulary:
         """Build a vocabulary from the words of the `wordfreq` package (Speer 2022).
 

@@ -17,12 +17,7 @@ from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import Analysis, TrialData
-from contstim.evaluation.values import (
-    AnalysisValues,
-    SubsetValues,
-    group_by_trials,
-    mean_defined,
-)
+from contstim.evaluation.values import AnalysisValues, SubsetValues, group_by_trials, mean_defined
 
 #: Note on a mean without a standard error.
 TOO_FEW = "too few participants or items for a standard error"

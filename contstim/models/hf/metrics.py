@@ -317,9 +317,7 @@ def _draw_orders(
 
 
 def _order_terms(
-    word_tokens: Sequence[list[int]],
-    word_order: IntArray,
-    token_orders: Sequence[IntArray | None],
+    word_tokens: Sequence[list[int]], word_order: IntArray, token_orders: Sequence[IntArray | None]
 ) -> Iterator[tuple[frozenset[int], int, float]]:
     """Yield the predictions of tokens when the words of a sentence are revealed in one order.
 

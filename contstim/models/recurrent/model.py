@@ -10,13 +10,7 @@ import torch
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
-from contstim.models.base import (
-    Event,
-    ReplacementScores,
-    ScoringCost,
-    SentenceModel,
-    TokenScores,
-)
+from contstim.models.base import Event, ReplacementScores, ScoringCost, SentenceModel, TokenScores
 from contstim.models.devices import resolve_device
 from contstim.models.prefixes import COMMA, Prefixes, PrefixModel
 from contstim.models.recurrent import RecurrentNetwork, State, load_network
