@@ -22,9 +22,14 @@ _ACTIVE: list[str] = []
 class _LineStream:
     """Stream that writes each state of a progress bar as one line on standard error."""
 
+    def __init__(self) -> None:
+        self._last_line = ""
+
     def write(self, text: str) -> None:
-        if line := text.strip("\r\n "):
+        # A bar repeats its last state when it is closed.
+        if (line := text.strip("\r\n ")) and line != self._last_line:
             print(line, file=sys.stderr)
+            self._last_line = line
 
     def flush(self) -> None:
         sys.stderr.flush()

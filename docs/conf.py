@@ -109,7 +109,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "contstim"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 4,
     "pygments_light_style": "github-light-high-contrast",
     "pygments_dark_style": "github-dark-high-contrast",
     "navbar_end": ["version", "theme-switcher"],

@@ -25,7 +25,6 @@ def test_lines_without_a_terminal(at_once: None, capsys: pytest.CaptureFixture[s
         "work: 60",
         "work: 80",
         "work: 100",
-        "work: 100",
     ]
 
 

@@ -39,7 +39,7 @@ class OrderedPair:
         Difference in log-probability between the more probable and the other sentence, under each
         model, in nats.
     origin : str
-        Short description of the origin of the sentences.
+        Origin of the sentences in a few words.
     natural : str
         Natural sentence from which both were made; empty if there is none.
     """
@@ -68,29 +68,18 @@ class OrderedPair:
         )
 
     @property
-    def highlighted(self) -> tuple[Markup, Markup]:
-        """Both sentences as HTML, with the words in bold that differ from the natural sentence.
-
-        Without a natural sentence, sentence 2 is compared with sentence 1.
-        """
-        original = self.natural or self.sentence_1
-        return _highlight(original, self.sentence_1), _highlight(original, self.sentence_2)
-
-    @property
     def ratios(self) -> tuple[str, str]:
         """Probability ratio of the two sentences under each model, e.g. ``3,000`` or ``10^9``."""
         return _format_ratio(self.nats_1), _format_ratio(self.nats_2)
 
     def __str__(self) -> str:
         ratio_1, ratio_2 = self.ratios
-        lines = [self.origin]
-        if self.natural:
-            lines.append(f"     {self.natural}")
+        lines = [f"  from  {self.natural}"] if self.natural else []
         lines += [
             f"  1  {self.sentence_1}",
-            f"     {self.model_1} finds 1 {ratio_1} times as probable as 2",
+            f"     {ratio_1} times as probable as sentence 2 under {self.model_1}",
             f"  2  {self.sentence_2}",
-            f"     {self.model_2} finds 2 {ratio_2} times as probable as 1\n",
+            f"     {ratio_2} times as probable as sentence 1 under {self.model_2}\n",
         ]
         return "\n".join(lines)
 

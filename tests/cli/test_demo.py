@@ -50,7 +50,9 @@ def test_it_says_what_the_models_find_and_shows_it_on_a_page(
             (row.synthetic_2, row.model_2, row.synthetic_2_lp_2 - row.synthetic_1_lp_2),
         ):
             assert nats > 0
-            found = re.findall(rf"{re.escape(text)}\n +{model} finds \d (\S+) times", out)
+            found = re.findall(
+                rf"{re.escape(text)}\n +(\S+) times as probable as sentence \d under {model}\n", out
+            )
             told = [math.log(float(t.replace(",", "").replace("10^", "1e"))) for t in found]
             # Both may have led to one sentence, with another beside it.
             assert any(t == pytest.approx(nats, abs=math.log(10) / 2) for t in told)
@@ -61,7 +63,14 @@ def test_it_says_what_the_models_find_and_shows_it_on_a_page(
         assert kept[f"{sentence}_lp_2"] >= kept["natural_lp_2"] - 1
     # Readable sentences come first, what was searched for a word at a time last.
     first = datasets.readable_triplets()["synthetic_1"][0]
-    order = ("more likely to be said", first, "predict", "<svg", "just now", "<h2>Next")
+    order = (
+        "more likely to be said",
+        first,
+        "<h2>Which model predicts",
+        "<svg",
+        "just now",
+        "<h2>Next",
+    )
     places = [page.index(text) for text in order]
     assert places == sorted(places)
     # Nothing is fetched from elsewhere: addresses are names of XML alone.

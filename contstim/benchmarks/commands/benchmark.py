@@ -6,7 +6,6 @@ the sentences. Results have noise ceilings and confidence intervals. Scores are 
 an interrupted command continues.
 
 examples:
-  contstim benchmark
   contstim benchmark golan2023 --model contstim:gpt --out results
   contstim benchmark blimp/pairs lau2020 --model "contstim:gpt?unknown=unk" --out results
   contstim benchmark blimp/pairs --from downloads --model hf:gpt2 --out results
