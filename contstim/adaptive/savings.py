@@ -1,0 +1,150 @@
+"""Prediction of how many answers a set of sentence pairs and adaptive choice save."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression
+from scipy.special import entr, expit, logsumexp
+
+from contstim.adaptive.link import Link
+from contstim.adaptive.pool import Pool
+from contstim.arrays import FloatArray, IntArray
+from contstim.response_model import ResponseModel
+
+#: Possible medians of the slope in the posterior of the adaptive policy.
+SLOPES = (0.45, 0.91, 1.8)
+
+
+def predict_savings(
+    scores: pd.DataFrame,
+    pairs: pd.DataFrame,
+    selected: pd.DataFrame | None = None,
+    target: float = 0.9,
+    *,
+    n_answers: int = 3000,
+    n_studies: int = 200,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Predict the number of answers after which the best model is named, for several policies.
+
+    In simulated studies, participants follow each model in turn (`ResponseModel`). The best model
+    has the highest expected accuracy over all pairs, including effects of pairs that no model
+    predicts. Each answer is from another participant. The policies are
+
+    - ``random``: random pairs; the model with the highest accuracy is named;
+    - ``set``: random pairs of `selected`; the model with the highest accuracy is named;
+    - ``adaptive``: blocks of five pairs with the largest mutual information between answer and
+      model, of the pairs that were used least often, for at most 500 answers; the model with the
+      highest posterior probability is named.
+
+    Parameters
+    ----------
+    scores : (S, M) DataFrame
+        Log-probabilities in nats, one row per sentence and one column per model.
+    pairs
+        Sentence pairs with the columns ``sentence_1`` and ``sentence_2``.
+    selected
+        Sentence pairs of the set, output of `select_set`; by default no set. They are added to
+        `pairs` if they are not there.
+    target
+        Probability of naming the best model.
+    n_answers
+        Maximum number of answers.
+    n_studies
+        Number of simulated studies.
+    seed
+        Random seed.
+
+    Returns
+    -------
+    DataFrame
+        One row per policy: `answers`, the number of answers at which the probability of naming the
+        best model reaches the target (missing if it does not), and `k`, the number of the policy
+        ``random`` divided by this number.
+    """
+    people, rng = ResponseModel(), np.random.default_rng(seed)
+    columns = ["sentence_1", "sentence_2"]
+    tables = [
+        table[columns].to_numpy(dtype=str) for table in (selected, pairs) if table is not None
+    ]
+    # Rows of the set first. Pairs are the same whichever sentence is sentence 1.
+    candidates = pd.DataFrame(np.sort(np.concatenate(tables), axis=1), columns=columns)
+    candidates = candidates.drop_duplicates()
+    preferences = Pool.from_scores(candidates, scores, Link()).preferences
+    n_pairs, n_models = preferences.shape
+    studies = np.arange(n_studies)
+    followed = preferences[:, studies % n_models].T
+    effects = people.item_sd * rng.normal(size=followed.shape)
+    # Answers that a model predicts minus other answers, for an answer in favour of sentence 2.
+    signs = np.sign(preferences)
+    best = name_best((expit(people.slope * followed + effects) - 0.5) @ signs, rng)
+    curves = np.stack([replace(people, slope=s).probabilities(preferences) for s in SLOPES])
+    n_drawn = {"random": n_pairs, "set": 0 if selected is None else len(selected), "adaptive": 1}
+    answers = {}
+    for policy in [name for name, n in n_drawn.items() if n]:
+        correct = np.zeros((n_studies, n_models))
+        log_joint = np.zeros((n_studies, len(SLOPES), n_models))
+        n_uses, curve = np.zeros((n_studies, n_pairs)), []
+        for number in range(n_answers if policy != "adaptive" else min(n_answers, 500)):
+            chosen = rng.integers(n_drawn[policy], size=n_studies)
+            if policy == "adaptive":
+                if number % 5 == 0:
+                    information = mutual_information(log_joint, curves)
+                chosen = (information - n_uses).argmax(axis=1)
+                n_uses[studies, chosen] += 1
+            slopes = people.slope * np.exp(people.slope_sd * rng.normal(size=n_studies))
+            logits = slopes * followed[studies, chosen] + effects[studies, chosen]
+            logits += people.side_sd * rng.normal(size=n_studies)
+            p = people.lapse / 2 + (1 - people.lapse) * expit(logits)
+            second = (rng.random(n_studies) < p)[:, None]
+            correct += signs[chosen] * np.where(second, 1, -1)
+            p_model = curves[:, chosen].transpose(1, 0, 2)
+            log_joint += np.log(np.where(second[..., None], p_model, 1 - p_model))
+            values = logsumexp(log_joint, axis=1) if policy == "adaptive" else correct
+            curve.append((name_best(values, rng) == best).mean())
+        answers[policy] = answers_needed(np.array(curve), target)
+    table = pd.DataFrame({"policy": list(answers), "answers": list(answers.values())})
+    return table.assign(k=answers["random"] / table["answers"])
+
+
+def mutual_information(log_joint: FloatArray, curves: FloatArray) -> FloatArray:
+    """Compute the mutual information of the next answer and the model, see `Information.values`.
+
+    Parameters
+    ----------
+    log_joint : (R, H, M) array
+        Unnormalised log posterior of H median slopes and M models in each of R studies.
+    curves : (H, P, M) array
+        Probability of choosing sentence 2 of P pairs.
+
+    Returns
+    -------
+    (R, P) array
+        Mutual information in nats.
+    """
+    joint = np.exp(log_joint - logsumexp(log_joint, axis=(1, 2), keepdims=True))
+    weights = joint.sum(axis=1)[..., None]
+    by_model = np.einsum("rhm,hpm->rmp", joint, curves, optimize=True)
+    mixture = by_model.sum(axis=1)
+    by_model /= np.maximum(weights, 1e-300)
+    conditional = weights * (entr(by_model) + entr(1 - by_model))
+    return np.asarray(entr(mixture) + entr(1 - mixture) - conditional.sum(axis=1))
+
+
+def name_best(values: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return the index of the largest value along the last axis; ties are broken at random."""
+    rounded = np.round(values, 6)
+    is_best = rounded == rounded.max(axis=-1, keepdims=True)
+    return np.asarray((is_best * rng.random(values.shape)).argmax(axis=-1))
+
+
+def answers_needed(curve: FloatArray, level: float) -> float:
+    """Return the number of answers at which a non-decreasing fit to a curve reaches a level.
+
+    The curve starts at one answer. The number is NaN if the fit does not reach the level.
+    """
+    reached = np.flatnonzero(isotonic_regression(curve).x >= level - 1e-9)
+    return float(reached[0] + 1) if len(reached) else np.nan
