@@ -16,14 +16,15 @@ from contstim.response_model import ResponseModel
 
 #: Possible medians of the slope in the posterior of the adaptive policy.
 SLOPES = (0.45, 0.91, 1.8)
+PAIR_COLUMNS = ["sentence_1", "sentence_2"]
 
 
 def predict_savings(
     scores: pd.DataFrame,
-    pairs: pd.DataFrame,
+    pairs: pd.DataFrame | None = None,
     selected: pd.DataFrame | None = None,
-    target: float = 0.9,
     *,
+    target: float = 0.9,
     n_answers: int = 3000,
     n_studies: int = 200,
     seed: int = 0,
@@ -45,7 +46,8 @@ def predict_savings(
     scores : (S, M) DataFrame
         Log-probabilities in nats, one row per sentence and one column per model.
     pairs
-        Sentence pairs with the columns ``sentence_1`` and ``sentence_2``.
+        Sentence pairs on which the best model is defined, with the columns `PAIR_COLUMNS`; by
+        default up to 1,000 random pairs of the sentences.
     selected
         Sentence pairs of the set, output of `select_set`; by default no set. They are added to
         `pairs` if they are not there.
@@ -66,12 +68,13 @@ def predict_savings(
         ``random`` divided by this number.
     """
     people, rng = ResponseModel(), np.random.default_rng(seed)
-    columns = ["sentence_1", "sentence_2"]
-    tables = [
-        table[columns].to_numpy(dtype=str) for table in (selected, pairs) if table is not None
-    ]
+    if pairs is None:
+        labels = rng.permutation(scores.index)[: 2 * min(1000, len(scores) // 2)]
+        pairs = pd.DataFrame(labels.reshape(-1, 2), columns=PAIR_COLUMNS)
+    n_set = 0 if selected is None else len(selected)
     # Rows of the set first. Pairs are the same whichever sentence is sentence 1.
-    candidates = pd.DataFrame(np.sort(np.concatenate(tables), axis=1), columns=columns)
+    tables = [table[PAIR_COLUMNS].astype(str) for table in (selected, pairs) if table is not None]
+    candidates = pd.DataFrame(np.sort(pd.concat(tables), axis=1), columns=PAIR_COLUMNS)
     candidates = candidates.drop_duplicates()
     preferences = Pool.from_scores(candidates, scores, Link()).preferences
     n_pairs, n_models = preferences.shape
@@ -82,17 +85,19 @@ def predict_savings(
     signs = np.sign(preferences)
     best = name_best((expit(people.slope * followed + effects) - 0.5) @ signs, rng)
     curves = np.stack([replace(people, slope=s).probabilities(preferences) for s in SLOPES])
-    n_drawn = {"random": n_pairs, "set": 0 if selected is None else len(selected), "adaptive": 1}
     answers = {}
-    for policy in [name for name, n in n_drawn.items() if n]:
+    for policy, n in {"random": n_pairs, "set": n_set, "adaptive": n_pairs}.items():
+        if n == 0:
+            continue
         correct = np.zeros((n_studies, n_models))
         log_joint = np.zeros((n_studies, len(SLOPES), n_models))
         n_uses, curve = np.zeros((n_studies, n_pairs)), []
-        for number in range(n_answers if policy != "adaptive" else min(n_answers, 500)):
-            chosen = rng.integers(n_drawn[policy], size=n_studies)
+        for number in range(min(n_answers, 500) if policy == "adaptive" else n_answers):
+            chosen = rng.integers(n, size=n_studies)
             if policy == "adaptive":
                 if number % 5 == 0:
                     information = mutual_information(log_joint, curves)
+                # Information is below 1 nat, so that pairs with fewer uses have larger values.
                 chosen = (information - n_uses).argmax(axis=1)
                 n_uses[studies, chosen] += 1
             slopes = people.slope * np.exp(people.slope_sd * rng.normal(size=n_studies))

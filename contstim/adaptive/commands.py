@@ -1,0 +1,74 @@
+"""Predict how many answers a set of sentence pairs and adaptive choice save.
+
+In simulated studies, participants follow each model in turn. The table has a row for random pairs,
+for the pairs of --set, and for pairs that are chosen adaptively: the number of answers after which
+the best model is named with the probability of --target (empty if it is not reached), and k, the
+number for random pairs divided by this number.
+
+examples:
+  contstim select set scores.csv --n 100 --criterion log-bf --out chosen.csv
+  contstim design savings scores.csv --set chosen.csv
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from contstim.cli.application import create_application
+from contstim.cli.common import write_table
+from contstim.cli.parameters import (
+    STANDARD_OUTPUT,
+    File,
+    OutputFile,
+    RandomSeed,
+    float_parameter,
+    integer_parameter,
+)
+
+
+def savings(
+    scores: File,
+    /,
+    *,
+    pairs: File | None = None,
+    selected: Annotated[File | None, Parameter(name="--set")] = None,
+    target: Annotated[float, float_parameter(above=0, below=1)] = 0.9,
+    answers: Annotated[int, integer_parameter(1, 10**5)] = 3000,
+    simulations: Annotated[int, integer_parameter(1, 10**4)] = 200,
+    seed: RandomSeed = 0,
+    out: OutputFile = STANDARD_OUTPUT,
+) -> None:
+    """Predict savings.
+
+    Parameters
+    ----------
+    scores
+        log-probabilities of sentences under the models to compare, output of `contstim score`
+    pairs
+        sentence pairs on which the best model is defined [1000 random pairs of the sentences]
+    selected
+        selected sentence pairs, output of `contstim select set`
+    target
+        probability of naming the best model
+    answers
+        maximum number of answers
+    simulations
+        number of simulated studies
+    seed
+        random seed
+    out
+        output table [standard output]
+    """
+    from contstim.adaptive.savings import PAIR_COLUMNS, predict_savings
+    from contstim.selection.scores import read_scores
+    from contstim.tables import read_table
+
+    tables = [file and read_table(file, PAIR_COLUMNS, cells="text") for file in (pairs, selected)]
+    sizes = {"n_answers": answers, "n_studies": simulations, "seed": seed}
+    result = predict_savings(read_scores(scores), *tables, target=target, **sizes)
+    write_table(result, out, [scores, pairs, selected])
+
+
+SAVINGS = create_application("savings", __doc__ or "", savings)

@@ -1,0 +1,191 @@
+"""Tables and figures of the results of `run.py`.
+
+    python experiments/answers-saved/report.py DATA --out results
+
+Writes `results.csv`, `data-sets.csv` and `predicted.csv` to this folder, with the figures
+`curves.svg` and `predicted.svg`, and prints the tables of `README.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from data import READERS
+from matplotlib.figure import Figure
+from run import CONDITIONS, ROWS, TAU_AT, load
+
+from contstim.adaptive.savings import answers_needed
+from contstim.arrays import FloatArray, IntArray
+from contstim.drawing import save_figure, series_colour
+
+FOLDER = Path(__file__).parent
+TITLES = {
+    "blimp": "BLiMP",
+    "sprouse": "Sprouse et al.",
+    "golan": "Golan et al.",
+    "lau": "Lau et al.",
+    "events": "EventsAdapt",
+}
+#: Share of the agreement of the halves at which k is computed.
+LEVEL = 0.9
+
+
+def needed(numbers: IntArray, curve: FloatArray, level: float) -> float:
+    """Return the number of answers at which a curve at given numbers reaches a level, or NaN."""
+    index = answers_needed(curve, level)
+    return float(numbers[int(index) - 1]) if np.isfinite(index) else np.nan
+
+
+def savings(numbers: IntArray, curves: FloatArray) -> FloatArray:
+    """Return k of each row of `ROWS` from its curve, shape (rows,); 0 if the level is not reached.
+
+    The level is .9 of the last value of the first row. Without agreement, k is NaN.
+    """
+    level = LEVEL * curves[0, -1]
+    if level <= 0:
+        return np.full(len(curves), np.nan)
+    answers = np.array([needed(numbers, curve, level) for curve in curves])
+    return np.where(np.isfinite(answers), answers[0] / answers, 0.0)
+
+
+def result_rows(file: Path) -> list[dict[str, object]]:
+    """Return the rows of the table for one data set and condition."""
+    with np.load(file) as stored:
+        numbers, curves, taus = (stored[name] for name in ("numbers", "curves", "tau"))
+        seconds = float(stored["seconds"])
+    samples = np.array([savings(numbers, sample[:, 0]) for sample in curves[1:]])
+    low, high = np.nanpercentile(samples, [2.5, 97.5], axis=0)
+    k, near = savings(numbers, curves[0, :, 0]), savings(numbers, curves[0, :, 1])
+    agreement = curves[0, 0, 0, -1]
+    rows: list[dict[str, object]] = []
+    for row, (policy, rule) in enumerate(ROWS):
+        curve = curves[0, row, 0]
+        rows.append(
+            {"policy": policy, "rule": rule, "agreement": agreement}
+            | {"answers_90": needed(numbers, curve, LEVEL)}
+            | {"answers": needed(numbers, curve, LEVEL * agreement)}
+            | {"k": k[row], "k_low": low[row], "k_high": high[row], "k_near_best": near[row]}
+            | {f"tau_{n}": taus[0, row, i] for i, n in enumerate(TAU_AT)}
+            | {"undefined": np.isnan(samples[:, row]).mean(), "seconds": seconds}
+        )
+    return rows
+
+
+def describe_data_set(name: str, data: Path, out: Path) -> dict[str, object]:
+    """Return sizes of a data set, and how much its models differ."""
+    choices, scores, pool, accuracy = load(name, "real", data, out)
+    signs = np.sign(pool.log_ratios)
+    second, best = np.argsort(accuracy)[-2:]
+    pairs = combinations(range(signs.shape[1]), 2)
+    return {
+        "data_set": name,
+        "pairs": len(signs),
+        "answers": len(choices.second),
+        "participants": len(np.unique(choices.participant)),
+        "models": signs.shape[1],
+        "best": scores.columns[best],
+        "accuracy": accuracy[best],
+        "second": scores.columns[second],
+        "lead": accuracy[best] - accuracy[second],
+        "disagreement": np.mean([(signs[:, i] != signs[:, j]).mean() for i, j in pairs]),
+        "disagreement_best": (signs[:, best] != signs[:, second]).mean(),
+    }
+
+
+def draw_curves(out: Path) -> None:
+    """Draw the probability of naming the best model, a panel for each data set."""
+    figure = Figure(figsize=(10, 5.4), layout="constrained")
+    axes = figure.subplots(2, 3, sharey=True).ravel()
+    for ax, name in zip(axes, READERS, strict=False):
+        with np.load(out / f"{name}-real.npz") as stored:
+            numbers, curves = stored["numbers"], stored["curves"]
+        last = np.searchsorted(numbers, numbers[-1] / 2)
+        for row, (policy, _) in enumerate(ROWS[:5]):
+            ax.plot(
+                numbers[:last],
+                curves[0, row, 0, :last],
+                label=policy,
+                color=series_colour(row),
+                linewidth=1.2,
+            )
+        ax.axhline(LEVEL * curves[0, 0, 0, -1], color="black", linewidth=0.6, linestyle=":")
+        ax.set_title(TITLES[name], fontsize=9)
+        ax.set_xscale("log")
+        ax.set_ylim(0, 1)
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[5].axis("off")
+    axes[5].legend(handles, labels, frameon=False, loc="center", fontsize=9)
+    figure.supxlabel("answers", fontsize=9)
+    figure.supylabel("probability of naming the best model", fontsize=9)
+    save_figure(figure, FOLDER / "curves.svg")
+
+
+def draw_predictions(table: pd.DataFrame) -> None:
+    """Draw realised k by predicted k."""
+    figure = Figure(figsize=(4.2, 4), layout="constrained")
+    ax = figure.subplots()
+    table = table[(table["k_predicted"] > 0) & (table["k"] > 0)]
+    for number, (policy, own) in enumerate(table.groupby("policy")):
+        error = np.abs(own[["k_low", "k_high"]].to_numpy().T - own["k"].to_numpy())
+        ax.errorbar(
+            own["k_predicted"],
+            own["k"],
+            yerr=error,
+            fmt="o",
+            markersize=4,
+            linewidth=0.7,
+            color=series_colour(number),
+            label=policy,
+        )
+    ends = [0.2, 20.0]
+    ax.plot(ends, ends, color="black", linewidth=0.6, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("predicted k")
+    ax.set_ylabel("realised k")
+    ax.legend(frameon=False)
+    save_figure(figure, FOLDER / "predicted.svg")
+
+
+def main() -> None:
+    """Write and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    args = parser.parse_args()
+    rows, predicted = [], []
+    for name in READERS:
+        for condition in CONDITIONS:
+            stem = args.out / f"{name}-{condition.replace(' ', '-')}"
+            labels = {"data_set": name, "condition": condition}
+            own = [labels | row for row in result_rows(stem.with_suffix(".npz"))]
+            rows += own
+            if condition != "shuffled":
+                k = pd.read_csv(f"{stem}-predicted.csv").set_index("policy")["k"]
+                for row in (own[1], own[2]):
+                    predicted.append(row | {"k_predicted": k[row["policy"]]})
+    results = pd.DataFrame(rows)
+    print(results.round(3).to_markdown(index=False))
+    results.round(4).to_csv(FOLDER / "results.csv", index=False)
+    sizes = pd.DataFrame([describe_data_set(name, args.data, args.out) for name in READERS])
+    print(sizes.round(3).to_markdown(index=False))
+    sizes.round(4).to_csv(FOLDER / "data-sets.csv", index=False)
+    table = pd.DataFrame(predicted)[
+        ["data_set", "condition", "policy", "k_predicted", "k", "k_low", "k_high"]
+    ]
+    ratio = np.abs(np.log2(table["k"] / table["k_predicted"]))
+    print(table.round(3).to_markdown(index=False))
+    print(f"median |log2(realised / predicted)|: {ratio[np.isfinite(ratio)].median():.2f}")
+    table.round(4).to_csv(FOLDER / "predicted.csv", index=False)
+    draw_curves(args.out)
+    draw_predictions(table)
+
+
+if __name__ == "__main__":
+    main()
