@@ -12,7 +12,7 @@ import pandas as pd
 from contstim.arrays import IntArray
 
 _SEED = 1
-_LAU_PAIRS, _EVENT_PAIRS, _MIN_RATERS = 500, 1000, 20
+_LAU_PAIRS, _EVENT_PAIRS, _SPROUSE_PAIRS, _MIN_RATERS = 500, 500, 400, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +78,13 @@ def _read_blimp(data: Path) -> pd.DataFrame:
 
 
 def _read_sprouse(data: Path) -> pd.DataFrame:
-    """Read the forced choices of Sprouse et al.; items are phenomena."""
+    """Read the forced choices of Sprouse et al. on random pairs; items are phenomena."""
     raw = pd.read_csv(data / "sprouse2013" / "forced_choice_trials.csv.gz")
     raw = raw.dropna(subset=["bad_sentence", "good_sentence"])
     raw = raw[raw["bad_sentence"] != raw["good_sentence"]]
+    rng = np.random.default_rng(_SEED)
+    ids = rng.choice(raw["bad_id"].unique(), _SPROUSE_PAIRS, replace=False)
+    raw = raw[raw["bad_id"].isin(ids)]
     chosen = raw["good_sentence"].where(raw["chose_good"] == 1, raw["bad_sentence"])
     # Identifiers such as 35.1.mcginnis.32b.*.01 begin with the phenomenon.
     phenomenon = raw["bad_id"].str.split(r"\.[*g?]", regex=True).str[0]

@@ -237,10 +237,11 @@ def compute(
     )
     divisions = Divisions(choices, condition == "shuffled")
     numbers = checkpoints(len(choices.second))
-    samples = np.zeros((args.samples + 1, len(ROWS), 2, len(numbers)))
-    taus = np.zeros((args.samples + 1, len(ROWS), len(TAU_AT)))
+    n_samples = args.samples if condition == "real" else args.samples // 3
+    samples = np.zeros((n_samples + 1, len(ROWS), 2, len(numbers)))
+    taus = np.zeros((n_samples + 1, len(ROWS), len(TAU_AT)))
     key = zlib.crc32(f"{name} {condition}".encode())
-    for sample in range(args.samples + 1):
+    for sample in range(n_samples + 1):
         n = args.sample_divisions if sample else args.divisions
         for first in range(0, n, _STUDIES):
             size = min(_STUDIES, n - first)

@@ -33,6 +33,11 @@ MODELS = {
 }
 
 
+def models_of(name: str) -> dict[str, str]:
+    """Return the models that score a data set; `events` has published scores of larger models."""
+    return {m: spec for m, spec in MODELS.items() if name != "events" or "smollm2" not in m}
+
+
 def train_ngrams(corpus: Path, out: Path) -> None:
     """Train n-gram models of orders 2 and 4 on the corpus, unless they exist."""
     for order in (2, 4):
@@ -52,7 +57,7 @@ def score_missing(name: str, data: Path, out: Path) -> None:
     folder = out / "scores"
     folder.mkdir(parents=True, exist_ok=True)
     sentences = sentences_of(read_choices(name, data))
-    for model_name, spec in MODELS.items():
+    for model_name, spec in models_of(name).items():
         file = folder / f"{name}-{model_name}.csv"
         if file.exists():
             continue
@@ -83,7 +88,7 @@ def read_scores(name: str, data: Path, out: Path, choices: Choices) -> pd.DataFr
     """
     sentences = sentences_of(choices)
     columns = {}
-    for model_name in MODELS:
+    for model_name in models_of(name):
         table = pd.read_csv(out / "scores" / f"{name}-{model_name}.csv", keep_default_na=False)
         columns[model_name] = table.set_index("sentence")["score"].astype(float).loc[sentences]
     scores = pd.DataFrame(columns)
