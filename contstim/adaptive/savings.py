@@ -12,6 +12,7 @@ from scipy.special import entr, expit, logsumexp
 from contstim.adaptive.link import Link
 from contstim.adaptive.pool import Pool
 from contstim.arrays import FloatArray, IntArray
+from contstim.errors import InputError
 from contstim.response_model import ResponseModel
 
 #: Possible medians of the slope in the posterior of the adaptive policy.
@@ -60,6 +61,11 @@ def predict_savings(
     seed
         Random seed.
 
+    Raises
+    ------
+    InputError
+        If a sentence has no score, or there are fewer than two models.
+
     Returns
     -------
     DataFrame
@@ -78,6 +84,8 @@ def predict_savings(
     candidates = candidates.drop_duplicates()
     preferences = Pool.from_scores(candidates, scores, Link()).preferences
     n_pairs, n_models = preferences.shape
+    if n_models < 2:
+        raise InputError(f"the scores have {n_models} model; give two or more")
     studies = np.arange(n_studies)
     followed = preferences[:, studies % n_models].T
     effects = people.item_sd * rng.normal(size=followed.shape)

@@ -17,9 +17,11 @@ from covering import Combinations, Outcome, Relation, Row, on_files, require_val
 from material import as_windows, decompose, nfc, read_out, rewrite, sentences, shuffle
 
 from contstim import evaluate, load_model
+from contstim.adaptive import predict_savings
 from contstim.design.power import power_curve, required_sample_size
 from contstim.design.simulate import Simulation
 from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
+from contstim.selection import read_scores
 
 TRIALS: dict[str, Any] = {
     "--natural": [None, "natural.csv"],
@@ -67,6 +69,16 @@ POWER: dict[str, Any] = {
     "--item-sd": [None, "1"],
     "--simulations": ["40", "80"],
     "--figure": [None, "power.svg"],
+    "--seed": [None, "1"],
+    "--out": [None, "out.csv"],
+}
+SAVINGS: dict[str, Any] = {
+    "SCORES": ["wide.csv", "long.csv"],
+    "--pairs": [None, "pairs.csv"],
+    "--set": [None, "set.csv"],
+    "--target": [None, "0.6"],
+    "--answers": ["30", "60"],
+    "--simulations": ["20", "40"],
     "--seed": [None, "1"],
     "--out": [None, "out.csv"],
 }
@@ -465,3 +477,48 @@ def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         {"TRIALS": "table of trials", "--pilot-choices": r"pilot\.csv"},
         compared={"--scores": "wide.csv", "TRIALS": "pairs.csv"},
     ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--figure", "power.svg")])
+
+
+def check_savings(row: Row, outcome: Outcome) -> pd.DataFrame:
+    """Compare the table with that of the Python function, and with what the options say."""
+    table = read_out(row, outcome)
+    given = [
+        path and pd.read_csv(path, encoding="utf-8-sig") for path in (row["--pairs"], row["--set"])
+    ]
+    expected = predict_savings(
+        read_scores(row["SCORES"]),
+        *given,
+        target=float(row["--target"] or 0.9),
+        n_answers=int(row["--answers"]),
+        n_studies=int(row["--simulations"]),
+        seed=int(row["--seed"] or 0),
+    )
+    pd.testing.assert_frame_equal(table, expected, check_dtype=False)
+    assert table["policy"].tolist() == ["random", *["set"] * bool(row["--set"]), "adaptive"]
+    assert (table["answers"].dropna() <= int(row["--answers"])).all()
+    return table
+
+
+def exchange_sides(row: Row) -> Row:
+    """Exchange the two sentences of each pair of the set."""
+    table = pd.read_csv("set.csv")
+    names = {"sentence_1": "sentence_2", "sentence_2": "sentence_1"}
+    table.rename(columns=names).to_csv("set.csv", index=False)
+    return row
+
+
+def test_design_savings(inputs: Path, tmp_path: Path) -> None:
+    require_values("design savings", SAVINGS)
+    write_power_inputs()
+    pd.read_csv("pairs.csv")[:6].to_csv("set.csv", index=False)
+    files = ["wide.csv", "long.csv", "pairs.csv", "set.csv"]
+    relations = {
+        "scores scaled": Relation(on_files(files[:2], scale)),
+        "sides exchanged": Relation(exchange_sides),
+        "NFD": Relation(on_files(files, decompose)),
+        "CRLF and BOM": Relation(on_files(files, as_windows)),
+        "column added": Relation(on_files(files[2:], add_column)),
+    }
+    Combinations("design savings", SAVINGS, inputs, check_savings, equal_tables, relations).check(
+        tmp_path / "work", inert=[("--out", "out.csv")]
+    )
