@@ -65,9 +65,19 @@ def savings(
     from contstim.selection.scores import read_scores
     from contstim.tables import read_table
 
-    tables = [file and read_table(file, PAIR_COLUMNS, cells="text") for file in (pairs, selected)]
-    sizes = {"n_answers": answers, "n_studies": simulations, "seed": seed}
-    result = predict_savings(read_scores(scores), *tables, target=target, **sizes)
+    tables = [
+        None if file is None else read_table(file, PAIR_COLUMNS, cells="text")
+        for file in (pairs, selected)
+    ]
+    result = predict_savings(
+        read_scores(scores),
+        tables[0],
+        tables[1],
+        target=target,
+        n_answers=answers,
+        n_studies=simulations,
+        seed=seed,
+    )
     write_table(result, out, [scores, pairs, selected])
 
 
