@@ -70,13 +70,7 @@ def savings(
         for file in (pairs, selected)
     ]
     result = predict_savings(
-        read_scores(scores),
-        tables[0],
-        tables[1],
-        target=target,
-        n_answers=answers,
-        n_studies=simulations,
-        seed=seed,
+        read_scores(scores), tables[0], tables[1], target, answers, simulations, seed
     )
     write_table(result, out, [scores, pairs, selected])
 

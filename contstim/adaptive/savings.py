@@ -24,7 +24,6 @@ def predict_savings(
     scores: pd.DataFrame,
     pairs: pd.DataFrame | None = None,
     selected: pd.DataFrame | None = None,
-    *,
     target: float = 0.9,
     n_answers: int = 3000,
     n_studies: int = 200,
@@ -149,8 +148,7 @@ def mutual_information(log_joint: FloatArray, curves: FloatArray) -> FloatArray:
 
 def name_best(values: FloatArray, rng: np.random.Generator) -> IntArray:
     """Return the index of the largest value along the last axis; ties are broken at random."""
-    rounded = np.round(values, 6)
-    is_best = rounded == rounded.max(axis=-1, keepdims=True)
+    is_best = values > values.max(axis=-1, keepdims=True) - 1e-6
     return np.asarray((is_best * rng.random(values.shape)).argmax(axis=-1))
 
 

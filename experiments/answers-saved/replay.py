@@ -122,8 +122,7 @@ def replay_sequentially(
     policy
         Policy that chooses the pairs.
     n_answers
-        Number of answers until the order is random, a multiple of the block size. Every study must
-        have more answers.
+        Number of answers until the order is random, a multiple of the block size.
     options
         Block size, share of random choices, and temperature of the others.
 
@@ -148,9 +147,10 @@ def replay_sequentially(
             numbers = unused[studies, pairs]
             n_unused = numbers.sum(axis=1)
             answers = (rng.random(len(counts)) * n_unused >= numbers[:, 0]).astype(np.int64)
-            unused[studies, pairs, answers] -= 1
-            n_asked[studies, pairs] += np.where(n_unused == 1, np.inf, 1)
-            block.append((pairs, answers))
+            unused[studies, pairs, answers] -= n_unused > 0
+            n_asked[studies, pairs] += np.where(n_unused > 1, 1, np.inf)
+            # Studies without unused answers have no further pairs.
+            block.append((np.where(n_unused > 0, pairs, -1), answers))
         for answered in block:
             policy.update(*answered)
         chosen += block

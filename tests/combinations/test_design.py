@@ -1,4 +1,4 @@
-"""Combinations of options of `contstim design trials` and `contstim design simulate`."""
+"""Combinations of options of `contstim design`, with those of `contstim.adaptive.commands`."""
 
 from __future__ import annotations
 
