@@ -72,7 +72,7 @@ def predict_savings(
         best model reaches the target (missing if it does not), and `k`, the number of the policy
         ``random`` divided by this number.
     """
-    people, rng = ResponseModel(), np.random.default_rng(seed)
+    response, rng = ResponseModel(), np.random.default_rng(seed)
     if pairs is None:
         labels = rng.permutation(scores.index)[: 2 * min(1000, len(scores) // 2)]
         pairs = pd.DataFrame(labels.reshape(-1, 2), columns=PAIR_COLUMNS)
@@ -87,11 +87,11 @@ def predict_savings(
         raise InputError(f"the scores have {n_models} model; give two or more")
     studies = np.arange(n_studies)
     followed = preferences[:, studies % n_models].T
-    effects = people.item_sd * rng.normal(size=followed.shape)
+    effects = response.item_sd * rng.normal(size=followed.shape)
     # Answers that a model predicts minus other answers, for an answer in favour of sentence 2.
     signs = np.sign(preferences)
-    best = name_best((expit(people.slope * followed + effects) - 0.5) @ signs, rng)
-    curves = np.stack([replace(people, slope=s).probabilities(preferences) for s in SLOPES])
+    best = name_best((expit(response.slope * followed + effects) - 0.5) @ signs, rng)
+    curves = np.stack([replace(response, slope=s).probabilities(preferences) for s in SLOPES])
     answers = {}
     for policy, n in {"random": n_pairs, "set": n_set, "adaptive": n_pairs}.items():
         if n == 0:
@@ -107,10 +107,10 @@ def predict_savings(
                 # Information is below 1 nat, so that pairs with fewer uses have larger values.
                 chosen = (information - n_uses).argmax(axis=1)
                 n_uses[studies, chosen] += 1
-            slopes = people.slope * np.exp(people.slope_sd * rng.normal(size=n_studies))
+            slopes = response.slope * np.exp(response.slope_sd * rng.normal(size=n_studies))
             logits = slopes * followed[studies, chosen] + effects[studies, chosen]
-            logits += people.side_sd * rng.normal(size=n_studies)
-            p = people.lapse / 2 + (1 - people.lapse) * expit(logits)
+            logits += response.side_sd * rng.normal(size=n_studies)
+            p = response.lapse / 2 + (1 - response.lapse) * expit(logits)
             second = (rng.random(n_studies) < p)[:, None]
             correct += signs[chosen] * np.where(second, 1, -1)
             p_model = curves[:, chosen].transpose(1, 0, 2)

@@ -69,8 +69,8 @@ def answer_curves(preferences: FloatArray) -> FloatArray:
     (H, P, M) array
         Probabilities for each of the H median slopes `SLOPES`.
     """
-    people = [replace(ResponseModel(), slope=slope) for slope in SLOPES]
-    return np.stack([p.probabilities(preferences) for p in people])
+    models = [replace(ResponseModel(), slope=slope) for slope in SLOPES]
+    return np.stack([m.probabilities(preferences) for m in models])
 
 
 def replay_in_random_order(
