@@ -2,7 +2,7 @@
 
 In simulated studies, participants follow each model in turn. The table has a row for random pairs,
 for the pairs of --set, and for pairs that are chosen adaptively: the number of answers after which
-the best model is named with the probability of --target (empty if it is not reached), and k, the
+the best model is named with a given probability (empty if it is not reached), and k, the
 number for random pairs divided by this number.
 
 examples:
@@ -34,7 +34,7 @@ def savings(
     *,
     pairs: File | None = None,
     selected: Annotated[File | None, Parameter(name="--set")] = None,
-    target: Annotated[float, float_parameter(above=0, below=1)] = 0.9,
+    probability: Annotated[float, float_parameter(above=0, below=1)] = 0.9,
     answers: Annotated[int, integer_parameter(1, 10**5)] = 3000,
     simulations: Annotated[int, integer_parameter(1, 10**4)] = 200,
     seed: RandomSeed = 0,
@@ -47,10 +47,10 @@ def savings(
     scores
         log-probabilities of sentences under the models to compare, output of `contstim score`
     pairs
-        sentence pairs on which the best model is defined [1000 random pairs of the sentences]
+        pairs on which the best model is defined [1000 random pairs of the sentences]
     selected
         selected sentence pairs, output of `contstim select set`
-    target
+    probability
         probability of naming the best model
     answers
         maximum number of answers
@@ -70,7 +70,7 @@ def savings(
         for file in (pairs, selected)
     ]
     result = predict_savings(
-        read_scores(scores), tables[0], tables[1], target, answers, simulations, seed
+        read_scores(scores), tables[0], tables[1], probability, answers, simulations, seed
     )
     write_table(result, out, [scores, pairs, selected])
 

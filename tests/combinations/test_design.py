@@ -76,7 +76,7 @@ SAVINGS: dict[str, Any] = {
     "SCORES": ["wide.csv", "long.csv"],
     "--pairs": [None, "pairs.csv"],
     "--set": [None, "set.csv"],
-    "--target": [None, "0.6"],
+    "--probability": [None, "0.6"],
     "--answers": ["30", "60"],
     "--simulations": ["20", "40"],
     "--seed": [None, "1"],
@@ -488,7 +488,7 @@ def check_savings(row: Row, outcome: Outcome) -> pd.DataFrame:
     expected = predict_savings(
         read_scores(row["SCORES"]),
         *given,
-        target=float(row["--target"] or 0.9),
+        target=float(row["--probability"] or 0.9),
         n_answers=int(row["--answers"]),
         n_studies=int(row["--simulations"]),
         seed=int(row["--seed"] or 0),
