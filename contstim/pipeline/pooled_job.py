@@ -20,9 +20,6 @@ from contstim.synthesis.problem import ModelContrast
 from contstim.synthesis.results import Row, Synthesis
 from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
 
-#: Sampling stops when a round increases the total decrease in loss by less than this share.
-MIN_IMPROVEMENT = 0.05
-
 
 @dataclass(eq=False)
 class _Round:
@@ -71,8 +68,8 @@ class PooledSynthesisJob(SynthesisJob):
        Each *slot* is one sentence that a natural sentence needs.
 
     After the first round, only contrasts with empty slots are sampled, unless all slots are filled.
-    The rounds end when all slots are filled and a round improves the assignment by less than
-    `MIN_IMPROVEMENT`, or after `max_samples` sentences per contrast.
+    The rounds end when all slots are filled and a round increases the total decrease in loss by
+    less than the share `min_improvement`, or after `max_samples` sentences per contrast.
     """
 
     # Finished rounds.
@@ -207,7 +204,7 @@ class PooledSynthesisJob(SynthesisJob):
         """Assign the candidates of all rounds, and decide whether another round is needed.
 
         Sampling is complete after `max_samples` sentences, or when every slot has a sentence and
-        the last round increased the total decrease in loss by less than `MIN_IMPROVEMENT`.
+        the last round increased the total decrease in loss by less than `min_improvement`.
         """
         self._rounds.append(new_round)
         pool, slots = self.build_pool(), self.slots
@@ -220,7 +217,8 @@ class PooledSynthesisJob(SynthesisJob):
         )
         previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else 0.0
         is_filled = all(synthesis.is_changed for synthesis in new_round.syntheses)
-        has_converged = new_round.total_gain < (1 + MIN_IMPROVEMENT) * previous_gain
+        target_gain = (1 + self.strategy.min_improvement) * previous_gain
+        has_converged = new_round.total_gain < target_gain
         is_last = ROUND_BATCHES * len(self._rounds) >= self.strategy.n_batches
         self._is_complete = is_last or (is_filled and has_converged)
         new_round.summary = self._summarise_round(pool, slots)

@@ -70,7 +70,10 @@ class SamplingOptions:
         Number of natural sentences in the prompt; 0 for a writer trained on single sentences.
     max_samples
         Maximum number of sentences sampled for each side of a pair, or for a single natural
-        sentence. Sampling stops earlier when further sentences no longer improve the result.
+        sentence.
+    min_improvement
+        Share by which a round of sampling must increase the total decrease in loss. If it does not,
+        and each natural sentence has its synthetic sentences, sampling stops.
     guide
         Specification string of a model that guides in place of compared models that do not score
         prefixes. Without a guide, these models can only filter the sampled sentences.
@@ -88,6 +91,7 @@ class SamplingOptions:
     batch_size: PositiveInt = 32
     n_prompts: NonNegativeInt = 8
     max_samples: PositiveInt = 2400
+    min_improvement: Annotated[float, Field(ge=0)] = 0.15
     guide: str | None = None
 
     def __post_init__(self) -> None:

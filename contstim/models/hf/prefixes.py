@@ -221,13 +221,16 @@ class CausalPrefixes(TokenPrefixes):
             )
             log_probs = logits.log_softmax(dim=1)
             # The logits of all extensions follow one another; `stop` is the end of the current one.
-            stop = 0
+            stop, sequences, positions, targets = 0, list[int](), list[int](), list[int]()
             for row, ids in batch:
                 stop += len(ids)
                 for i in members[row, ids]:
-                    targets = torch.tensor(tokens[i][1:], device=log_probs.device)
-                    indices = torch.arange(stop - len(targets), stop, device=log_probs.device)
-                    values[i] += float(log_probs[indices, targets].double().sum())
+                    n_later = len(tokens[i]) - 1
+                    sequences += [i] * n_later
+                    positions += range(stop - n_later, stop)
+                    targets += tokens[i][1:]
+            later_log_probs = log_probs[positions, targets].cpu().numpy().astype(np.float64)
+            np.add.at(values, sequences, later_log_probs)
         return np.minimum(values, 0.0)
 
     def _mark_tokens(self, mark: str) -> _Tokens:
