@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -14,10 +15,16 @@ from contstim.synthesis.pool import SentencePool, Slot
 def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: float) -> int:
     """Forecast how many slots can be filled from a larger pool.
 
-    The forecast assumes that the larger pool will contain `factor` sentences (rounded down) for
-    each sentence of the present pool, and that these can be assigned to the same slots. It is
-    therefore the number of slots that can be filled from the present pool if each sentence may be
-    used `factor` times. Limits on similar sentences are ignored.
+    The larger pool is assumed to contain `factor` sentences (rounded down) for each sentence of the
+    present pool. The forecast is the sum of two numbers:
+
+    - the number of slots that can be filled from the present pool if each sentence may be used
+      `factor` times;
+    - the expected number of slots without a usable sentence that the new sentences will fill,
+      n0 (1 - exp(-(factor - 1) n1 / n0)), where n0 and n1 are the numbers of slots with no and with
+      exactly one usable sentence (Good 1953).
+
+    Limits on similar sentences are ignored.
 
     Parameters
     ----------
@@ -33,7 +40,12 @@ def count_expected_slots(pool: SentencePool, slots: Sequence[Slot], factor: floa
     usable = np.flatnonzero(is_possible.any(axis=0))
     copies = np.repeat(is_possible[:, usable], int(factor), axis=1)
     rows, columns = scipy.optimize.linear_sum_assignment(copies, maximize=True)
-    return int(copies[rows, columns].sum())
+    n_fillable = int(copies[rows, columns].sum())
+    n_usable = is_possible.sum(axis=1)
+    n_none, n_one = int((n_usable == 0).sum()), int((n_usable == 1).sum())
+    if n_none == 0:
+        return n_fillable
+    return round(n_fillable + n_none * (1 - math.exp(-(factor - 1) * n_one / n_none)))
 
 
 def explain_shortfall(pool: SentencePool, slots: Sequence[Slot]) -> dict[str, float]:

@@ -1,19 +1,20 @@
 """Compare forecasts of the number of synthetic sentences with the numbers found.
 
-    python experiments/readable/forecasts.py RUN_FOLDER [RUN_FOLDER ...]
+    python experiments/readable/forecasts.py FOLDER --pair contstim:bigram contstim:trigram
 
-A run folder is the hidden folder ``.NAME.csv.run`` that `contstim synthesize --strategy sample`
-keeps next to its output. For each run and each lower bound on the reading score, its batches are
-assigned again to the bundled natural sentences, round by round and with the rules of the command.
-Prints the forecast after the first round, the realised number, and the numbers of batches.
+The folder contains the batches and scores of a pair, as written by `pools.py`. For several lower
+bounds on the reading score and several natural sentences, the batches are assigned to the bundled
+natural sentences again, round by round and with the rules of `contstim synthesize`. Prints the
+forecast after the first round, the realised number, and the numbers of batches.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections import defaultdict
+import re
 from pathlib import Path
+from typing import Any
 
 from contstim import load_model, pool
 from contstim.synthesis.forecast import count_expected_slots
@@ -22,93 +23,87 @@ from contstim.synthesis.problem import MinScore, ModelContrast
 from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
 
 #: Lower bounds on the reading score, each with a number of natural sentences. The last is hopeless.
-SETTINGS = ((-4.1, 24), (-3.4, 24), (-3.4, 12), (-3.1, 24), (-2.4, 24))
+SETTINGS = ((-4.1, 24), (-3.4, 24), (-3.4, 55), (-3.1, 24), (-2.3, 24))
+#: Share of the sentences that may contain the same word (the default of the command).
 MAX_WORD_SHARE = 0.02
+HEADER = (
+    "lower bound, natural sentences", "wanted", "found in round 1", "forecast", "found",
+    "mean decrease, nats", "batches at most", "batches used",
+)  # fmt: skip
+
+Batches = list[list[list[str]]]
+Scores = dict[str, dict[str, float]]
 
 
-def read_run(folder: Path) -> tuple[dict[ModelContrast, list[list[str]]], dict]:
-    """Return the batches of each contrast in their order, and the scores by model and sentence."""
-    numbered = defaultdict(list)
-    for file in folder.glob("tasks/*/*.json"):
-        record = json.loads(file.read_text("utf-8"))
-        if record["task"]["task"] == "sample":
-            contrast = record["task"]["contrast"]
-            key = ModelContrast(tuple(contrast["reject"]), tuple(contrast["accept"]))
-            drafts = [draft["sentence"] for draft in record["result"]["drafts"]]
-            numbered[key].append((record["task"]["batch"], drafts))
-    batches = {key: [drafts for _, drafts in sorted(value)] for key, value in numbered.items()}
-    scores: dict = defaultdict(dict)
-    for file in folder.glob("scores/*/*.json"):
-        record = json.loads(file.read_text("utf-8"))
-        pairs = zip(record["sentences"], record["log_prob"], strict=True)
-        scores[record["model"]["spec"]].update(pairs)
-    # The run scores only sentences above its own bound under the compared models.
-    sampled = {s for value in batches.values() for drafts in value for s in drafts}
-    for spec in [spec for spec in scores if "reading" not in spec]:
-        missing = sorted(sampled - scores[spec].keys())
-        scores[spec] |= dict(zip(missing, load_model(spec).score(missing).tolist(), strict=True))
-    return batches, dict(scores)
+def read_pool(folder: Path, specs: list[str], natural: list[str]) -> tuple[Batches, Scores]:
+    """Return the batches of both sides in their order, and the scores by model and sentence."""
+    sides = []
+    for side in range(2):
+        files = sorted(folder.glob(f"*-{side}.json"), key=lambda file: int(file.stem.split("-")[0]))
+        sides.append([json.loads(file.read_text("utf-8"))["sentences"] for file in files])
+    sentences = dict.fromkeys([*natural, *(s for side in sides for b in side for s in b)])
+    scores: Scores = {}
+    for spec in specs:
+        file = folder / f"scores-{re.sub('[^a-z0-9]+', '-', spec)}.json"
+        known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        missing = [s for s in sentences if s not in known]
+        if missing:
+            known |= dict(zip(missing, load_model(spec).score(missing).tolist(), strict=True))
+            file.write_text(json.dumps(known, indent=0) + "\n", "utf-8")
+        scores[spec] = known
+    return sides, scores
 
 
-def replay(batches: dict, scores: dict, bound: float, n_natural: int) -> list[str]:
-    """Return a row of the table for one setting."""
-    reader = MinScore(next(spec for spec in scores if "reading" in spec), bound)
-    known = [spec for spec in scores if spec != reader.model]
-    natural = [s for s in pool() if all(s in scores[spec] for spec in known)][:n_natural]
-    contrasts = list(batches)
-    keys = [contrast for _ in natural for contrast in contrasts]
-    slots = [
-        Slot(text, ModelContrast(c.reject, c.accept, bounds=(reader,)))
-        for text in natural
-        for c in contrasts
-    ]
-    tolerance = {spec: load_model(spec).batch_tolerance for spec in known}
-    n_rounds = min(len(b) // ROUND_BATCHES for b in batches.values())
-    n_used = dict.fromkeys(contrasts, 0)
-    candidates: dict[str, None] = {}
-    wanted, previous, forecast, n_first = contrasts, 0.0, 0, 0
+def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str]) -> dict[str, Any]:
+    """Return the values of a table row: the forecast and the result of one setting."""
+    one, two = [spec for spec in scores if spec != reader.model]
+    # What model 1 accepts comes first.
+    contrasts = [ModelContrast((r,), (a,), bounds=(reader,)) for r, a in ((two, one), (one, two))]
+    slots = [Slot(text, contrast) for text in natural for contrast in contrasts]
+    tolerance = {spec: load_model(spec).batch_tolerance for spec in (one, two)}
+    reading_scores = scores[reader.model]
+    n_rounds = min(map(len, sides)) // ROUND_BATCHES
+    n_used, wanted, previous = [0, 0], [0, 1], 0.0
+    candidates, n_first, forecast, found, gain = dict[str, None](), 0, 0, 0, 0.0
     for number in range(n_rounds):
-        for contrast in wanted:
-            start = n_used[contrast]
-            for batch in batches[contrast][start : start + ROUND_BATCHES]:
-                candidates |= dict.fromkeys(
-                    s for s in batch if scores[reader.model].get(s, bound - 1) >= bound
-                )
-            n_used[contrast] += ROUND_BATCHES
-        complete = tuple(s for s in candidates if all(s in scores[spec] for spec in scores))
-        sentences = SentencePool(complete, scores, tolerance)
+        for side in wanted:
+            batches = sides[side][n_used[side] : n_used[side] + ROUND_BATCHES]
+            n_used[side] += ROUND_BATCHES
+            sampled = (s for batch in batches for s in batch)
+            candidates |= dict.fromkeys(s for s in sampled if reading_scores[s] >= reader.value)
+        sentences = SentencePool(tuple(candidates), scores, tolerance)
         syntheses = assign_syntheses(sentences, slots, 1, "sample", max_word_share=MAX_WORD_SHARE)
-        found = sum(s.is_changed for s in syntheses)
-        gain = -sum(s.loss for s in syntheses)
+        found = sum(synthesis.is_changed for synthesis in syntheses)
+        gain = -sum(synthesis.loss for synthesis in syntheses)
         if number == 0:
-            forecast = max(found, count_expected_slots(sentences, slots, float(n_rounds)))
             n_first = found
-        if found == len(slots) and gain < (1 + GuidedSampling().min_improvement) * previous:
+            forecast = max(found, count_expected_slots(sentences, slots, float(n_rounds)))
+        is_filled = found == len(slots)
+        if is_filled and gain < (1 + GuidedSampling().min_improvement) * previous:
             break
         previous = gain
-        empty = [c for c, s in zip(keys, syntheses, strict=True) if not s.is_changed]
-        wanted = list(dict.fromkeys(empty)) or contrasts
-    n_max = 2 * n_rounds * ROUND_BATCHES
-    mean = gain / found if found else 0.0
-    return [
-        f"{bound:g}, {n_natural}", f"{len(slots)}", f"{n_first}", f"{forecast}", f"{found}",
-        f"{mean:.1f}", f"{n_max}", f"{sum(n_used.values())}",
-    ]  # fmt: skip
+        empty = {i % 2 for i, synthesis in enumerate(syntheses) if not synthesis.is_changed}
+        wanted = sorted(empty) or [0, 1]
+    values = (
+        f"{reader.value:g}, {len(natural)}", len(slots), n_first, forecast, found,
+        f"{gain / max(1, found):.1f}", 2 * n_rounds * ROUND_BATCHES, sum(n_used),
+    )  # fmt: skip
+    return dict(zip(HEADER, values, strict=True))
 
 
 def main() -> None:
-    """Print a table for each run."""
-    for folder in map(Path, sys.argv[1:]):
-        batches, scores = read_run(folder)
-        print(" and ".join(spec for spec in scores if "reading" not in spec))
-        header = (
-            "bound, natural sentences", "sought", "found in round 1", "forecast", "found",
-            "mean decrease", "batches at most", "batches used",
-        )  # fmt: skip
-        print("| " + " | ".join(header) + " |")
-        print("|" + " --- |" * len(header))
-        for bound, n_natural in SETTINGS:
-            print("| " + " | ".join(replay(batches, scores, bound, n_natural)) + " |")
+    """Print the table of one pair."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--pair", nargs=2, required=True)
+    args = parser.parse_args()
+    natural = pool()[: max(n for _, n in SETTINGS)]
+    reader = MinScore.readable(model="contstim:smollm2").model
+    sides, scores = read_pool(args.folder, [*args.pair, reader], natural)
+    print(" | ".join(HEADER))
+    for bound, n_natural in SETTINGS:
+        row = replay(sides, scores, MinScore(reader, bound), natural[:n_natural])
+        print(" | ".join(map(str, row.values())), flush=True)
 
 
 if __name__ == "__main__":

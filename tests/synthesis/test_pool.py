@@ -175,8 +175,8 @@ def test_it_is_said_how_many_keep_each_constraint() -> None:
 
 @pytest.mark.parametrize("factor", [1, 2, 5])
 def test_forecast_equals_a_larger_assignment(factor: int) -> None:
-    """A pool in which each sentence occurs several times, with the same scores."""
-    pool, slots = _pool(5, 6), _places()
+    """A pool in which each sentence occurs several times; each slot has a usable sentence."""
+    pool, slots = _pool(2, 5), _places()
     copies = {f"{text[:-1]} {k}.": text for text in pool.sentences for k in range(factor)}
     scores = {
         model: {**by_sentence, **{copy: by_sentence[text] for copy, text in copies.items()}}
@@ -185,3 +185,23 @@ def test_forecast_equals_a_larger_assignment(factor: int) -> None:
     larger = SentencePool(tuple(copies), scores, pool.batch_tolerance)
     n_filled = sum(text is not None for text in assign_sentences(larger, slots, 1000))
     assert count_expected_slots(pool, slots, factor) == n_filled
+
+
+def test_forecast_is_close_to_the_result_of_more_samples() -> None:
+    n_forecast = n_found = n_first = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        sampled, natural = [f"s{i} a b." for i in range(300)], [f"n{i} c d." for i in range(30)]
+        scores = {
+            model: dict(zip([*sampled, *natural], rng.normal(-20, 4, 330).tolist(), strict=True))
+            for model in ("a", "b")
+        }
+        # Few sentences are as probable under model a as the improbable natural sentences.
+        scores["a"] |= {text: scores["a"][text] + 7 for text in natural}
+        slots = [Slot(text, ModelContrast(("b",), ("a",))) for text in natural]
+        pools = [SentencePool(tuple(sampled[:n]), scores, {}) for n in (60, 300)]
+        found = [sum(map(bool, assign_sentences(p, slots, 1000))) for p in pools]
+        n_first, n_found = n_first + found[0], n_found + found[1]
+        n_forecast += count_expected_slots(pools[0], slots, 5.0)
+    assert n_first < 0.7 * n_found
+    assert n_forecast == pytest.approx(n_found, rel=0.12)
