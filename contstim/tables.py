@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from contstim.errors import InputError, NoDataError, suggest_names
@@ -58,8 +59,9 @@ _OPTIONAL_COLUMNS = frozenset({"model_1", "model_2", "item", "expected", "kind_1
 }
 _DECIMAL_COMMA = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
 # Numbers that may be codes: leading zeros, or an exponent as in 1e5.
-_CODE = r"\s*(?:0\d+|\d+[eE]\d+)\s*"
-_DIGITS = r"\s*\d+\s*"
+_CODE = re.compile(r"\s*(?:0\d+|\d+[eE]\d+)\s*")
+_DIGITS = re.compile(r"\s*\d+\s*")
+_INTEGER = re.compile(r"\s*-?\d{1,18}\s*")
 
 # Spreadsheets evaluate text that starts with one of these signs (ASCII or full width), unless it is
 # a number. A leading apostrophe marks the cell as text.
@@ -75,8 +77,8 @@ _TO_PICTURES = str.maketrans(
 )
 _CONTROLS = {picture: control for control, picture in _PICTURES.items()}
 _PICTURE = re.compile(f"{_ESCAPE_SIGN}(.)|([{''.join(_CONTROLS)}])", re.DOTALL)
-# Quick test whether a file may contain escaped text.
-_ESCAPED = re.compile("'\\s*[-=+@\uff0b\uff0d\uff1d\uff20]|[\u2400-\u2426]")
+# Quick tests whether a file may contain escaped text.
+_ESCAPED = (re.compile("'\\s*[-=+@\uff0b\uff0d\uff1d\uff20]"), re.compile("[\u2400-\u2426]"))
 
 _Cells = Literal["typed", "text", "inferred"]
 
@@ -184,7 +186,7 @@ def parse_table(
         if converted or separator != default_separator:
             commas = f"; decimal commas in {', '.join(map(repr, converted))}" if converted else ""
             print_once(f"{name}: cells are separated by {SEPARATORS[separator]}{commas}")
-    if _ESCAPED.search(text):
+    if any(pattern.search(text) for pattern in _ESCAPED):
         table = _map_text(table, unescape_text)
     if cells == "text":
         return table
@@ -245,27 +247,34 @@ def _infer_type(column: pd.Series, name: str) -> pd.Series:
     leading zeros (``007``), or different texts for the same number (``1e5`` and ``100000``), which
     a conversion would make equal.
     """
-    missing = column.isna() | column.isin(MISSING)
-    texts = column[~missing]
+    # Parse each distinct text only once.
+    indices, distinct = pd.factorize(column)
+    is_missing = distinct.isin(MISSING)
+    texts = pd.Series(distinct[~is_missing])
     if name in _OPTIONAL_COLUMNS:
-        column = column.where(~missing)
+        column = column.where(~column.isin(MISSING))
     # Labels, and columns with no value except words such as NA, remain text.
     if name in _LABEL_COLUMNS or (texts.empty and not column.isna().all()):
         return column
-    if column.notna().all() and texts.str.lower().isin(("true", "false")).all():
+    if column.notna().all() and all(text.lower() in ("true", "false") for text in texts):
         return column.str.lower() == "true"
-    numbers = pd.to_numeric(texts, errors="coerce")
+    try:
+        numbers = pd.to_numeric(texts)
+    except ValueError:
+        return column
     if numbers.isna().any():
         return column
-    if texts.str.fullmatch(_CODE).any():
-        is_ambiguous = texts.nunique() > numbers.nunique()
-        all_digits = texts.str.fullmatch(_DIGITS).all()
+    if any(map(_CODE.fullmatch, texts)):
+        is_ambiguous = len(texts) > numbers.nunique()
+        all_digits = all(map(_DIGITS.fullmatch, texts))
         if is_ambiguous or (name not in _NUMBER_COLUMNS and all_digits):
             return column
-    if not missing.any() and texts.str.fullmatch(r"\s*-?\d{1,18}\s*").all():
-        return texts.astype("int64")
-    values = column.mask(missing, "nan").to_numpy(dtype=object).astype("float64")
-    return pd.Series(values, index=column.index)
+    has_missing = is_missing.any() or (indices < 0).any()
+    if not has_missing and all(map(_INTEGER.fullmatch, texts)):
+        return column.astype("int64")
+    values = np.full(len(distinct) + 1, np.nan)  # the last one is for empty cells, index -1
+    values[:-1][~is_missing] = texts.to_numpy(dtype=object).astype("float64")
+    return pd.Series(values[indices], index=column.index)
 
 
 def escape_text(text: str) -> str:

@@ -459,9 +459,8 @@ def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
 
 def lacks_sentence(table: pd.DataFrame) -> pd.Series:
     """Return a mask of the rows in which the text of one or both sentences is missing or blank."""
-    texts = table[_SENTENCES]
-    is_blank = texts.astype("str").apply(lambda column: column.str.strip() == "")
-    is_missing: pd.Series = (texts.isna() | is_blank).any(axis=1)
+    texts = table[_SENTENCES].apply(normalise_sentences)
+    is_missing: pd.Series = (texts.isna() | (texts == "")).any(axis=1)
     return is_missing
 
 

@@ -177,13 +177,15 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
             continue
         # A tie group consists of all copies of values with the same magnitude.
         starts_group = np.diff(np.abs(vector[order]), prepend=-1.0) != 0
-        group = np.cumsum(starts_group) - 1
-        group_size = np.add.reduceat(weights[:, order], np.flatnonzero(starts_group), axis=1)
-        n_up_to_group = np.cumsum(group_size, axis=1)
+        group_size = weights.T[order]
+        if not starts_group.all():
+            group_size = np.add.reduceat(group_size, np.flatnonzero(starts_group))
+        n_up_to_group = np.cumsum(group_size, axis=0)
         # The average rank of a group is the number of smaller values plus (group size + 1) / 2.
-        average_rank = n_up_to_group - group_size + (group_size + 1) / 2
-        ranks[i][:, order] = average_rank[:, group] * np.sign(vector[order])
-        counts[i] = n_up_to_group[:, -1]
+        average_rank = n_up_to_group - (group_size - 1) / 2
+        group = np.cumsum(starts_group) - 1
+        ranks[i, :, order] = average_rank[group] * np.sign(vector[order, None])
+        counts[i] = n_up_to_group[-1]
     return ranks, counts
 
 

@@ -90,7 +90,9 @@ def normalise_sentences(sentences: pd.Series) -> pd.Series:
     """Return a column of sentences in canonical form; missing cells stay missing."""
     texts = sentences.astype("str")
     canonical = {text: normalise_sentence(text) for text in texts.dropna().unique()}
-    return texts.map(canonical).astype("str").where(sentences.notna())
+    if any(text != form for text, form in canonical.items()):
+        texts = texts.map(canonical).astype("str")
+    return texts.where(sentences.notna())
 
 
 def normalise_labels(labels: pd.Series) -> pd.Series:
@@ -103,7 +105,9 @@ def normalise_labels(labels: pd.Series) -> pd.Series:
     ['p1', 'p1', '7']
     """
     canonical = {value: normalise_label(value) for value in labels.dropna().unique()}
-    return labels.map(canonical).astype("str").where(labels.notna())
+    if any(value != label for value, label in canonical.items()):
+        labels = labels.map(canonical)
+    return labels.astype("str").where(labels.notna())
 
 
 def alphanumeric_key(sentence: str) -> str:

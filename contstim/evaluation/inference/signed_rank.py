@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm, rankdata, wilcoxon
+from scipy.special import ndtr
+from scipy.stats import norm, rankdata
 from scipy.stats import t as student
 
 from contstim.arrays import FloatArray, IntArray
@@ -222,7 +223,11 @@ def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> Signe
     if is_exact:
         p = _exact_p_value(used_ranks, statistic)
     else:
-        p = float(wilcoxon(d, zero_method="zsplit", method="approx").pvalue)
+        # Normal approximation with a correction for ties, as `scipy.stats.wilcoxon`.
+        counts = np.unique(ranks, return_counts=True)[1]
+        variance = (n * (n + 1) * (2 * n + 1) - (counts**3 - counts).sum() / 2) / 24
+        z = (sum_positive + sum_zero / 2 - n * (n + 1) / 4) / np.sqrt(variance)
+        p = 2 * float(ndtr(-abs(z)))
     name = "exact" if is_exact else "asymptotic"
     return SignedRankTest(sum_positive + sum_zero / 2, p, rank_biserial(d), p_smallest, name)
 
@@ -353,13 +358,16 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
         log_ratio = subset.data.log_ratio[:, subset.models]
         for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
             # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
-            n_chunks = 1 + len(total) * rating.size // _CHUNK_SIZE
-            for draws in np.array_split(np.arange(len(total)), n_chunks):
-                copies = resamples.pairs[np.ix_(draws, pairs)].astype(np.float64)
+            n_draws = 1 + _CHUNK_SIZE // rating.size
+            for start in range(0, len(total), n_draws):
+                draws = slice(start, start + n_draws)
+                copies = resamples.pairs[draws][:, pairs].astype(np.float64)
                 values = measure.resampled_values(rating, log_ratio[pairs], copies)
-                weights = participants[np.ix_(draws, members)]
-                total[draws] += np.einsum("bn,bnm->bm", weights, np.nan_to_num(values))
-                n_values[draws] += np.einsum("bn,bnm->bm", weights, 1.0 - np.isnan(values))
+                weights = participants[draws][:, members]
+                is_missing = np.isnan(values)
+                defined = np.where(is_missing, 0.0, values)
+                total[draws] += np.einsum("bn,bnm->bm", weights, defined)
+                n_values[draws] += np.einsum("bn,bnm->bm", weights, 1.0 - is_missing)
     with np.errstate(invalid="ignore"):
         return total / n_values
 
