@@ -34,6 +34,7 @@ N_EDGE_WORDS = 3
 _MIN_VOCABULARY = (20, 200)
 
 _MIN_BATCH_SIZE = 8  # natural sentences
+_MAX_WITHDRAWALS = 10  # of the synthetic sentences of one natural sentence
 
 
 def folded_words(sentence: str, language: Language | None = None) -> list[str]:
@@ -80,7 +81,7 @@ class WordShareLimit:
     3. A synthetic sentence is rejected if it contains a new word above its limit, or if it has the
        same first or last three words as an accepted sentence. Its natural sentence is edited again.
     4. Once all sentences are accepted, sentences with words above the limit are rejected, the
-       last ones first, and edited again.
+       last ones first, and edited again, each at most ten times.
     5. If too few words of the vocabulary are left, the limit is doubled, and sentences may have the
        same first or last words.
 
@@ -128,6 +129,7 @@ class WordShareLimit:
         self._batch_size = max(_MIN_BATCH_SIZE, self._limit)
         self._batch: tuple[list[int], frozenset[str]] = [], frozenset()
         self._accepted: dict[int, tuple[Sequence[str], frozenset[str]]] = {}
+        self._n_withdrawals = Counter[int]()
         self._rejected_words = frozenset[str]()
         self._was_complete = False
         self._can_vary_edges = True
@@ -219,6 +221,8 @@ class WordShareLimit:
             self._accepted[index] = texts, excluded
             self._update_counts(index, texts, 1)
 
+        # The batches end: each batch without an accepted sentence rejects a further word or doubles
+        # the limit, which both have an end, and a sentence is withdrawn a limited number of times.
         # Words that led to a rejection are allowed again once other sentences have been accepted.
         if self.n_accepted == n_accepted_before:
             rejected_words |= self._rejected_words
@@ -269,9 +273,10 @@ class WordShareLimit:
             texts, excluded = self._accepted[index]
             new_counts = self._count_new_words(index, texts)
             words = {word for word in new_counts if excess.get(word, 0) > 0} - excluded
-            if not words:
+            if not words or self._n_withdrawals[index] == _MAX_WITHDRAWALS:
                 continue
             has_withdrawn = True
+            self._n_withdrawals[index] += 1
             del self._accepted[index]
             self._update_counts(index, texts, -1)
             self._rejected_words |= words

@@ -134,6 +134,24 @@ def test_few_words_double_the_limit() -> None:
     assert limit.next_batch()[0] == [*range(4, 12)]
 
 
+def test_excluded_words_that_are_used_end_the_search() -> None:
+    """Required words, for example, are used although they are excluded."""
+    rng, few = np.random.default_rng(0), WORDS[:30]
+    natural = [" ".join(rng.choice(few[:15], 5)) for _ in range(12)]
+    limit, n_batches = WordShareLimit(natural, 2, 0.02, VOCABULARY), 0
+    while (step := limit.next_batch())[0]:
+        numbers, excluded = step
+        n_batches += 1
+        assert n_batches < 150
+        written = []
+        for number in numbers:
+            rng = np.random.default_rng([number, len(excluded)])
+            used = [word for word in few if word not in excluded or rng.random() < 0.1]
+            written.append([" ".join(rng.choice(used or few, 5)) for _ in range(2)])
+        limit.accept(written)
+    assert limit.n_accepted == len(natural)
+
+
 def test_repeated_sentences_end_the_search() -> None:
     few = Vocabulary(WordList.from_words(WORDS[:5]), WordList.from_words(WORDS[:9]), frozenset())
     limit = WordShareLimit(["a b", "c d", "e f"], 2, 0.02, few)
