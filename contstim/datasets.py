@@ -46,7 +46,7 @@ def readable_triplets() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per triplet with the columns :data:`contstim.tables.TRIPLETS`: 18 triplets for the
+        One row per triplet with the columns :data:`contstim.columns.TRIPLETS`: 18 triplets for the
         bigram and the trigram model, 17 for the trigram model and the GPT.
 
     Examples

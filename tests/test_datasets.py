@@ -1,7 +1,7 @@
 """The tables that come with contstim fit each other and what their docstrings promise."""
 
 from contstim import datasets
-from contstim.tables import TRIPLETS
+from contstim.columns import TRIPLETS
 
 
 def test_natural_scores_are_log_probabilities_of_six_models() -> None:

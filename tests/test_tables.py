@@ -8,15 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.columns import CHOICES
 from contstim.errors import InputError
-from contstim.tables import (
-    CHOICES,
-    escape_table,
-    escape_text,
-    read_table,
-    require_columns,
-    unescape_text,
-)
+from contstim.tables import escape_table, escape_text, read_table, require_columns, unescape_text
 from contstim.text_files import (
     format_csv,
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from contstim.columns import CHOICES
 from contstim.errors import InputError, NoDataError
 from contstim.evaluation.choices import HumanData, RawChoices, prepare_choices
 from contstim.evaluation.evaluate import evaluate
@@ -19,7 +20,7 @@ from contstim.experiment.exporting import COLUMN_DESCRIPTIONS, Column, format_da
 from contstim.experiment.study import read_study
 from contstim.experiment.study_data import read_study_data
 from contstim.files import check_new_folder, file_digest, replace_atomically, write_atomically
-from contstim.tables import CHOICES, escape_table
+from contstim.tables import escape_table
 from contstim.text.normalise import alphanumeric_key
 from contstim.text_files import format_csv
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from contstim.benchmarks.benchmark import RESULTS, Benchmark, BenchmarkResult
+from contstim.columns import SCORES, SPEC, UNIT
 from contstim.errors import InputError, OutputError
 from contstim.files import remove, replace_atomically, write_atomically
 from contstim.models.base import SentenceModel, SentenceScores
 from contstim.models.cache import ScoreCache, describe_model, model_identity, package_versions
 from contstim.progress import track
-from contstim.tables import SCORES, SPEC, UNIT, escape_table
+from contstim.tables import escape_table
 from contstim.text_files import format_csv
 
 #: Number of sentences that are scored and saved together.

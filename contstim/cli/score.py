@@ -129,7 +129,7 @@ def write_sentence_scores(
     Rows are written while the scores are computed. The columns are described in the help of
     `contstim score`.
     """
-    from contstim.tables import SCORES, SPEC, UNIT
+    from contstim.columns import SCORES, SPEC, UNIT
 
     # Optional columns: the specifications of renamed models, and the words without probability.
     columns = [*SCORES, UNIT, "perplexity"]

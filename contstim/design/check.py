@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from contstim.columns import CHOICES
 from contstim.errors import ValidationError
-from contstim.tables import CHOICES, require_columns
+from contstim.tables import require_columns
 from contstim.trial_kinds import add_kinds
 
 

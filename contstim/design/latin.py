@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from contstim.columns import CHOICES
 from contstim.design.trials import draw_sides
 from contstim.errors import InputError, format_count, require_integer
-from contstim.tables import CHOICES, require_columns
+from contstim.tables import require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentence, normalise_sentences
 from contstim.trial_kinds import add_kinds
 

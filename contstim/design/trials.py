@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
+from contstim.columns import CHOICES
 from contstim.design.allocation import TrialCells, allocate, separate_words
 from contstim.design.check import check_design
 from contstim.errors import (
@@ -19,7 +20,7 @@ from contstim.errors import (
     require_known,
 )
 from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
-from contstim.tables import CHOICES, require_columns
+from contstim.tables import require_columns
 from contstim.text import Sentence
 from contstim.text.items import group_into_items
 from contstim.text.language import split_word

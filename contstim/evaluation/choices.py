@@ -14,13 +14,14 @@ import pandas as pd
 from scipy.stats import binom
 
 from contstim.arrays import BoolArray
+from contstim.columns import CHOICES
 from contstim.display import displayable
 from contstim.errors import InputError, NoDataError, ValidationError
 from contstim.evaluation.items import assign_items
 from contstim.evaluation.ratings import check_ratings
 from contstim.evaluation.rows import ExclusionLog, concat_exclusions, format_rows, refuse_rows
 from contstim.settings import settings, validate_choice
-from contstim.tables import CHOICES, MISSING, require_columns
+from contstim.tables import MISSING, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentences
 from contstim.trial_kinds import CATCH, EXPERIMENTAL, add_kinds, format_kinds
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from contstim.columns import SPEC, UNIT
 from contstim.display import displayable, format_table_html
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_atomically
 from contstim.models.registry import score_kind
-from contstim.tables import SPEC, UNIT, escape_table
+from contstim.tables import escape_table
 from contstim.text_files import format_csv
 
 if TYPE_CHECKING:

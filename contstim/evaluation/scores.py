@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.columns import SPEC, UNIT
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
@@ -21,7 +22,6 @@ from contstim.models.score_table import (
     model_name_in_spec,
 )
 from contstim.models.table_model import ScoreTableModel
-from contstim.tables import SPEC, UNIT
 from contstim.text.normalise import match_sentences, normalise_sentence
 from contstim.trial_kinds import CATCH
 

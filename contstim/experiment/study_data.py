@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from contstim.columns import CHOICES
 from contstim.display import displayable
 from contstim.experiment.schema import get_data_path, make_session_code, open_data, read_salt
 from contstim.experiment.study import Study
@@ -24,7 +25,7 @@ from contstim.experiment.trials import (
     get_number_column,
 )
 from contstim.files import digest
-from contstim.tables import CHOICES, read_table
+from contstim.tables import read_table
 from contstim.trial_kinds import TRIAL_KINDS, infer_kind
 
 _TRIAL_COLUMNS = ("kind", "assignment", "item")

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from contstim.columns import SPEC, UNIT
 from contstim.errors import InputError
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
 from contstim.models.registry import Models, load_models, score_kind
-from contstim.tables import MISSING, SPEC, UNIT
+from contstim.tables import MISSING
 from contstim.text.normalise import check_sentences, normalise_label, normalise_sentence
 
 #: Factors that convert scores in each unit to log-probabilities in nats; None for other scores.

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
+from contstim.columns import UNIT
 from contstim.errors import InputError, ModelFileError, suggest_names
 from contstim.files import file_digest
 from contstim.models import ModelSpec
@@ -25,7 +26,7 @@ from contstim.models.base import (
     TokenScores,
 )
 from contstim.models.score_table import NATS_PER_UNIT, NON_SCORE_COLUMNS, drop_repeated_scores
-from contstim.tables import UNIT, read_table
+from contstim.tables import read_table
 from contstim.text import read_sentences
 from contstim.text.normalise import check_sentences, normalise_sentence
 

@@ -53,7 +53,7 @@ def triplet_figure(
     Parameters
     ----------
     triplets
-        Triplets for one pair of models, with the columns of :data:`contstim.tables.TRIPLETS`.
+        Triplets for one pair of models, with the columns of :data:`contstim.columns.TRIPLETS`.
     reference_1, reference_2
         Scores of the same natural sentences under model 1 and model 2, among which percentiles are
         computed.

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.columns import TRIPLETS
 from contstim.errors import InputError
 from contstim.models.score_table import ScoreTable, canonical_scores
-from contstim.tables import MISSING, TRIPLETS, read_table
+from contstim.tables import MISSING, read_table
 from contstim.text.normalise import normalise_sentences
 from contstim.text_files import print_once
 
@@ -128,7 +129,7 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     ----------
     path
         CSV file (``-`` for standard input) or Parquet file with the columns of
-        :data:`contstim.tables.TRIPLETS`. Other columns are kept.
+        :data:`contstim.columns.TRIPLETS`. Other columns are kept.
 
     Returns
     -------

@@ -13,7 +13,7 @@ from contstim.models.registry import score_kind
 from contstim.plugins import Registry
 from contstim.tables import require_columns
 
-#: Log-probabilities that are needed for a selection (columns of :data:`contstim.tables.TRIPLETS`).
+#: Log-probabilities that are needed for a selection (columns of :data:`contstim.columns.TRIPLETS`).
 LOG_PROB_COLUMNS = ("natural_lp_1", "natural_lp_2", "synthetic_1_lp_2", "synthetic_2_lp_1")
 
 #: Rules of `worst_ranks` for triplets with equal ranks.

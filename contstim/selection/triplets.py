@@ -18,6 +18,7 @@ import pandas as pd
 from scipy.sparse import block_diag, csr_array, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.columns import SPEC
 from contstim.errors import InfeasibleError, InputError
 from contstim.selection.highs import SOLVER
 from contstim.selection.natural import ASSIGNMENT_SOLVER
@@ -28,7 +29,7 @@ from contstim.selection.triplet_objectives import (
     check_objective,
     numeric_log_probs,
 )
-from contstim.tables import SPEC, require_columns
+from contstim.tables import require_columns
 from contstim.text.diversity import MIN_WORD_LIMIT, check_word_share, folded_words
 from contstim.text.normalise import normalise_sentence
 
@@ -57,7 +58,7 @@ def select_triplets(
     Parameters
     ----------
     triplets
-        Table with the columns of :data:`contstim.tables.TRIPLETS`; the log-probabilities of the
+        Table with the columns of :data:`contstim.columns.TRIPLETS`; the log-probabilities of the
         synthetic sentences under the models that accept them may be missing.
     per_pair : int, default 10
         Number of triplets for each pair of models; a multiple of `strata`.

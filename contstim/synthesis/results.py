@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
+from contstim.columns import SPEC
 from contstim.display import displayable
-from contstim.tables import SPEC
 
 _ATTEMPTS_PER_TRIPLET = 3
 

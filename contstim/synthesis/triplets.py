@@ -75,7 +75,7 @@ def synthesize_triplets(
     Returns
     -------
     DataFrame
-        One row per triplet, with the columns of :data:`contstim.tables.TRIPLETS`. If
+        One row per triplet, with the columns of :data:`contstim.columns.TRIPLETS`. If
         the name of a model differs from its specification string, the columns ``spec_1`` and
         ``spec_2`` contain the strings.
 

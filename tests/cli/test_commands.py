@@ -19,9 +19,9 @@ import pytest
 from contstim import load_model, pool
 from contstim.cli import COMMANDS, main
 from contstim.cli.vocabularies import read_vocabulary
+from contstim.columns import SCORES, UNIT
 from contstim.models.base import SentenceScores
 from contstim.models.toy import RandomBigramModel
-from contstim.tables import SCORES, UNIT
 
 
 def _sentences(n: int) -> list[str]:
@@ -258,6 +258,15 @@ def test_no_help_loads_a_heavy_package() -> None:
     commands = done.stdout.splitlines()
     assert len(commands) > len(COMMANDS)
     assert {"models train ngram", "select set", "publish"} <= {*commands}
+
+
+def test_synthesis_starts_without_pandas() -> None:
+    code = (
+        "import contstim.cli.synthesis_study, contstim.pipeline.synthesis_job, sys; "
+        "print({'pandas', 'torch'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from small_study import RecordingExecutor, create_run, synthesis_plan
 from toy_words import SENTENCES, VOCABULARY
 
 from contstim import load_model
+from contstim.columns import TRIPLETS
 from contstim.errors import InputError, MissingExtraError, OutputError
 from contstim.files import LockedError, write_atomically
 from contstim.pipeline.engine import SequentialExecutor
@@ -27,7 +28,6 @@ from contstim.synthesis.results import ContrastRow, Row
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.strategy import load_cached_model
 from contstim.synthesis.triplets import synthesize_triplets
-from contstim.tables import TRIPLETS
 from contstim.training.ngram import train_ngram
 
 pytestmark = pytest.mark.usefixtures("table_family")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.columns import TRIPLETS
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.selection import (
@@ -15,7 +16,6 @@ from contstim.selection import (
     read_triplets,
 )
 from contstim.selection.scores import read_token_counts
-from contstim.tables import TRIPLETS
 
 WIDE = 'sentence,m1,m2\n"Yes, null",-1.5,-inf\nnull,-2,\n12,-3.25,-4\n'
 

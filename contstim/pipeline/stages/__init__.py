@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from contstim.columns import SCORES, SPEC, UNIT
 from contstim.errors import InputError
 from contstim.models import split_name
 from contstim.models.cache import CachedScore, package_versions
@@ -22,7 +23,6 @@ from contstim.pipeline.model_records import ModelRecord
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore, StageTable
 from contstim.pipeline.tasks import Task
-from contstim.tables import SCORES, SPEC, UNIT
 from contstim.text import parse_length_range, pool, read_sentences
 from contstim.text.language import Language
 from contstim.text.languages import get_language

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from contstim.columns import TRIPLETS
 from contstim.files import json_digest
 from contstim.pipeline.plan import StageOptions
 from contstim.pipeline.stages import Run
@@ -16,7 +17,6 @@ from contstim.selection.constraint_text import check_constraints, parse_constrai
 from contstim.selection.scores import read_features
 from contstim.settings import TupleFromList, settings
 from contstim.synthesis.results import Triplet, spec_columns
-from contstim.tables import TRIPLETS
 
 
 @settings
