@@ -260,6 +260,23 @@ def test_no_help_loads_a_heavy_package() -> None:
     assert {"models train ngram", "select set", "publish"} <= {*commands}
 
 
+def test_sentences_of_a_table_of_pairs_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text(
+        "item,sentence_1,sentence_2\n1,The door was open.,He saw the house.\n"
+        "2,He saw the house.,It was late.\n",
+        "utf-8",
+    )
+    assert main(["score", "--model", "contstim:bigram", str(path)]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out)).drop_duplicates()
+    sentences = ["The door was open.", "He saw the house.", "It was late."]
+    assert sorted(table["sentence"]) == sorted(sentences)
+    expected = dict(zip(sentences, load_model("contstim:bigram").score(sentences), strict=True))
+    assert table.set_index("sentence")["log_prob"].to_dict() == pytest.approx(expected)
+
+
 def test_synthesis_starts_without_pandas() -> None:
     code = (
         "import contstim.cli.synthesis_study, contstim.pipeline.synthesis_job, sys; "
