@@ -157,6 +157,11 @@ def describe_tests(options: EvaluationOptions) -> str:
                     f" Standard errors of the {measure.label} come from pseudo-values of the "
                     f"{measure.jackknife} jackknife."
                 )
+            elif options.items == "random":
+                text += (
+                    f" Tests of {measure.name} against the ceiling include two pseudo-items, on "
+                    "which the model is better and worse (compare Agresti & Min 2005)."
+                )
         text += (
             " Intervals are 95 % intervals of the same distribution, on Fisher's z scale for values"
             " and ceilings. Two models are equivalent if two one-sided tests show that they differ "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from contstim.evaluation.inference.crossed import limit_df_to_differing_items
+from contstim.evaluation.inference.crossed import add_pseudo_items
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import CellMean, Contrast, CrossedDesign
 from contstim.evaluation.measures import MEASURES, compute_ceilings
@@ -183,8 +183,9 @@ def gaps_of(
     value = kind.trial_influence(subset, data.log_ratio[data.pair, 2]).reshape(size, -1)
     lower = ceilings.lower_influence.reshape(size, -1)
     gaps = _differences(design, value, lower)
-    for gap, differences in zip(gaps, value - lower, strict=True):
-        yield limit_df_to_differing_items(gap, differences, design.item)
+    n_items = len(np.unique(design.item))
+    for gap in gaps:
+        yield add_pseudo_items(gap, n_items, 0.5) if kind.is_trial_mean else gap
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,8 @@ def estimate_contrast(
     if block_squares == 0.0:
         return MeanEstimate(difference.value, 0.0, np.inf)
     is_random = item_effects == "random"
-    first_blocks, second_blocks = (
-        np.unique(whole.codes.block[condition.weight > 0]) for condition in conditions
-    )
-    if is_random and np.array_equal(first_blocks, second_blocks):
+    has_block = [np.bincount(whole.codes.block, c.weight) > 0 for c in conditions]
+    if is_random and np.array_equal(has_block[0], has_block[1]):
         return difference.estimate()
     if is_random and _is_latin_square(difference):
         return _estimate_latin_square(difference)
@@ -184,8 +182,7 @@ def _estimate_latin_square(difference: Contrast) -> MeanEstimate:
     residuals[np.abs(residuals) < _ROUNDING * np.abs(cells).max()] = 0.0
 
     design = CrossedDesign(participant, item)
-    squares = sums_of_squares(weight * residuals, design.codes)
-    q_participants, q_items, q_blocks = squares.tolist()
+    q_participants, q_items, q_blocks = sums_of_squares(weight * residuals, design.codes).tolist()
     n_participants, n_items, _ = (1 / design.squared_weights).tolist()
     df_participants, df_items = n_participants - _N_LISTS, n_items - _N_LISTS
     if min(df_participants, df_items) < 1 - 1e-9:

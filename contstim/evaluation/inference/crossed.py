@@ -168,9 +168,9 @@ class QuasiFInference:
         lower_estimate, lower_maximum = lower.estimate(measure, self.item_effects)
         upper_estimate, upper_maximum = upper.estimate(measure, self.item_effects, is_upper=True)
         gap = matched.difference(lower, self.item_effects)
-        if self.item_effects == "random":
-            items = subset.data.item[subset.pair]
-            gap = limit_df_to_differing_items(gap, matched.cells - lower.cells, items)
+        if self.item_effects == "random" and measure.is_trial_mean:
+            n_items = len(np.unique(subset.data.item[subset.pair]))
+            gap = add_pseudo_items(gap, n_items, measure.maximum - measure.chance)
         ends = (
             *lower_estimate.bounded_interval(measure.chance, lower_maximum),
             *upper_estimate.bounded_interval(measure.chance, upper_maximum),
@@ -215,29 +215,30 @@ class QuasiFInference:
         )
 
 
-def limit_df_to_differing_items(
-    gap: MeanEstimate, differences: FloatArray, items: IntArray
-) -> MeanEstimate:
-    """Limit the degrees of freedom of a difference by the number of items that contribute to it.
+def add_pseudo_items(gap: MeanEstimate, n_items: int, difference: float) -> MeanEstimate:
+    """Add two pseudo-items to the comparison of the accuracies of a model and the lower ceiling.
 
-    The accuracies of a good model and of the lower noise ceiling differ on few items. Items on
-    which both make the same predictions are not evidence for or against a difference, like the
-    concordant pairs of the test of McNemar (1947, doi 10.1007/BF02295996). If only d of the items
-    differ, the degrees of freedom are at most d - 1, and at least 1.
+    A good model and the ceiling make the same predictions on most items, so a few items determine
+    the difference. In particular, rare items with tied votes count in favour of the model. If a
+    sample happens to contain none of them, the standard error is too small. As in the adjusted Wald
+    interval for matched proportions (Agresti and Min 2005, doi 10.1002/sim.1781), pseudo-data
+    favour both sides equally: on one additional item the model is better by `difference`, and on
+    another one the ceiling is. With K items, mean m and standard error SE,
+
+        m' = K m / (K + 2),   SE'² = ((K SE)² + 2 difference²) / (K + 2)².
 
     Parameters
     ----------
     gap
-        Mean difference between model and ceiling.
-    differences
-        Difference of each choice, shape (C,).
-    items
-        Item of each choice, shape (C,).
+        Mean difference between model and ceiling over K items.
+    n_items
+        Number of items K.
+    difference
+        Largest advantage of a model on an item. For accuracy it is 1/2, on an item on which the
+        votes are tied.
     """
-    n_different = len(np.unique(items[differences != 0]))
-    if n_different == len(np.unique(items)):
-        return gap
-    return replace(gap, df=min(gap.df, max(n_different - 1, 1)))
+    stderr = np.sqrt((n_items * gap.stderr) ** 2 + 2 * difference**2) / (n_items + 2)
+    return replace(gap, value=gap.value * n_items / (n_items + 2), stderr=float(stderr))
 
 
 class _Cells:

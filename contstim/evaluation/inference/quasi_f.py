@@ -335,11 +335,10 @@ class Contrast:
             return Term(variance, df_participants), Term(0.0, 1.0), Term(0.0, 1.0)
         candidates = [design.component_coefficients @ self.squares for design in self.designs]
         participants, items, blocks = max(candidates, key=np.sum).tolist()
-        residual = Term(-blocks, df_participants * df_items)
         return (
             Term(participants + blocks, df_participants),
             Term(items + blocks, df_items),
-            residual,
+            Term(-blocks, df_participants * df_items),
         )
 
     def estimate(self, item_effects: str = "random") -> MeanEstimate:

@@ -103,11 +103,9 @@ class SignedRankInference:
         for part in values.parts:
             means = resample_values(part.subset, values.measure, self.resamples)
             samples[:, part.subset.models] = means
-        value, gap = values.value, values.matched - values.lower
-        return (
-            self._test(gap, samples),
-            self._test(value[:, first] - value[:, second], samples[:, first] - samples[:, second]),
-        )
+        models = self._test(values.matched - values.lower, samples)
+        differences = values.value[:, first] - values.value[:, second]
+        return models, self._test(differences, samples[:, first] - samples[:, second])
 
     def _test(self, values: FloatArray, samples: FloatArray) -> list[InferenceResult]:
         """Test whether each of K columns is symmetric about zero, and add its interval.

@@ -10,7 +10,7 @@ from scipy.stats import t
 
 from contstim.errors import InputError
 from contstim.evaluation import Analysis, evaluate
-from contstim.evaluation.inference.crossed import limit_df_to_differing_items
+from contstim.evaluation.inference.crossed import add_pseudo_items
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import CrossedDesign
 from contstim.evaluation.summary import summarize
@@ -241,29 +241,50 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
     assert "all, length short, tense past" not in set(models["analysis"])
 
 
-def test_items_on_which_model_and_ceiling_agree_give_no_degrees_of_freedom() -> None:
-    """Of ten items, model and ceiling differ on three; a single one leaves one degree."""
-    gap, items = MeanEstimate(-0.1, 0.04, 9.0), np.repeat(np.arange(10), 5)
-    limited = limit_df_to_differing_items(gap, np.where(items < 3, -1.0, 0.0), items)
-    assert (limited.value, limited.stderr, limited.df) == (-0.1, 0.04, 2.0)
-    assert limited.p_value() == pytest.approx(2 * t.sf(2.5, 2))
-    assert limit_df_to_differing_items(gap, np.where(items < 1, -1.0, 0.0), items).df == 1.0
-    assert limit_df_to_differing_items(gap, np.full(50, -1.0), items).df == 9.0
+def test_pseudo_items_against_a_sample_that_contains_them() -> None:
+    rng = np.random.default_rng(9)
+    differences = np.where(rng.random(200) < 0.1, -rng.random(200), 0.0)
+    gap = MeanEstimate(differences.mean(), differences.std(ddof=1) / np.sqrt(200), 40.0)
+    adjusted = add_pseudo_items(gap, 200, 0.5)
+    extended = np.append(differences, [0.5, -0.5])
+    assert adjusted.value == pytest.approx(extended.mean())
+    assert adjusted.stderr == pytest.approx(extended.std(ddof=1) / np.sqrt(202), rel=0.01)
+    assert adjusted.df == 40.0
 
 
-def test_an_analysis_limits_the_test_against_the_ceiling(make_study) -> None:
-    """The interval of the distance has the degrees of freedom of the items that differ."""
-    choices, scores = make_study(n_people=12, n_pairs=16, noise=2.0)
+def test_type_i_error_of_a_model_at_the_ceiling_with_many_participants() -> None:
+    """The model predicts the average preference plus noise, so it differs on few items."""
+    n, k = 100, 200
+    design = CrossedDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
+    rng = np.random.default_rng(10)
+    gaps = []
+    for _ in range(400):
+        preference = 1.5 * rng.normal(size=k)
+        votes = np.sign(preference + 1.2 * rng.normal(size=(n, k)))
+        model = np.sign(preference + 0.15 * rng.normal(size=k))
+        others = np.sign(votes.sum(axis=0) - votes)
+        gaps.append(design.estimate(((votes * model - votes * others) / 2).ravel()))
+    differences = [gap.value for gap in gaps]
+    assert abs(np.mean(differences)) < 2 * np.std(differences) / np.sqrt(400)
+    assert np.mean([gap.p_value() < 0.05 for gap in gaps]) > 0.065
+    assert np.mean([add_pseudo_items(gap, k, 0.5).p_value() < 0.05 for gap in gaps]) < 0.05
+
+
+def test_an_analysis_adds_pseudo_items_to_the_test_against_the_ceiling(make_study) -> None:
+    """The interval of the distance is centred at the mean over 16 items and two of -1/2 and 1/2."""
+    n, k = 12, 16
+    choices, scores = make_study(n_people=n, n_pairs=k, noise=2.0)
     result = evaluate(choices, scores, measures=("accuracy",), analyses=(Analysis("all"),))
     data = result.data
-    votes = np.zeros((len(data.participants), data.n_pairs))
+    votes = np.zeros((n, k))
     votes[data.participant, data.pair] = np.sign(data.rating)
     others = np.sign(votes.sum(axis=0) - votes)
+    design = CrossedDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
     for name, row in result.models.set_index("model").iterrows():
         model = np.sign(data.log_ratio[:, data.models.index(name)])
-        gap = (votes * model - votes * others) / 2
-        n_different = (gap != 0).any(axis=0).sum()
-        assert n_different < data.n_pairs
-        stderr = (row["gap_ci_high"] - row["gap_ci_low"]) / 2
-        p = 2 * t.sf(abs(gap.mean()) / stderr * t.ppf(0.975, n_different - 1), n_different - 1)
-        assert row["p_ceiling"] == pytest.approx(p)
+        gap = design.estimate(((votes * model - votes * others) / 2).ravel())
+        mean = gap.value * k / (k + 2)
+        stderr = np.sqrt((k * gap.stderr) ** 2 + 0.5) / (k + 2)
+        margin = t.ppf(0.975, gap.df) * stderr
+        expected = [mean - margin, mean + margin, 2 * t.sf(abs(mean) / stderr, gap.df)]
+        assert row[["gap_ci_low", "gap_ci_high", "p_ceiling"]].tolist() == pytest.approx(expected)
