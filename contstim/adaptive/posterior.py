@@ -122,6 +122,8 @@ class ParticipantQuadrature:
         derivatives = np.gradient(probabilities, logits, axis=0)
         # Fisher information J(x) = Σ_y P_y'(x)² / P_y(x) of one answer.
         side_information = (derivatives**2 / probabilities).sum(axis=1)
+        # The derivative of a logit x = beta g + b with respect to log beta is x - b, which is at
+        # most |x| + 2 side_sd if the bias b is within two standard deviations of 0.
         slope_information = (np.abs(logits) + 2 * response_model.side_sd) ** 2 * side_information
 
         def node_spacing(sd: float, information: FloatArray) -> float:
@@ -139,7 +141,7 @@ class ParticipantQuadrature:
         # P(answer above each cut point), between 1 below the lowest and 0 above the highest.
         above = self._choice_probability(logits[..., None] - self.link.cut_points)
         ones = np.ones((*above.shape[:-1], 1))
-        exceedances = np.concatenate([ones, above, 0 * ones], axis=-1)
+        exceedances = np.concatenate([ones, above, np.zeros_like(ones)], axis=-1)
         # The probability of an answer is the difference of two adjacent exceedance probabilities.
         probabilities = (1 - lapse) * -np.diff(exceedances, axis=-1) + lapse / n_answers
         return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))

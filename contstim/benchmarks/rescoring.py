@@ -176,7 +176,7 @@ class NBestLists:
         weights: Sequence[float],
         length_weights: Sequence[float],
     ) -> Iterator[tuple[str, float, float, IntArray]]:
-        """Select hypotheses by each system, see `rescore` for the systems.
+        """Select hypotheses with each system; `rescore` describes the systems.
 
         Yields
         ------
@@ -188,7 +188,7 @@ class NBestLists:
             Row of the selected hypothesis of each utterance, shape (U,).
         """
         yield "baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy())
-        # The oracle evaluates each hypothesis by its own metric.
+        # The oracle selects the hypothesis with the best metric.
         quality = np.array([self.metric.compute(counts) for counts in self.counts])
         yield "oracle", np.nan, np.nan, self.select(self.metric.sign * quality)
         yield "length", *self.tune(np.zeros(len(quality)), [0.0], length_weights)
@@ -257,22 +257,25 @@ def rescore(
                 raise InputError(f"no utterance{of_language} has the split {split!r}; add some")
         lists = NBestLists(group, corpus_metric)
         n_test = int(lists.is_test.sum())
-        shares = np.full(n_test, 1 / n_test)
-        resamples = np.random.default_rng(seed).multinomial(n_test, shares, n_bootstrap)
-        baseline = np.empty(0)
+        # Number of times that each bootstrap sample contains each test utterance.
+        resamples = np.random.default_rng(seed).multinomial(
+            n_test, np.full(n_test, 1 / n_test), n_bootstrap
+        )
+        baseline: FloatArray | None = None  # values of the first system
         for system, weight, length_weight, rows in lists.iter_systems(
             models, weights, length_weights
         ):
-            test_rows = rows[lists.is_test]
-            sums = [lists.counts[test_rows].sum(axis=0), *(resamples @ lists.counts[test_rows])]
+            # Compute the value on the test set, then the value in each bootstrap sample.
+            counts = lists.counts[rows[lists.is_test]]
+            sums = [counts.sum(axis=0), *(resamples @ counts)]
             values = np.array([corpus_metric.compute(row) for row in sums])
-            baseline = baseline if len(baseline) else values
+            baseline = values if baseline is None else baseline
             columns = np.column_stack([values, values - baseline])
             low, high = percentile_intervals(columns[1:], n_test)
             estimates = np.column_stack([columns[0], low, high]).ravel()
             dev = lists.evaluate(rows[~lists.is_test])
             results.append((language, system, weight, length_weight, n_test, dev, *estimates))
-            selected.append(lists.table.loc[test_rows].assign(system=system))
+            selected.append(lists.table.loc[rows[lists.is_test]].assign(system=system))
     return pd.DataFrame(results, columns=RESULT_COLUMNS), pd.concat(selected, ignore_index=True)
 
 

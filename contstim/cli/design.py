@@ -164,8 +164,8 @@ def lay_out_trials(
         if coverage:
             print_message(
                 "catch trials and random pairs are made of the bundled English sentences, and the "
-                f"bundled vocabulary has {coverage} words of your pairs and triplets; if these are "
-                "in another language, give natural sentences in it as --sentences"
+                f"bundled vocabulary has {coverage} words of your pairs and triplets; if they are "
+                "in another language, give natural sentences in that language with --sentences"
             )
 
 

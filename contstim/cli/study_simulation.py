@@ -237,8 +237,8 @@ def compute_power(
     simulator
         Simulator of studies.
     n_participants
-        Numbers of participants per group; if empty, the smallest number that reaches the target
-        power is searched and reported.
+        Numbers of participants per group. If empty, search for the smallest number that reaches the
+        target power, and print it.
     n_trials
         Numbers of trials per participant; by default all pairs of a group.
     target

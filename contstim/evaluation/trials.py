@@ -290,8 +290,8 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
     if column not in choices:
         columns = ", ".join(repr(str(name)) for name in choices)
         raise InputError(
-            f"the condition {column!r} is no column of the choices, which have {columns}, nor of a "
-            "participant table"
+            f"the condition {column!r} is not a column of the choices, which have {columns}, or of "
+            "a participant table"
         )
     values = normalise_labels(choices[column])
     is_missing = choices[column].isna() | (values == "")
@@ -304,7 +304,7 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
     if not is_between_participants and (n_by_pair > 1).any():
         participant = n_by_participant.index[n_by_participant > 1][0]
         raise InputError(
-            f"participant {participant!r} has several values of {column!r}, and so have pairs; "
+            f"participant {participant!r} has several values of {column!r}, and so do some pairs; "
             "give each participant, or each pair, one value"
         )
     level_codes, levels = pd.factorize(values)

@@ -319,7 +319,7 @@ def read_responses(study: Study, detail: str) -> Responses:
     Raises
     ------
     InputError
-        If the study has no question of this name, or the response is none of its options.
+        If the study has no question with this name, or a response is not one of its options.
     """
     screen = _read(Responses, parse_detail(detail), "detail")
     questions = {question.name: question for question in study.questions}

@@ -156,7 +156,7 @@ def record_events(
     session
         Id of the session.
     trials
-        Trials of the session by id; more trials permit more events.
+        Trials of the session by id. Their number determines how many events may be stored.
     events
         Events as the page sent them.
     now

@@ -181,8 +181,8 @@ def error_response(
 def handle_errors(endpoint: Endpoint) -> Endpoint:
     """Wrap an endpoint so that expected exceptions become error responses.
 
-    Bad input becomes status 400 and a data file that cannot be written 503. Nothing of a failed
-    request is stored.
+    The status is 400 for invalid input and 503 if the data cannot be stored. If a request fails,
+    none of its data are stored.
 
     Parameters
     ----------

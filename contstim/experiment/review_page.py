@@ -93,24 +93,46 @@ def render_review_page(
                 str(model): float(value) for model, value in by_model.items() if not isnan(value)
             }
 
-    rows: dict[str, list[dict[str, Any]]] = {}
+    # Rows with equal content are shown once.
+    row_by_content: dict[str, list[dict[str, Any]]] = {}
     for record in table.astype(object).where(table.notna(), "").to_dict("records"):
         values = {str(key): str(value) for key, value in record.items() if value != ""}
-        cells = []
-        for column, templates in _ROLES.items():
-            sentence = normalise_sentence(values.get(column, ""))
-            if not sentence:
-                continue
-            sentence_scores = dict(known_scores.get(sentence, {}))
-            for k in (1, 2):
-                if {f"model_{k}", f"{column}_lp_{k}"} <= values.keys():
-                    sentence_scores[values[f"model_{k}"]] = float(values[f"{column}_lp_{k}"])
-            usable = [t for t in templates if set(re.findall(r"{(\w+)}", t)) <= values.keys()]
-            role = usable[0].format_map(values)
-            cells.append({"sentence": sentence, "role": role, "scores": sentence_scores})
-        if cells:
-            rows.setdefault(json.dumps(cells), cells)
-    return _render_page(reviewer, instructions, list_sentences(table), list(rows.values()))
+        row = _list_row_sentences(values, known_scores)
+        if row:
+            row_by_content[json.dumps(row)] = row
+    rows = list(row_by_content.values())
+    return _render_page(reviewer, instructions, list_sentences(table), rows)
+
+
+def _list_row_sentences(
+    values: Mapping[str, str], known_scores: Mapping[str, Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """List the sentences of a table row, with the labels and scores that the reviewer sees.
+
+    Parameters
+    ----------
+    values
+        Cells of the row that are not empty, by column.
+    known_scores
+        Log-probabilities by sentence and model, shown in addition to those in the row.
+
+    Returns
+    -------
+    list of dict
+        Objects with the keys ``sentence``, ``role`` (label) and ``scores`` (by model).
+    """
+    cells = []
+    for column, templates in _ROLES.items():
+        sentence = normalise_sentence(values.get(column, ""))
+        if not sentence:
+            continue
+        scores = dict(known_scores.get(sentence, {}))
+        for k in (1, 2):
+            if {f"model_{k}", f"{column}_lp_{k}"} <= values.keys():
+                scores[values[f"model_{k}"]] = float(values[f"{column}_lp_{k}"])
+        usable = [t for t in templates if set(re.findall(r"{(\w+)}", t)) <= values.keys()]
+        cells.append({"sentence": sentence, "role": usable[0].format_map(values), "scores": scores})
+    return cells
 
 
 def render_blind_page(

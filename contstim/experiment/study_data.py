@@ -16,6 +16,7 @@ import pandas as pd
 
 from contstim.columns import CHOICES
 from contstim.display import displayable
+from contstim.experiment.presentations import Presentation
 from contstim.experiment.schema import get_data_path, make_session_code, open_data, read_salt
 from contstim.experiment.study import Study
 from contstim.experiment.trials import (
@@ -275,7 +276,11 @@ def _add_session(
         First answer to each trial, by the trial's id.
     """
     presentation = study.presentation
-    participant = {"participant": name, "group": session["group_number"]}
+    participant = {
+        "participant": name,
+        "group": session["group_number"],
+        "assignment": session["assignment"],
+    }
     # If the pool defines items, trials that are not from the pool (catch trials) have no item.
     no_pair = {"item": None} if "item" in pool.get(1, {}) else {}
     n_answered = 0
@@ -299,41 +304,11 @@ def _add_session(
             continue
 
         n_answered += 1
-        number = int(trial.id[1:])
         details = presentation.detail_columns(answer["detail"])
         rows["details"] += [{**participant, "name": name} for name in details]
-        pair = pool.get(number, no_pair)
-        kind = trial.row.get("kind", "")
-        # If two sources have a column of the same name, the later one takes precedence.
-        row = {
-            **details,
-            **pair,
-            **trial.row,
-            **trial.shown,
-            **participant,
-            "trial": int(trial.row["trial"]),
-            "condition": trial.condition,
-            "kind": kind if kind in TRIAL_KINDS else infer_kind(trial.condition),
-            "assignment": session["assignment"],
-            "item": trial.row.get("item") or None,
-            get_number_column(trial.row): number,
-            **{column: answer[column] for column in _ANSWER_COLUMNS},
-            # Items and stimuli of the pool replace the numbers of the study.
-            **{column: pair[column] for column in ("item", "stimulus") if column in pair},
-        }
-        if presentation.is_pair:
-            side_2 = "right" if trial.side_1 == "left" else "left"
-            row |= {
-                "sentence_1": trial.shown[str(trial.side_1)],
-                "sentence_2": trial.shown[side_2],
-                "model_1": trial.row.get("model_1") or None,
-                "model_2": trial.row.get("model_2") or None,
-                "expected": expected and (1 if expected == trial.side_1 else 2),
-                "side_1": trial.side_1,
-                "rating": presentation.rating(choice, str(trial.side_1)),
-            }
-        else:
-            row |= {"expected": expected, "right": is_correct}
+        pair = pool.get(int(trial.id[1:]), no_pair)
+        row = _make_answer_row(presentation, participant, trial, answer, pair, is_correct)
+        row = {**details, **row}
         rows["choices" if presentation.is_pair else "answers"].append(row)
         rows["words"] += [
             {**row, "position": position, "word": word, "rt_ms": rt_ms}
@@ -365,6 +340,62 @@ def _add_session(
             "page_version": versions.get("page"),
         }
     )
+
+
+def _make_answer_row(
+    presentation: Presentation,
+    participant: Mapping[str, Any],
+    trial: Trial,
+    answer: Mapping[str, Any],
+    pair: Mapping[str, Any],
+    is_correct: bool | None,
+) -> dict[str, Any]:
+    """Return the row of an answer in the table of choices or, in other studies, of answers.
+
+    Parameters
+    ----------
+    presentation
+        Presentation of the trials.
+    participant
+        Pseudonym, group and assignment.
+    trial
+        Trial that was answered.
+    answer
+        Row of the answer in the data file.
+    pair
+        Additional columns of the pair in an adaptive study; items and stimuli of the pool replace
+        the numbers of the study.
+    is_correct
+        Whether the answer is the expected one; None if no answer is expected.
+    """
+    kind = trial.row.get("kind", "")
+    # If two sources have a column of the same name, the later one takes precedence.
+    row = {
+        **pair,
+        **trial.row,
+        **trial.shown,
+        **participant,
+        "trial": int(trial.row["trial"]),
+        "condition": trial.condition,
+        "kind": kind if kind in TRIAL_KINDS else infer_kind(trial.condition),
+        "item": trial.row.get("item") or None,
+        get_number_column(trial.row): int(trial.id[1:]),
+        **{column: answer[column] for column in _ANSWER_COLUMNS},
+        **{column: pair[column] for column in ("item", "stimulus") if column in pair},
+    }
+    expected = trial.expected
+    if not presentation.is_pair:
+        return row | {"expected": expected, "right": is_correct}
+    side_1, side_2 = str(trial.side_1), "right" if trial.side_1 == "left" else "left"
+    return row | {
+        "sentence_1": trial.shown[side_1],
+        "sentence_2": trial.shown[side_2],
+        "model_1": trial.row.get("model_1") or None,
+        "model_2": trial.row.get("model_2") or None,
+        "expected": expected and (1 if expected == trial.side_1 else 2),
+        "side_1": trial.side_1,
+        "rating": presentation.rating(answer["choice"], side_1),
+    }
 
 
 def _read_pool(study: Study) -> dict[int, dict[str, Any]]:

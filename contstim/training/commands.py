@@ -241,7 +241,7 @@ def train_network(
     heldout
         held-out text [1 % of the text]
     weight
-        number of repetitions of a text per epoch, once per text
+        number of times that a text is used per epoch; give one value per text
     embedding
         dimension of the word embedding
     hidden

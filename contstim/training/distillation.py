@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from scipy.stats import pearsonr, spearmanr
 
-from contstim.arrays import IntArray
+from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.files import check_new_folder
 from contstim.models.base import SentenceModel
@@ -97,18 +97,7 @@ def distill(
     base = teacher.spec if base is None else base
     encoder = load_encoder(base, device)
 
-    # Split the sentences into a training set and a held-out set. Leave out sentences that the
-    # teacher or the student cannot score.
-    normalise = teacher.language.normalise_spacing
-    distinct = list(dict.fromkeys(map(normalise, sentences)))
-    if heldout is None:
-        order = np.random.default_rng(seed).permutation(len(distinct))
-        drawn = order[: min(_MAX_HELDOUT, len(distinct) // 10)]
-        heldout_texts = [distinct[i] for i in sorted(drawn)]
-    else:
-        heldout_texts = list(dict.fromkeys(map(normalise, heldout)))
-    excluded = set(heldout_texts)
-    training_texts = [text for text in distinct if text not in excluded]
+    training_texts, heldout_texts = _split_sentences(teacher, sentences, heldout, seed)
     training = _select_usable(teacher, encoder, training_texts)
     unseen = _select_usable(teacher, encoder, heldout_texts)
     n_training, n_unseen = len(training.texts), len(unseen.texts)
@@ -119,18 +108,8 @@ def distill(
             "that are unknown to the teacher or the student"
         )
 
-    # Score the sentences with the teacher.
-    store = ScoreCache(out.with_name(out.name + ".scores") if cache is None else cache)
-    texts = [*training.texts, *unseen.texts]
-    chunks = [texts[start : start + _CHUNK_SIZE] for start in range(0, len(texts), _CHUNK_SIZE)]
-    chunk_scores = [
-        store.score_with_counts(teacher, chunk).score
-        for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
-    ]
-    scores = np.concatenate(chunk_scores)
-    if not np.isfinite(scores).all():
-        invalid = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
-        raise InputError(f"{teacher.spec} has no finite score for {invalid!r}; leave it out")
+    cache = out.with_name(out.name + ".scores") if cache is None else cache
+    scores = _score_sentences(teacher, [*training.texts, *unseen.texts], cache)
     training_scores, unseen_scores = scores[:n_training], scores[n_training:]
 
     # Train the student.
@@ -170,10 +149,7 @@ def distill(
         "target": asdict(target),
         "heldout": {
             "sentences": n_unseen,
-            "pearson": float(pearsonr(unseen_scores, estimates).statistic),
-            "spearman": float(spearmanr(unseen_scores, estimates).statistic),
-            "rmse": float(np.sqrt(np.mean((unseen_scores - estimates) ** 2))),
-            "sd": float(unseen_scores.std()),
+            **_compare_scores(unseen_scores, estimates),
             "pearson_of_length": float(pearsonr(unseen_scores, trend).statistic)
             if np.ptp(unseen.n_tokens)
             else None,
@@ -190,6 +166,86 @@ def distill(
     }
     save_members(out, encoder, {"student": weights}, record, _format_card(record))
     return record
+
+
+def _split_sentences(
+    teacher: SentenceModel, sentences: Sequence[str], heldout: Sequence[str] | None, seed: int
+) -> tuple[list[str], list[str]]:
+    """Split distinct sentences into training sentences and held-out sentences.
+
+    Parameters
+    ----------
+    teacher
+        Model whose language determines how spaces are normalised.
+    sentences
+        Sentences to split.
+    heldout
+        Held-out sentences; None to draw a tenth of the sentences at random.
+    seed
+        Seed of the random draw.
+    """
+    normalise = teacher.language.normalise_spacing
+    distinct = list(dict.fromkeys(map(normalise, sentences)))
+    if heldout is None:
+        order = np.random.default_rng(seed).permutation(len(distinct))
+        drawn = order[: min(_MAX_HELDOUT, len(distinct) // 10)]
+        heldout_texts = [distinct[i] for i in sorted(drawn)]
+    else:
+        heldout_texts = list(dict.fromkeys(map(normalise, heldout)))
+    excluded = set(heldout_texts)
+    return [text for text in distinct if text not in excluded], heldout_texts
+
+
+def _score_sentences(teacher: SentenceModel, texts: Sequence[str], cache: Path) -> FloatArray:
+    """Score sentences with the teacher and save the scores after every chunk of sentences.
+
+    Parameters
+    ----------
+    teacher
+        Model that scores the sentences.
+    texts
+        S distinct sentences.
+    cache
+        Folder of saved scores. Sentences with a saved score are not scored again.
+
+    Returns
+    -------
+    array
+        Scores, shape (S,).
+
+    Raises
+    ------
+    InputError
+        If a score is not finite.
+    """
+    store = ScoreCache(cache)
+    chunks = [texts[start : start + _CHUNK_SIZE] for start in range(0, len(texts), _CHUNK_SIZE)]
+    chunk_scores = [
+        store.score_with_counts(teacher, chunk).score
+        for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
+    ]
+    scores = np.concatenate(chunk_scores)
+    if not np.isfinite(scores).all():
+        invalid = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
+        raise InputError(f"{teacher.spec} has no finite score for {invalid!r}; leave it out")
+    return scores
+
+
+def _compare_scores(scores: FloatArray, estimates: FloatArray) -> dict[str, float]:
+    """Compare the teacher's scores of held-out sentences with the student's estimates.
+
+    Returns
+    -------
+    dict
+        Pearson and Spearman correlation, root mean squared error (``rmse``), and standard deviation
+        of the teacher's scores (``sd``).
+    """
+    return {
+        "pearson": float(pearsonr(scores, estimates).statistic),
+        "spearman": float(spearmanr(scores, estimates).statistic),
+        "rmse": float(np.sqrt(np.mean((scores - estimates) ** 2))),
+        "sd": float(scores.std()),
+    }
 
 
 class _UsableSentences(NamedTuple):

@@ -112,8 +112,8 @@ def test_who_would_have_english_catch_trials_in_a_german_study_is_told(
     design = ["design", "trials", "--natural", "pairs.csv", "--groups", "1", "--catch", "1"]
     told = (
         "catch trials and random pairs are made of the bundled English sentences, and the bundled "
-        "vocabulary has 1 of the 12 words of your pairs and triplets; if these are in another "
-        "language, give natural sentences in it as --sentences\n"
+        "vocabulary has 1 of the 12 words of your pairs and triplets; if they are in another "
+        "language, give natural sentences in that language with --sentences\n"
     )
     assert main([*design, "--out", "trials.csv"]) == 0
     assert told in capsys.readouterr().err

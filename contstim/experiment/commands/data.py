@@ -103,7 +103,7 @@ def export(
     if ids is not None:
         recruiter_ids = experiment.read_recruiter_ids(settings, data.get_file(study))
         experiment.write_csv(Path(ids), recruiter_ids)
-        print(f"{ids}: recruiters' ids, personal data")
+        print(f"{ids}: ids of the recruitment platform, which are personal data")
 
 
 def import_data(

@@ -177,14 +177,14 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
         (
             "trial",
             {},
-            "has several values of 'native', and so have pairs; give each participant",
+            "has several values of 'native', and so do some pairs; give each participant",
         ),
         ("participant", {}, "the column 'native' has "),
         ("native", {"inference": "signed-rank"}, "condition native cannot be combined"),
         (
             "native",
             {"condition": "nativ"},
-            "the condition 'nativ' is no column of the choices, which have 'participant', ",
+            "the condition 'nativ' is not a column of the choices, which have 'participant', ",
         ),
     ],
 )
