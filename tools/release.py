@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VERSION_PATTERNS = {
     "contstim/__init__.py": r'^__version__ = "([^"]+)"$',
     "pyproject.toml": r'^version = "([^"]+)"$',
+    "README.md": r"badge/version-([^-]+)-blue",
     "CITATION.cff": r"^version: (\S+)$",
     ".zenodo.json": r'^  "version": "([^"]+)",$',
     "CHANGELOG.md": r"^## (\S+) \(.+\)$",
