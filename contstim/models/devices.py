@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from contstim.errors import InputError, SpecError
 from contstim.models import ModelSpec
@@ -42,6 +43,27 @@ def resolve_device(name: str, spec: ModelSpec | None = None) -> torch.device:
             raise InputError(f"the device {name!r} {advice}") from error
         raise SpecError(f"device={name!r} in {str(spec)!r} {advice}") from error
     return device
+
+
+def faster_precision(device: torch.device) -> Literal["float32", "bfloat16"]:
+    """Return the precision in which the device multiplies matrices faster.
+
+    Processors without bfloat16 units need several times longer for bfloat16 than for float32. The
+    durations of a few products are measured, which takes some milliseconds.
+    """
+    import torch  # Importing takes seconds.
+
+    durations = []
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.ones(512, 512, dtype=dtype, device=device)
+        repetitions = []
+        for _ in range(6):
+            start_time = time.perf_counter()
+            # Reading a value waits for the device.
+            (matrix @ matrix)[0, 0].item()
+            repetitions.append(time.perf_counter() - start_time)
+        durations.append(min(repetitions))
+    return "bfloat16" if durations[1] < durations[0] else "float32"
 
 
 @contextmanager

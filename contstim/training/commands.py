@@ -26,7 +26,7 @@ from contstim.cli.parameters import (
     parsed_by,
 )
 from contstim.errors import InputError
-from contstim.models.devices import limit_torch_threads
+from contstim.models.devices import faster_precision, limit_torch_threads, resolve_device
 from contstim.text import pool, read_sentences, read_words
 from contstim.text.language import Language
 from contstim.text.languages import detect_language, get_language
@@ -357,6 +357,8 @@ class FitParameters:
         maximum learning rate of AdamW [0.0768 divided by the network's width]
     layers
         number of upper layers to train [students all, classifiers 2]
+    precision
+        precision of matrix products [the faster one on this device]
     """
 
     epochs: Annotated[int | None, integer_parameter(1, 10_000)] = None
@@ -365,19 +367,25 @@ class FitParameters:
         None
     )
     layers: PositiveInteger | None = None
-    precision: Precision = "bfloat16"
+    precision: Annotated[
+        Literal["float32", "bfloat16"] | None, Parameter(group=TRAINING, metavar="PRECISION")
+    ] = None
     device: Device = "cpu"
     threads: Threads = 1
     seed: Seed = 0
 
     def with_defaults(self, defaults: training.FitOptions) -> training.FitOptions:
-        """Return the training options, with defaults for the number of epochs and layers."""
+        """Return the training options, with defaults for the epochs, layers and precision."""
+        precision = self.precision
+        if precision is None:
+            precision = faster_precision(resolve_device(self.device))
+            print_message(f"--precision {precision}, which is faster on this device")
         return training.FitOptions(
             epochs=self.epochs or defaults.epochs,
             batch=self.batch,
             learning_rate=self.learning_rate,
             layers=self.layers or defaults.layers,
-            precision=self.precision,
+            precision=precision,
         )
 
 
