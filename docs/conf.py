@@ -105,6 +105,8 @@ html_title = "contstim"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["names.js", "version.js"]
+# Pages outside the sections have no list of neighbouring pages.
+html_sidebars = {name: [] for name in ("install", "coming-from", "troubleshooting", "glossary")}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -1,4 +1,4 @@
-"""Choice of the precision, `contstim.models.devices`."""
+"""Choice of the precision of matrix products by a measurement."""
 
 from __future__ import annotations
 
