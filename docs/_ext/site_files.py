@@ -25,6 +25,8 @@ SEARCHES = {
     "Qualtrics": "how-to/own-choices",
     "cite": "about/cite",
     "BERT": "models",
+    "minicons": "coming-from",
+    "readable pairs": "how-to/readable",
 }
 SUMMARY = (
     "Python package and command line for psycholinguistics: finds or writes pairs of sentences on "

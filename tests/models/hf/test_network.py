@@ -1,7 +1,4 @@
-"""Forward passes: no padding, limited batches, logits at read positions only.
-
-Tests `contstim.models.devices`.
-"""
+"""Forward passes: no padding, limited batches, logits at read positions only."""
 
 from __future__ import annotations
 
