@@ -33,13 +33,13 @@ def predict_savings(
 
     In simulated studies, participants follow each model in turn (`ResponseModel`). The best model
     has the highest expected accuracy over all pairs, including effects of pairs that no model
-    predicts. Each answer is from another participant. The policies are
+    predicts. Each answer is from another participant. After each answer, the model with the highest
+    accuracy so far is named. The policies are
 
-    - ``random``: random pairs; the model with the highest accuracy is named;
-    - ``set``: random pairs of `selected`; the model with the highest accuracy is named;
+    - ``random``: random pairs;
+    - ``set``: random pairs of `selected`;
     - ``adaptive``: blocks of five pairs with the largest mutual information between answer and
-      model, of the pairs that were used least often, for at most 500 answers; the model with the
-      highest posterior probability is named.
+      model, of the pairs that were used least often, for at most 500 answers.
 
     Parameters
     ----------
@@ -115,8 +115,7 @@ def predict_savings(
             correct += signs[chosen] * np.where(second, 1, -1)
             p_model = curves[:, chosen].transpose(1, 0, 2)
             log_joint += np.log(np.where(second[..., None], p_model, 1 - p_model))
-            values = logsumexp(log_joint, axis=1) if policy == "adaptive" else correct
-            curve.append((name_best(values, rng) == best).mean())
+            curve.append((name_best(correct, rng) == best).mean())
         answers[policy] = answers_needed(np.array(curve), target)
     table = pd.DataFrame({"policy": list(answers), "answers": list(answers.values())})
     return table.assign(k=answers["random"] / table["answers"])

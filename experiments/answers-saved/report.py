@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from data import READERS
 from matplotlib.figure import Figure
-from run import CONDITIONS, ROWS, TAU_AT, load
+from run import CONDITIONS, PREDICTED_AT, ROWS, TAU_AT, load
 
 from contstim.adaptive.savings import answers_needed
 from contstim.arrays import FloatArray, IntArray
@@ -40,12 +40,12 @@ def needed(numbers: IntArray, curve: FloatArray, level: float) -> float:
     return float(numbers[int(index) - 1]) if np.isfinite(index) else np.nan
 
 
-def savings(numbers: IntArray, curves: FloatArray) -> FloatArray:
+def savings(numbers: IntArray, curves: FloatArray, level: float | None = None) -> FloatArray:
     """Return k of each row of `ROWS` from its curve, shape (rows,); 0 if the level is not reached.
 
-    The level is .9 of the last value of the first row. Without agreement, k is NaN.
+    By default, the level is .9 of the last value of the first row. Without agreement, k is NaN.
     """
-    level = LEVEL * curves[0, -1]
+    level = LEVEL * curves[0, -1] if level is None else level
     if level <= 0:
         return np.full(len(curves), np.nan)
     answers = np.array([needed(numbers, curve, level) for curve in curves])
@@ -75,6 +75,25 @@ def result_rows(file: Path) -> list[dict[str, object]]:
     return rows
 
 
+def predicted_rows(stem: Path, labels: dict[str, str]) -> list[dict[str, object]]:
+    """Return predicted and realised k of the set and of adaptive choice, naming by accuracy."""
+    table = pd.read_csv(f"{stem}-predicted-k.csv").set_index("policy")
+    with np.load(stem.with_suffix(".npz")) as stored:
+        numbers, curves = stored["numbers"], stored["curves"][:, :, 0]
+    realised = savings(numbers, curves[0], PREDICTED_AT)
+    samples = [savings(numbers, sample, PREDICTED_AT) for sample in curves[1:]]
+    low, high = np.nanpercentile(samples, [2.5, 97.5], axis=0)
+    rows = []
+    for policy in ("set", "adaptive"):
+        row = ROWS.index((policy, "accuracy"))
+        k = {"k_predicted": table.loc[policy, "k"], "k": realised[row]}
+        k |= {"k_low": low[row], "k_high": high[row]}
+        answers = {"random_predicted": table.loc["random", "answers"]}
+        answers["random"] = needed(numbers, curves[0, 0], PREDICTED_AT)
+        rows.append(labels | {"policy": policy} | answers | k)
+    return rows
+
+
 def describe_data_set(name: str, data: Path, out: Path) -> dict[str, object]:
     """Return sizes of a data set, and how much its models differ."""
     choices, scores, pool, accuracy = load(name, "real", data, out)
@@ -96,11 +115,11 @@ def describe_data_set(name: str, data: Path, out: Path) -> dict[str, object]:
     }
 
 
-def draw_curves(out: Path) -> None:
+def draw_curves(names: list[str], out: Path) -> None:
     """Draw the probability of naming the best model, a panel for each data set."""
     figure = Figure(figsize=(10, 5.4), layout="constrained")
     axes = figure.subplots(2, 3, sharey=True).ravel()
-    for ax, name in zip(axes, READERS, strict=False):
+    for ax, name in zip(axes, names, strict=False):
         with np.load(out / f"{name}-real.npz") as stored:
             numbers, curves = stored["numbers"], stored["curves"]
         last = np.searchsorted(numbers, numbers[-1] / 2)
@@ -117,7 +136,8 @@ def draw_curves(out: Path) -> None:
         ax.set_xscale("log")
         ax.set_ylim(0, 1)
     handles, labels = axes[0].get_legend_handles_labels()
-    axes[5].axis("off")
+    for ax in axes[len(names) :]:
+        ax.axis("off")
     axes[5].legend(handles, labels, frameon=False, loc="center", fontsize=9)
     figure.supxlabel("answers", fontsize=9)
     figure.supylabel("probability of naming the best model", fontsize=9)
@@ -160,30 +180,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     args = parser.parse_args()
     rows, predicted = [], []
-    for name in READERS:
+    finished = [name for name in READERS if (args.out / f"{name}-winner-left-out.npz").exists()]
+    for name in finished:
         for condition in CONDITIONS:
             stem = args.out / f"{name}-{condition.replace(' ', '-')}"
             labels = {"data_set": name, "condition": condition}
             own = [labels | row for row in result_rows(stem.with_suffix(".npz"))]
             rows += own
             if condition != "shuffled":
-                k = pd.read_csv(f"{stem}-predicted.csv").set_index("policy")["k"]
-                for row in (own[1], own[2]):
-                    predicted.append(row | {"k_predicted": k[row["policy"]]})
+                predicted += predicted_rows(stem, labels)
     results = pd.DataFrame(rows)
     print(results.round(3).to_markdown(index=False))
     results.round(4).to_csv(FOLDER / "results.csv", index=False)
-    sizes = pd.DataFrame([describe_data_set(name, args.data, args.out) for name in READERS])
+    sizes = pd.DataFrame([describe_data_set(name, args.data, args.out) for name in finished])
     print(sizes.round(3).to_markdown(index=False))
     sizes.round(4).to_csv(FOLDER / "data-sets.csv", index=False)
-    table = pd.DataFrame(predicted)[
-        ["data_set", "condition", "policy", "k_predicted", "k", "k_low", "k_high"]
-    ]
+    table = pd.DataFrame(predicted)
     ratio = np.abs(np.log2(table["k"] / table["k_predicted"]))
     print(table.round(3).to_markdown(index=False))
     print(f"median |log2(realised / predicted)|: {ratio[np.isfinite(ratio)].median():.2f}")
     table.round(4).to_csv(FOLDER / "predicted.csv", index=False)
-    draw_curves(args.out)
+    draw_curves(finished, args.out)
     draw_predictions(table)
 
 

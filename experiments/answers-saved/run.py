@@ -49,6 +49,8 @@ ROWS = (
     ("adaptive", "accuracy"),
 )
 N_SET, N_SEQUENTIAL, NEAR_BEST, TAU_AT = 100, 500, 0.01, (100, 500)
+#: Probability of naming the best model at which k is predicted.
+PREDICTED_AT = 0.5
 _STUDIES = 50  # replayed at a time
 _SEED = 54
 #: Best value first, without noise: the largest value of a block is asked first.
@@ -259,13 +261,14 @@ def compute(
 
 def predict(name: str, condition: str, args: argparse.Namespace) -> None:
     """Predict k of a data set from its scores and pairs and write it, unless it exists."""
-    file = args.out / f"{name}-{condition.replace(' ', '-')}-predicted.csv"
+    file = args.out / f"{name}-{condition.replace(' ', '-')}-predicted-k.csv"
     if file.exists() or condition == "shuffled":
         return
     start = time.process_time()
     choices, scores, _, _ = load(name, condition, args.data, args.out)
     chosen = choose_set(scores, choices.pairs, N_SET)
-    table = predict_savings(scores, choices.pairs, chosen, n_answers=len(choices.second) // 2)
+    n_answers = len(choices.second) // 2
+    table = predict_savings(scores, choices.pairs, chosen, PREDICTED_AT, n_answers=n_answers)
     table.assign(seconds=time.process_time() - start).to_csv(file, index=False)
 
 
