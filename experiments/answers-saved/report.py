@@ -75,6 +75,22 @@ def result_rows(file: Path) -> list[dict[str, object]]:
     return rows
 
 
+def readme_table(results: pd.DataFrame) -> str:
+    """Return the table of `README.md`: one row per data set, policy and rule."""
+    interval = [f"{row.k:.2g} ({row.k_low:.2g}-{row.k_high:.2g})" for row in results.itertuples()]
+    results = results.assign(interval=interval)
+    keys = ["data_set", "policy", "rule"]
+    by_condition = {c: own.set_index(keys) for c, own in results.groupby("condition")}
+    real = by_condition["real"]
+    table = real[["answers_90", "answers", "interval", "k_near_best", "tau_100", "tau_500"]].copy()
+    table["shuffled"] = by_condition["shuffled"]["interval"]
+    table["winner left out"] = by_condition["winner left out"]["interval"]
+    for name in ("answers_90", "answers"):
+        table[name] = [f"{n:.0f}" if np.isfinite(n) else "-" for n in table[name]]
+    table = table.rename(columns={"interval": "k", "answers_90": "to 90 %", "answers": "to .9 A"})
+    return table.reset_index().to_markdown(index=False, floatfmt=".2f")
+
+
 def predicted_rows(stem: Path, labels: dict[str, str]) -> list[dict[str, object]]:
     """Return predicted and realised k of the set and of adaptive choice, naming by accuracy."""
     table = pd.read_csv(f"{stem}-predicted-k.csv").set_index("policy")
@@ -190,7 +206,7 @@ def main() -> None:
             if condition != "shuffled":
                 predicted += predicted_rows(stem, labels)
     results = pd.DataFrame(rows)
-    print(results.round(3).to_markdown(index=False))
+    print(readme_table(results))
     results.round(4).to_csv(FOLDER / "results.csv", index=False)
     sizes = pd.DataFrame([describe_data_set(name, args.data, args.out) for name in finished])
     print(sizes.round(3).to_markdown(index=False))

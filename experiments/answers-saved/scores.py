@@ -65,7 +65,8 @@ def score_missing(name: str, data: Path, out: Path) -> None:
         if isinstance(model, ReducedModel) and model.unigram is not None:
             # SLOR from the scores without a reduction, which precede it in `MODELS`.
             full = folder / f"{name}-{model_name.removesuffix('-slor')}.csv"
-            scores = pd.read_csv(full, keep_default_na=False)
+            scores = pd.read_csv(full, keep_default_na=False).set_index("sentence").loc[sentences]
+            scores = scores.reset_index()
             unigram = [words.sum() for words in model.unigram.score_words(sentences)]
             scores["score"] = (scores["score"] - unigram) / scores["n_tokens"]
         else:
