@@ -91,6 +91,13 @@ class Combinations:
         Exit statuses of rows that are not refused.
     compared
         Values of options with which each relation is run at least once.
+    together
+        Values of several options that some accepted row has at once.
+    one_of
+        Groups of options of which a row needs one. A message that only names options of a group
+        that are missing is about all of them.
+    unaccepted
+        Options that need other inputs than the table has; their values are refused in all rows.
     """
 
     command: str
@@ -102,6 +109,9 @@ class Combinations:
     synonyms: Mapping[str, str] = field(default_factory=dict)
     statuses: Sequence[int] = (0,)
     compared: Mapping[str, Any] = field(default_factory=dict)
+    together: Sequence[Row] = ()
+    one_of: Sequence[Sequence[str]] = ()
+    unaccepted: Sequence[str] = ()
     faults: list[str] = field(default_factory=list, init=False)
     refused: dict[frozenset[tuple[str, Any]], str] = field(default_factory=dict, init=False)
     accepted: list[tuple[Row, Any]] = field(default_factory=list, init=False)
@@ -136,8 +146,13 @@ class Combinations:
                 self._try(row, left, work)
                 if first in left and not any(refused <= row.items() for refused in self.refused):
                     left.discard(first)  # the row is among the faults
-        for name in self.relations:
-            self._try_relation(name, values, left, work)
+        for name, relation in self.relations.items():
+            self._require({RELATION: name, **self.compared, **relation.given}, values, left, work)
+        for name, listed in self.values.items():
+            for value in listed[: 1 if name in self.unaccepted else None]:
+                self._require({name: value}, values, left, work)
+        for fixed in self.together:
+            self._require(fixed, values, left, work)
         if ALL:
             self._check_effects(values, work, set(inert))
         print(
@@ -152,18 +167,23 @@ class Combinations:
             print(f"  refused: {dict(sorted(refused))}: {text.removeprefix('contstim: ')}")
         assert not self.faults, "\n\n".join(self.faults)
 
-    def _try_relation(
-        self, name: str, values: Mapping[str, Sequence[Any]], left: set[frozenset[Any]], work: Path
+    def _require(
+        self,
+        fixed: Row,
+        values: Mapping[str, Sequence[Any]],
+        left: set[frozenset[Any]],
+        work: Path,
     ) -> None:
-        """Run a relation in a row that is not refused, unless there was one."""
-        fixed = {RELATION: name, **self.compared, **self.relations[name].given}
-        for _ in range(20):
-            if self.faults or any(fixed.items() <= row.items() for row in self.tried):
+        """Run a row with some values that is not refused, unless there was one."""
+        for _ in range(30):
+            rows = self.tried if RELATION in fixed else [row for row, _ in self.accepted]
+            if self.faults or any(fixed.items() <= row.items() for row in rows):
                 return
             row = self._complete({}, fixed, values, left)
-            assert row is not None, f"all rows with {fixed} are refused"
+            if row is None:
+                break
             self._try(row, left, work)
-        self.faults.append(f"{self.command}: no row shows the relation {name!r}")
+        self.faults.append(f"{self.command}: no row with {fixed} is accepted")
 
     def _complete(
         self, row: Row, fixed: Row, values: Mapping[str, Sequence[Any]], left: set[frozenset[Any]]
@@ -194,7 +214,11 @@ class Combinations:
         try:
             outcome, output = self._run(row, work)
             if outcome.status == 2:
-                refused = frozenset(_named(row, outcome.err, self.synonyms))
+                named = _named(row, outcome.err, self.synonyms)
+                for group in self.one_of:
+                    if named <= {(name, None) for name in group}:
+                        named = {(name, None) for name in group}
+                refused = frozenset(named)
                 assert len(refused) > 1, f"refused, but not by two options: {outcome.err}"
                 self.refused[refused] = outcome.err.strip().splitlines()[-1]
                 if len(refused) == 2:

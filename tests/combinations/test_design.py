@@ -274,8 +274,10 @@ def test_design_trials(inputs: Path, tmp_path: Path) -> None:
         "CRLF and BOM": Relation(on_files(TEXTS, as_windows)),
         "quoted": Relation(on_files(TEXTS, quote)),
     }
+    sources = ["--natural", "--triplets", "--pairs", "--layout", "--random-natural", "--catch"]
+    judges = (check_trials, equal_tables)
     Combinations(
-        "design trials", TRIALS, inputs, check_trials, equal_tables, relations, SYNONYMS
+        "design trials", TRIALS, inputs, *judges, relations, SYNONYMS, one_of=[sources]
     ).check(tmp_path / "work", inert=[("--out", "out.csv")])
 
 
@@ -476,6 +478,8 @@ def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         relations,
         {"TRIALS": "table of trials", "--pilot-choices": r"pilot\.csv"},
         compared={"--scores": "wide.csv", "TRIALS": "pairs.csv"},
+        one_of=[["--compare", "--scores", "--difference"]],
+        unaccepted=["--buttons"],
     ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--figure", "power.svg")])
 
 

@@ -585,5 +585,13 @@ def test_evaluate(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     compared = {"--scores": "long.csv", **dict.fromkeys(left_out)}
     synonyms = {"--trials": "the table of trials"}
     Combinations(
-        "evaluate", VALUES, inputs, check, compare, RELATIONS, synonyms, compared=compared
+        "evaluate",
+        VALUES,
+        inputs,
+        check,
+        compare,
+        RELATIONS,
+        synonyms,
+        compared=compared,
+        unaccepted=["--buttons", "--trials"],
     ).check(tmp_path / "work", inert=inert)

@@ -159,7 +159,8 @@ def test_synthesize(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(MinScore, "readable", classmethod(lambda cls, score: cls(TWO, -40.0)))
     texts = ["two.txt", "two.csv", "words.csv", "words.txt", "plan.toml"]
     edited = {"--edits": VALUES["--edits"][1], "--pair": f"{ONE} {TWO}", "--plan": None}
-    edited |= {"--strategy": "edit?candidates=all", "--estimate": None}
+    edited |= {"--strategy": "edit?candidates=all", "--estimate": None, "--margin": "2"}
+    edited |= dict.fromkeys(["--min-score", "--readable", "--limit", "--max-word-share"])
     relations = {
         "CRLF and BOM": Relation(on_files(texts[:4], as_windows)),
         "quoted": Relation(
