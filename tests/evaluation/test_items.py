@@ -87,7 +87,8 @@ def test_five_percent_of_null_studies_are_found_with_items() -> None:
     for seed in range(100):
         choices, scores = study(seed)
         given = {"measures": ("accuracy",), "seed": 0}
-        unnamed.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
+        if seed < 30:
+            unnamed.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
         tested = evaluate(of_items(choices), scores, **given)
         named.append(tested.comparisons["p"].iloc[0] < 0.05)
     low, high = binomtest(sum(named), len(named)).proportion_ci()

@@ -52,11 +52,19 @@ def plan() -> StudyPlan:
     return whole.replace_options(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
 
 
-def test_triplets_of_a_pool_satisfy_all_constraints(plan: StudyPlan, tmp_path: Path) -> None:
-    out = tmp_path / "triplets.csv"
-    report = write_synthesis(plan, out, SequentialExecutor())
+@pytest.fixture(scope="module")
+def whole(plan: StudyPlan, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyReport]:
+    """Return a folder with the triplets and the pool of the plan, and the report of the run."""
+    folder = tmp_path_factory.mktemp("whole")
+    out, sampled = folder / "triplets.csv", folder / "pool.csv"
+    report = write_synthesis(plan, out, SequentialExecutor(), pool=sampled)
     assert not report.failures
-    rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
+    return folder, report
+
+
+def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, StudyReport]) -> None:
+    folder, report = whole
+    rows = list(csv.DictReader((folder / "triplets.csv").read_text("utf-8").splitlines()))
     assert rows
     one, two, gpt = map(load_model, (*MODELS, "contstim:gpt"))
     written = [row[f"synthetic_{k}"] for row in rows for k in (1, 2)]
@@ -74,7 +82,7 @@ def test_triplets_of_a_pool_satisfy_all_constraints(plan: StudyPlan, tmp_path: P
         assert (gpt.score(texts[1:]) >= -72.0).all()
         assert {7 <= n <= 9 for n in lengths} == {True}
         assert float(row["synthetic_1_lp_2"]) == pytest.approx(second[1], abs=1e-6)
-    notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
+    notes = json.loads((folder / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["pool"] == report.n_candidates
     assert set(notes["satisfying"]) == {
         BOUND,
@@ -84,9 +92,11 @@ def test_triplets_of_a_pool_satisfy_all_constraints(plan: StudyPlan, tmp_path: P
 
 
 def test_an_interrupted_pool_continues_to_equal_rows(
-    plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: StudyPlan,
+    whole: tuple[Path, StudyReport],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    write_synthesis(plan, tmp_path / "whole.csv", SequentialExecutor())
     done = 0
     real = SampleTask.execute
 
@@ -104,7 +114,7 @@ def test_an_interrupted_pool_continues_to_equal_rows(
     write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
     # Of the four batches the two that were finished are not written again.
     assert done == 5
-    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert (tmp_path / "stopped.csv").read_bytes() == (whole[0] / "triplets.csv").read_bytes()
     executor = RecordingExecutor()
     assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
 
@@ -124,16 +134,15 @@ def test_models_that_only_filter_are_reported(
     assert notes["filter_only"] == report.filter_only == [models[1]]
 
 
-def test_another_seed_gives_another_pool(plan: StudyPlan) -> None:
-    first = write_synthesis(plan, None, SequentialExecutor()).rows
+def test_another_seed_gives_another_pool(
+    plan: StudyPlan, whole: tuple[Path, StudyReport]
+) -> None:
     other = replace(plan, study=replace(plan.study, seed=9))
-    assert write_synthesis(other, None, SequentialExecutor()).rows != first
+    assert write_synthesis(other, None, SequentialExecutor()).rows != whole[1].rows
 
 
-def test_the_pool_is_a_readable_table_of_scores(plan: StudyPlan, tmp_path: Path) -> None:
-    out = tmp_path / "pool.csv"
-    report = write_synthesis(plan, None, SequentialExecutor(), pool=out)
-    assert not report.failures
+def test_the_pool_is_a_readable_table_of_scores(whole: tuple[Path, StudyReport]) -> None:
+    out, report = whole[0] / "pool.csv", whole[1]
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert {row["source"] for row in rows} == {"natural", "written"}
     assert {row["sentence"] for row in rows if row["source"] == "natural"} == set(STARTS)
@@ -181,9 +190,12 @@ def test_models_score_only_sentences_within_earlier_bounds(
 
 
 def test_the_time_limit_gives_an_estimate(
-    plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: StudyPlan,
+    whole: tuple[Path, StudyReport],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tried, out = tmp_path / "tried.csv", tmp_path / "out.csv"
+    tried = tmp_path / "tried.csv"
     monkeypatch.setattr(RunStore, "read_durations", lambda self, tasks: [10.0 for _ in tasks])
     left = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0).status
     assert left is not None
@@ -199,8 +211,7 @@ def test_the_time_limit_gives_an_estimate(
     assert drafts == pytest.approx(round(drafts))
     monkeypatch.undo()
     assert write_synthesis(plan, tried, SequentialExecutor()).status is None
-    write_synthesis(plan, out, SequentialExecutor())
-    assert tried.read_bytes() == out.read_bytes()
+    assert tried.read_bytes() == (whole[0] / "triplets.csv").read_bytes()
     batch = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0)
     assert batch.is_up_to_date
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from installed import install
+
+from contstim.cli import main
 
 OWN = Path(__file__).parents[1] / "own"
 
@@ -33,12 +34,14 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 @pytest.fixture
-def run() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a command in a process of its own, which sees nothing but what is installed."""
-    code = "import sys; from contstim.cli import main; sys.exit(main())"
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command; `test_a_study_in_worker_processes` tests another process."""
 
     def run_command(*words: object) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-c", code, *map(str, words)]
-        return subprocess.run(line, capture_output=True, text=True, check=False)
+        arguments = [*map(str, words)]
+        capsys.readouterr()
+        status = main(arguments)
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, printed.out, printed.err)
 
     return run_command

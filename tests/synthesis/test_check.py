@@ -16,7 +16,7 @@ from contstim.synthesis.strategy import Strategy
 # Sampling needs a model that writes and has tests of its own.
 CHECKED = [
     *(Edit("all"), Edit(), Edit(1), Edit(2, first=1), Edit(inputs=40)),
-    *(Beam(), Beam(width=16), Beam(refine="yes")),
+    *(Beam(), Beam(width=16, refine="yes")),
 ]
 
 
