@@ -199,22 +199,6 @@ def test_a_listed_word_is_used_or_reported(
     )
 
 
-def test_both_ways_of_spreading_write_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "s.txt"
-    path.write_text("\n".join(_sentences(3)) + "\n", "utf-8")
-    pair = ["--pair", "contstim:bigram", "contstim:trigram", "--sentences", str(path)]
-    pair += ["--strategy", "edit?candidates=all", "--limit", "2"]
-    out = [tmp_path / "one.csv", tmp_path / "two.csv"]
-    for options in (["--out", str(out[0])], ["--executor", "local:2", "--out", str(out[1])]):
-        assert main(["synthesize", *pair, *options]) == 0
-        assert "2 of 2 triplets were found" in capsys.readouterr().err
-    assert out[0].read_bytes() == out[1].read_bytes()
-    assert main(["synthesize", *pair]) == 0
-    assert capsys.readouterr().out.encode() == out[0].read_bytes()
-
-
 def test_without_a_command_a_newcomer_is_told_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -3,7 +3,6 @@
 Tests `contstim.cli.design`, `contstim.cli.design_studies` and `contstim.cli.study_simulation`.
 """
 
-import io
 import itertools
 from pathlib import Path
 
@@ -13,8 +12,6 @@ import pytest
 
 from contstim.cli import main
 from contstim.cli.study_simulation import describe_sample_size
-from contstim.models.registry import load_model
-from contstim.text import pool
 
 
 @pytest.fixture
@@ -45,103 +42,6 @@ def triplets(tmp_path: Path) -> Path:
     path = tmp_path / "triplets.csv"
     pd.DataFrame(rows, columns=names).to_csv(path, index=False)
     return path
-
-
-def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sentences = pool()
-    design = pd.DataFrame({"sentence_1": sentences[:-1], "sentence_2": sentences[1:]})
-    ratios = [
-        load_model(spec).score(design["sentence_2"]) - load_model(spec).score(design["sentence_1"])
-        for spec in ("contstim:bigram", "contstim:trigram")
-    ]
-    design = design[ratios[0] * ratios[1] < 0]  # pairs on which the two disagree
-    path = tmp_path / "pairs.csv"
-    design.to_csv(path, index=False)
-    argv = ["design", "power", str(path), "--compare", "contstim:bigram", "contstim:trigram"]
-    argv += ["--participants", "4", "20", "--simulations", "40", "--noise", "2"]
-    assert main(argv) == 0
-    captured = capsys.readouterr()
-    n = len(design)
-    said = f"Of {n} sentence pairs, contstim:bigram and contstim:trigram disagree on {n}."
-    assert said in captured.err
-    table = pd.read_csv(io.StringIO(captured.out))
-    by_accuracy = table[table["measure"] == "accuracy"]
-    assert by_accuracy["n_participants"].tolist() == [4, 20]
-    assert by_accuracy["power"].iloc[0] < by_accuracy["power"].iloc[1]
-    assert (table["recovery"] > 0.7).all()
-    # Participants follow the first model by default.
-    assert table["first_better"].iloc[-1] > 0.9 * table["power"].iloc[-1]
-    assert main([*argv, "--follow", "contstim:trigram"]) == 0
-    followed = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert followed["first_better"].iloc[-1] < 0.1 * followed["power"].iloc[-1]
-    answers = tmp_path / "choices.csv"
-    simulate = ["design", "simulate", str(path), "--follow", "contstim:bigram", "--out"]
-    assert main([*simulate, str(answers), "--item-sd", "0.5", "--shared", "1"]) == 0
-    scores = tmp_path / "scores.csv"
-    sentences = pd.unique(design.to_numpy().ravel())
-    values = {spec: load_model(spec).score(sentences) for spec in argv[4:6]}
-    pd.DataFrame({"sentence": sentences, **values}).to_csv(scores, index=False)
-    capsys.readouterr()
-    small = ["--participants", "8", "--simulations", "20"]
-    by_table = ["design", "power", str(path), "--scores", str(scores), "--noise", "2"]
-    assert main([*by_table, "--participants", "4", "20", "--simulations", "40"]) == 0
-    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(capsys.readouterr().out)), table)
-    pilot = ["design", "power", "--scores", str(scores), *small, "--pilot-choices"]
-    assert main([*pilot, str(answers)]) == 0
-    captured = capsys.readouterr()
-    assert "\npilot: contstim:bigram minus contstim:trigram, accuracy: " in captured.err
-    found = captured.out
-    assert pd.read_csv(io.StringIO(found))["n_trials"].tolist() == [40, 40]
-    # A pilot in a format of its own is read as `evaluate` reads it.
-    codes = {-2.5: 1, -1.5: 2, -0.5: 3, 0.5: 4, 1.5: 5, 2.5: 6}
-    own = pd.read_csv(answers).replace({"rating": codes})
-    own = own.rename(columns={"participant": "Vp", "rating": "Urteil"})
-    own.to_csv(tmp_path / "own.csv", index=False)
-    columns = ["--column", "participant=Vp,rating=Urteil", "--low", "1", "--high", "6"]
-    assert main([*pilot, str(tmp_path / "own.csv"), *columns, "--side", "none"]) == 0
-    assert capsys.readouterr().out == found
-
-
-def test_power_of_a_stated_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figure = tmp_path / "power.svg"
-    argv = ["design", "power", "--difference", "0.5", "--simulations", "50", "--trials-each"]
-    assert main([*argv, "4", "60", "--figure", str(figure)]) == 0
-    captured = capsys.readouterr()
-    messages = captured.err.splitlines()
-    assert messages[0].startswith("first and second, accuracy, 4 trials each: power is at most")
-    assert messages[0].endswith("; use more pairs, or pairs that differ more")
-    assert messages[2].startswith("first and second, accuracy, 60 trials each: 80% power takes")
-    assert messages[2].endswith("within the Monte Carlo error)")
-    table = pd.read_csv(io.StringIO(captured.out))
-    assert set(table["n_trials"]) == {4, 60}
-    assert "share of studies" in figure.read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--difference", "0.2", "--noise", "2"], "--noise has no effect with --difference; leave"),
-        (["t.csv", "--difference", "0.2"], "the table of trials has no effect with --difference"),
-        (
-            ["--difference", "0.2", "--low", "1"],
-            "--low has no effect with --difference; leave it out",
-        ),
-        (
-            ["--pilot-choices", "choices.csv"],
-            "give the models to compare: either --compare or --scores",
-        ),
-        (["--compare", "contstim:bigram"], "give one of a table of trials, --difference and --pi"),
-        (
-            ["--difference", "0.2", "--figure", "x.gif"],
-            "--figure: x.gif does not end in .svg, .pdf",
-        ),
-    ],
-)
-def test_options_of_another_power(
-    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["design", "power", *argv]) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_a_kind_shows_its_own_examples(capsys: pytest.CaptureFixture[str]) -> None:

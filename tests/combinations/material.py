@@ -101,6 +101,11 @@ def nfc(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def nfd(text: str) -> str:
+    """Return text in the normal form in which other operating systems write it."""
+    return unicodedata.normalize("NFD", text)
+
+
 def rewrite(path: str, change: object = None, **options: object) -> None:
     """Write a CSV file again: its rows changed by a function, or with other options of `to_csv`."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -114,9 +119,10 @@ def shuffle(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decompose(path: str) -> None:
-    """Write a text file in the normal form NFD, as other operating systems do."""
-    text = Path(path).read_text("utf-8")
-    Path(path).write_text(unicodedata.normalize("NFD", text), "utf-8")
+    """Write every second line of a text file in the normal form NFD."""
+    lines = Path(path).read_text("utf-8").splitlines(keepends=True)
+    lines[1::2] = map(nfd, lines[1::2])
+    Path(path).write_text("".join(lines), "utf-8")
 
 
 def as_windows(path: str) -> None:

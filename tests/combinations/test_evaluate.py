@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from covering import Combinations, Outcome, Relation, Row, on_files, require_values
-from material import as_windows, decompose, nfc, rewrite, sentences, shuffle
+from material import as_windows, decompose, nfc, nfd, rewrite, sentences, shuffle
 from scipy.stats import false_discovery_control, rankdata
 
 from contstim import load_model
@@ -423,14 +423,11 @@ def respaced(choices: pd.DataFrame) -> pd.DataFrame:
     return choices.assign(
         condition=choices["condition"].where(~odd, conditions),
         participant=choices["participant"].where(~odd, choices["participant"] + " "),
-        item=choices["item"].where(~odd, choices["item"].map(lambda t: f"{nfd(t)} ")),
+        **{
+            name: choices[name].where(~odd, choices[name].map(lambda text: f"{nfd(text)} "))
+            for name in ("item", "group", "length", "sentence_1", "sentence_2")
+        },
     )
-
-
-def nfd(text: str) -> str:
-    import unicodedata
-
-    return unicodedata.normalize("NFD", text)
 
 
 def rename_participants(row: Row) -> Row:

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 import contstim
-from contstim.cli import main
 from contstim.errors import InputError
 
 FACTORS = ["attractor", "number"]
@@ -39,36 +38,6 @@ def pair_again(table: pd.DataFrame, row: int, other: int, *pair: str) -> pd.Data
     table.loc[other, names[::-1]] = pair
     table.loc[row, names] = pair
     return table
-
-
-def test_each_participant_sees_each_item_once_and_lists_are_balanced() -> None:
-    given = items()
-    trials = contstim.latin_square(given, 8, FACTORS, seed=3)
-    assert trials.attrs == {"seed": 3, "lists": 4, "notes": []}
-    for _, seen in trials.groupby("participant"):
-        assert sorted(seen["item"]) == sorted(given["item"].unique())
-        assert list(seen["trial"]) == list(range(1, len(seen) + 1))
-        counts = seen["condition"].value_counts()
-        assert [counts[f"{a}.{b}"] for a, b in LEVELS] == [2, 2, 2, 2]
-        assert counts[["filler", "catch"]].to_list() == [24, 1]
-        left = seen.groupby("condition")["side_1"].apply(lambda side: (side == "left").sum())
-        assert left[[f"{a}.{b}" for a, b in LEVELS]].to_list() == [1, 1, 1, 1]
-    compared = trials[~trials["condition"].isin(["filler", "catch"])]
-    # Every version of an item is on one list, so that two of the eight people see it.
-    assert (compared.groupby(["item", "condition"])["participant"].nunique() == 2).all()
-    assert (
-        not compared[["item", "condition", "group"]]
-        .drop_duplicates()
-        .duplicated(["item", "condition"])
-        .any()
-    )
-    # What the researcher's table says of a row stays with it.
-    by_row = trials.drop_duplicates("stimulus").set_index("stimulus").sort_index()
-    for name in ("item", "sentence_1", "author"):
-        assert by_row[name].to_list() == given[name].to_list()
-    assert by_row["kind"].eq("catch").sum() == 1
-    counts = contstim.check_design(trials)
-    assert (counts["participants"], counts["groups"], counts["trials"]) == (8, 4, 33)
 
 
 def test_what_is_not_balanced_is_said() -> None:
@@ -147,24 +116,3 @@ def test_numbers_out_of_bounds_and_unknown_factors() -> None:
         contstim.latin_square(items(), 10_001, FACTORS)
     with pytest.raises(InputError, match="^the table of items has no column 'atractor'; did you"):
         contstim.latin_square(items(), 4, ["atractor"])
-
-
-def test_the_command_lays_out_pairs_and_a_study_takes_them(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    items().to_csv("items.csv", index=False)
-    design = ["design", "trials", "--pairs", "items.csv"]
-    assert main([*design, "--factors", *FACTORS, "--participants", "6", "--out", "t.csv"]) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        "33 trials per participant, 4 lists",
-        "6 participants on 4 lists: some lists have one more; a multiple of 4 would be balanced",
-    ]
-    laid_out = pd.read_csv("t.csv")
-    pd.testing.assert_frame_equal(
-        laid_out[["participant", "stimulus", "side_1"]],
-        contstim.latin_square(items(), 6, FACTORS)[["participant", "stimulus", "side_1"]],
-    )
-    assert main(["experiment", "new", "study", "--trials", "t.csv"]) == 0
-    assert main([*design, "--natural", "items.csv"]) == 2
-    assert "--natural has no effect with --pairs, which contains all" in capsys.readouterr().err
-    assert main(["design", "trials", "--natural", "items.csv", "--factors", "attractor"]) == 2
-    assert "--factors belongs to --pairs; leave it out" in capsys.readouterr().err

@@ -92,16 +92,6 @@ def test_answers_without_noise_are_the_preferences():
     np.testing.assert_array_equal(choices["rating"], expected)
 
 
-def test_lapses_are_uniform_over_ratings():
-    design, scores = design_and_scores(n_pairs=200)
-    lapsed = simulate_choices(
-        design, scores, Simulation.from_weights("a", noise=0, lapse=1), 60, seed=4
-    )
-    counts = lapsed["rating"].value_counts(normalize=True)
-    assert set(counts.index) == {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}
-    np.testing.assert_allclose(counts, 1 / 6, atol=0.015)
-
-
 def test_a_design_with_participants_is_kept():
     design, scores = design_and_scores(n_pairs=6)
     own = pd.concat([design.assign(participant="x"), design.iloc[:2].assign(participant="y")])

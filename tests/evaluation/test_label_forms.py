@@ -1,10 +1,7 @@
-"""Every label in four forms: the commands give the same result, or refuse it."""
+"""Names of participants, conditions and sentences that readers could take for something else."""
 
 from __future__ import annotations
 
-import io
-import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +9,8 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
-from contstim.design.latin import latin_square
 from contstim.errors import InputError
 from contstim.evaluation import evaluate, read_choices
-
-FORMS: dict[str, Callable[[str], str]] = {
-    "space": lambda text: f"{text} ",
-    "decomposed": lambda text: unicodedata.normalize("NFD", text),
-}
-LABELS = ("participant", "group", "condition", "item", "sentence_1", "sentence_2", "länge")
 
 
 def study() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -41,50 +31,6 @@ def study() -> tuple[pd.DataFrame, pd.DataFrame]:
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())
     scores = pd.DataFrame({"sentence": sentences, "a": -rng.random(42), "b": -rng.random(42)})
     return choices, scores
-
-
-def half(column: pd.Series, form: Callable[[str], str]) -> pd.Series:
-    """The column, every second row in another form."""
-    return column.where(np.arange(len(column)) % 2 == 0, column.map(form))
-
-
-def tables(choices: pd.DataFrame, scores: pd.DataFrame) -> list[pd.DataFrame]:
-    result = evaluate(choices, scores, condition=("länge",))
-    return [result.models, result.comparisons, result.conditions, result.details.participants]
-
-
-@pytest.fixture(scope="module")
-def plain() -> list[pd.DataFrame]:
-    return tables(*study())
-
-
-@pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("form", FORMS)
-def test_evaluation(label: str, form: str, plain: list[pd.DataFrame]) -> None:
-    choices, scores = study()
-    other = choices.assign(**{label: half(choices[label], FORMS[form])})
-    for one, two in zip(plain, tables(other, scores), strict=True):
-        pd.testing.assert_frame_equal(one, two)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_sentences_of_scores(form: str, plain: list[pd.DataFrame]) -> None:
-    choices, scores = study()
-    scores["sentence"] = half(scores["sentence"], FORMS[form])
-    for one, two in zip(plain, tables(choices, scores), strict=True):
-        pd.testing.assert_frame_equal(one, two)
-
-
-@pytest.mark.parametrize("kind", ["Catch", "catch ", "CATCH", "Filler"])
-@pytest.mark.parametrize("column", ["condition", "kind"])
-def test_reserved_kinds_in_any_case(kind: str, column: str, plain: list[pd.DataFrame]) -> None:
-    choices, scores = study()
-    if column == "kind":
-        kinds = choices["condition"].where(choices["condition"].isin(["catch", "filler"]))
-        choices["kind"] = kinds.fillna("experimental")
-    other = choices[column].replace({kind.strip().lower(): kind})
-    for one, two in zip(plain, tables(choices.assign(**{column: other}), scores), strict=True):
-        pd.testing.assert_frame_equal(one, two)
 
 
 def test_which_trials_count_is_one_rule(
@@ -122,34 +68,6 @@ def test_a_final_period_that_is_the_manipulation() -> None:
     assert table["value"].tolist() == [1.0]
     with pytest.raises(InputError, match="no score for 6 of 12 sentences, for example 'Ann0 left'"):
         evaluate(choices, scores[::2])
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("column", ["item", "condition", "sentence"])
-def test_designs(form: str, column: str) -> None:
-    items = pd.DataFrame(
-        [(f"Stück {k}", c, f"Größe {k} {c}.") for k in range(8) for c in ("früh", "spät")],
-        columns=["item", "condition", "sentence"],
-    )
-    other = items.assign(**{column: half(items[column], FORMS[form])})
-    clean, made = (latin_square(table, participants=8) for table in (items, other))
-    pd.testing.assert_frame_equal(clean, made)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_selection(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(1)
-    scores = pd.DataFrame({"sentence": [f"Der Bär {k} schläft." for k in range(40)]})
-    scores = scores.assign(a=rng.normal(size=40) - 20, b=rng.normal(size=40) - 20)
-    made = []
-    for number, table in enumerate(
-        (scores, scores.assign(sentence=half(scores["sentence"], FORMS[form])))
-    ):
-        path = tmp_path / f"{number}.csv"
-        table.to_csv(path, index=False)
-        assert main(["select", "natural", str(path), "--per-pair", "3"]) == 0
-        made.append(pd.read_csv(io.StringIO(capsys.readouterr().out)))
-    pd.testing.assert_frame_equal(*made)
 
 
 def test_participants_called_na_are_kept(tmp_path: Path) -> None:

@@ -29,20 +29,6 @@ def tables_of(result, *names):
     return tables
 
 
-def test_catch_trials_and_fillers_are_analysed_apart(with_catch):
-    study, scores = with_catch
-    result = evaluate(study, scores)
-    rest = evaluate(study[~study["condition"].isin(["catch", "filler"])], scores)
-    names = ["all", "targeted", "catch", "fillers", "synthetic", "natural"]
-    assert [name for name in result.models["analysis"].unique() if "/" not in name] == names
-    same = [name for name in result.models["analysis"].unique() if name not in ("catch", "fillers")]
-    for with_them, without in zip(tables_of(result, *same), tables_of(rest, *same), strict=True):
-        pd.testing.assert_frame_equal(with_them, without)
-    catch = result.models.query("analysis == 'catch' and measure == 'accuracy'")
-    assert set(catch["n_trials"]) == {3}
-    assert set(catch["value"]) == {1.0}
-
-
 def test_scores_of_catch_trials_affect_only_their_analysis(with_catch):
     study, scores = with_catch
     catch = study[study["condition"] == "catch"]

@@ -395,16 +395,6 @@ def test_new_adaptive_study_and_its_refusals(tmp_path, capsys):
         (folder / "study.toml").write_text(edit_back)
 
 
-@pytest.mark.parametrize(("given", "seed"), [([], 5), (["--seed", "0"], 0), (["--seed", "8"], 8)])
-def test_seed_option_sets_the_plan(tmp_path, given, seed):
-    pool, scores = write_tables(tmp_path)
-    plan = tmp_path / "plan.toml"
-    plan.write_text("[adaptive]\ntrials = 8\nanchors = 3\nseed = 5\n")
-    new = ["experiment", "new", str(tmp_path / "study"), "--pairs", str(pool)]
-    assert main([*new, "--scores", str(scores), "--plan", str(plan), *given]) == 0
-    assert read_study(tmp_path / "study").adaptive.seed == seed
-
-
 def test_errors_of_new_adaptive_studies(tmp_path, capsys):
     pool, scores = write_tables(tmp_path, 20)
     new = ["experiment", "new", str(tmp_path / "study")]

@@ -9,7 +9,6 @@ import csv
 import json
 import re
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -131,27 +130,6 @@ def test_a_bar_between_spaces_is_refused(
     assert fault in capsys.readouterr().err
     with pytest.raises(InputError, match="practice.* sentence .* has a bar between spaces"):
         add(reading, '\n[[practice]]\nsentence = "The dog || barked."\n')
-
-
-def test_item_versions_form_a_latin_square(reading: Study) -> None:
-    seen = Counter()
-    for assignment, own in reading.design.trials.items():
-        assert [trial.number for trial in own] == [1, 2, 3]
-        rows = [trial.row for trial in own]
-        assert {row["item"] for row in rows} == {"1", "2", "3"}  # each item once
-        seen.update((row["item"], row["condition"]) for row in rows)
-        assert {row["group"] for row in rows} == {str((assignment - 1) % 2 + 1)}
-    assert seen == {
-        ("1", "attracted"): 2, ("1", "other"): 2, ("2", "attracted"): 2, ("2", "other"): 2,
-        ("3", "filler"): 4,
-    }  # fmt: skip
-    record = json.loads((reading.folder / "trials.csv.meta.json").read_text("utf-8"))
-    assert record["options"] == {
-        "participants": 4,
-        "factors": [],
-        "seed": 0,
-        "notes": [],
-    }
 
 
 @pytest.mark.parametrize(

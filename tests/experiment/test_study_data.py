@@ -22,7 +22,6 @@ from talking import answer, answers_to, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
-from contstim.evaluation.importers import read_choices
 from contstim.experiment.bundles import digest_materials, make_bundle
 from contstim.experiment.exporting import write_psychds
 from contstim.experiment.importing import import_logs
@@ -108,35 +107,6 @@ def test_reading_changes_nothing(filled: Study) -> None:
     read_study_data(filled)
     read_recruiter_ids(filled)
     assert path.read_bytes() == before
-
-
-def test_the_export_is_what_evaluate_reads(
-    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    command = ["experiment", "export", str(filled.folder), "--out", str(out)]
-    assert main(command) == 0
-    printed = capsys.readouterr().out
-    assert "12 choices of 2 participants; 2 unfinished sessions are left out" in printed
-    assert "1 second answers" in printed
-    human = read_choices(out / "choices.csv", "tidy")
-    assert len(human.choices) == 12
-    sentences = {*human.choices["sentence_1"], *human.choices["sentence_2"]}
-    scores = pd.DataFrame(
-        [(s, m, -float(len(s) + k * (i % 5))) for i, s in enumerate(sorted(sentences))
-         for k, m in enumerate(("m1", "m2"))],
-        columns=["sentence", "model", "log_prob"],
-    )  # fmt: skip
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    evaluate = ["evaluate", str(out / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
-    results = ["--out", str(tmp_path / "results")]
-    assert main([*evaluate, "--exclude", "catch<0.91", *results]) == 0
-    excluded = pd.read_csv(tmp_path / "results" / "excluded.csv")
-    assert excluded["detail"].tolist() == ["0.500 of catch trials right"]
-    assert main([*command, "--all"]) == 0
-    assert "15 choices of 4 participants" in capsys.readouterr().out
-    n_rows = check_psychds(out / "psychds")
-    assert n_rows["data/study-study_task-choices_data.csv"] == 15
 
 
 def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixture[str]) -> None:

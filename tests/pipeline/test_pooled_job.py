@@ -24,7 +24,7 @@ from contstim.pipeline import pooled_job
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore
-from contstim.pipeline.synthesis import write_synthesis
+from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import SampleTask, ScoreTask
 from contstim.pipeline.worker import Worker
@@ -53,7 +53,9 @@ def plan() -> StudyPlan:
 
 
 @pytest.fixture(scope="module")
-def whole(plan: StudyPlan, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyReport]:
+def whole(
+    plan: StudyPlan, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, SynthesisReport]:
     """Return a folder with the triplets and the pool of the plan, and the report of the run."""
     folder = tmp_path_factory.mktemp("whole")
     out, sampled = folder / "triplets.csv", folder / "pool.csv"
@@ -62,7 +64,7 @@ def whole(plan: StudyPlan, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return folder, report
 
 
-def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, StudyReport]) -> None:
+def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, SynthesisReport]) -> None:
     folder, report = whole
     rows = list(csv.DictReader((folder / "triplets.csv").read_text("utf-8").splitlines()))
     assert rows
@@ -93,7 +95,7 @@ def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, StudyRepo
 
 def test_an_interrupted_pool_continues_to_equal_rows(
     plan: StudyPlan,
-    whole: tuple[Path, StudyReport],
+    whole: tuple[Path, SynthesisReport],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -135,13 +137,13 @@ def test_models_that_only_filter_are_reported(
 
 
 def test_another_seed_gives_another_pool(
-    plan: StudyPlan, whole: tuple[Path, StudyReport]
+    plan: StudyPlan, whole: tuple[Path, SynthesisReport]
 ) -> None:
     other = replace(plan, study=replace(plan.study, seed=9))
     assert write_synthesis(other, None, SequentialExecutor()).rows != whole[1].rows
 
 
-def test_the_pool_is_a_readable_table_of_scores(whole: tuple[Path, StudyReport]) -> None:
+def test_the_pool_is_a_readable_table_of_scores(whole: tuple[Path, SynthesisReport]) -> None:
     out, report = whole[0] / "pool.csv", whole[1]
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert {row["source"] for row in rows} == {"natural", "written"}
@@ -191,7 +193,7 @@ def test_models_score_only_sentences_within_earlier_bounds(
 
 def test_the_time_limit_gives_an_estimate(
     plan: StudyPlan,
-    whole: tuple[Path, StudyReport],
+    whole: tuple[Path, SynthesisReport],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -218,9 +220,9 @@ def test_the_time_limit_gives_an_estimate(
 
 def test_sampling_ends_when_all_slots_are_filled() -> None:
     """A larger maximum number of samples gives the same table once sampling has ended."""
-    plan = synthesis_plan(STARTS[:2], bundled_vocabulary(), MODELS, seed=2)
+    plan = synthesis_plan(STARTS[:1], bundled_vocabulary(), MODELS, seed=2)
     tables, lines = [], list[str]()
-    for max_samples in (1600, 3200):
+    for max_samples in (800, 1600):
         strategy = (
             "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
             f"&batch_size=8&max_samples={max_samples}"
@@ -232,14 +234,12 @@ def test_sampling_ends_when_all_slots_are_filled() -> None:
         n_batches = sum(isinstance(task, SampleTask) for task in executor.submitted)
         assert n_batches < 2 * max_samples / 8
     assert tables[0] == tables[1]
-    assert len(tables[0]) == 2
-    assert "4 of 4 synthetic sentences found" in lines[-1]
-    assert "expected after round 40" in lines[0]
+    assert len(tables[0]) == 1
+    assert "2 of 2 synthetic sentences found" in lines[-1]
+    assert "expected after round 40" in lines[-2]
 
 
-def test_only_sides_with_empty_slots_are_sampled_further(
-    plan: StudyPlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_sides_with_empty_slots_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
     """All sentences that the trigram model should reject are taken away after each assignment."""
     real = pooled_job.assign_syntheses
 
@@ -256,8 +256,9 @@ def test_only_sides_with_empty_slots_are_sampled_further(
     monkeypatch.setattr(pooled_job, "assign_syntheses", empty_one_side)
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
-        "&batch_size=64&max_samples=640"
+        "&batch_size=8&max_samples=80"
     )
+    plan = synthesis_plan(STARTS[:1], bundled_vocabulary(), MODELS, seed=2)
     longer = plan.replace_options(SynthesisOptions, strategy=strategy, min_scores=())
     executor = RecordingExecutor()
     write_synthesis(longer, None, executor)
@@ -269,7 +270,7 @@ def test_only_sides_with_empty_slots_are_sampled_further(
 def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> None:
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
-        "&batch_size=8&max_samples=120"
+        "&batch_size=4&max_samples=40"
     )
     hopeless = plan.replace_options(
         SynthesisOptions, strategy=strategy, min_scores=("contstim:gpt>=-5",)
@@ -277,6 +278,6 @@ def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> Non
     lines = list[str]()
     report = write_synthesis(hopeless, None, SequentialExecutor(), show_progress=lines.append)
     assert report.rows == []
-    found = "round 1 of at most 3: 0 of 8 synthetic sentences found; about 0 expected after round 3"
+    found = "round 1 of at most 2: 0 of 8 synthetic sentences found; about 0 expected after round 2"
     assert lines[0].startswith(found)
     assert "satisfy contstim:gpt>=-5: relax this constraint" in lines[0]

@@ -183,16 +183,6 @@ def test_parquet_is_read_as_csv_is(monkeypatch):
     pd.testing.assert_frame_equal(read_scores("scores.parquet"), expected())
 
 
-def test_triplets_keep_text_and_extra_columns(tmp_path):
-    path = tmp_path / "triplets.csv"
-    row = ["m1", "m2", "null", "12", "NA", -1, -2, -3, -4, -5, -6, "note"]
-    pd.DataFrame([row], columns=[*TRIPLETS, "extra"]).to_csv(path, index=False)
-    table = read_triplets(path)
-    assert table.iloc[0, :5].tolist() == ["m1", "m2", "null", "12", "NA"]
-    assert table["extra"].tolist() == ["note"]
-    assert table["synthetic_2_lp_2"].tolist() == [-6]
-
-
 def test_faulty_triplets(tmp_path):
     path = tmp_path / "triplets.csv"
     frame = pd.DataFrame([dict.fromkeys(TRIPLETS, "x")])
