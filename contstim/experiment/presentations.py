@@ -83,6 +83,11 @@ sentence = "The postman barked dog the at."
         self._options = options
 
     @property
+    def name(self) -> str:
+        """Name in the study's settings, for example ``rating``."""
+        return self._options.presentation
+
+    @property
     def scale(self) -> str:
         """Name of the response scale, which must be the same for all answers of a data file."""
         return self.module

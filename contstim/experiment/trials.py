@@ -250,7 +250,8 @@ def read_design(
             source = (
                 "give the output of `contstim design trials`"
                 if is_pair
-                else "lay trials out with `contstim experiment new --stimuli`, or add it"
+                else f"the presentation {presentation.name!r} needs it; lay trials out with "
+                "`contstim experiment new --stimuli`, or add it"
             )
             raise InputError(f"{path} has no column {column!r}; {source}")
 

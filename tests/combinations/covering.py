@@ -30,9 +30,9 @@ Row = dict[str, Any]
 RELATION = "relation"
 #: Seconds of processor time from which a row is listed.
 SLOW = 2.0
-#: All rows run by ``make test-combinations``, otherwise the first with two thirds of the pairs.
+#: Whether all rows run (``make test-combinations``), or only those with two thirds of the pairs.
 ALL = os.environ.get("COMBINATIONS") == "all"
-#: Whether a table ends at its first fault.
+#: Whether all rows run until the first fault (``tests/mutation``).
 FIRST = os.environ.get("COMBINATIONS") == "first"
 
 
@@ -131,7 +131,18 @@ class Combinations:
         pairs = {frozenset(pair) for row in _all_pairs(values) for pair in _pairs(row)}
         left = set(pairs)
         rows = [dict(zip(names, found, strict=True)) for found in AllPairs([*values.values()])]
-        enough = 0 if ALL else len(pairs) / 3
+        enough = 0 if ALL or FIRST else len(pairs) / 3
+        required = [
+            {RELATION: name, **self.compared, **relation.given}
+            for name, relation in self.relations.items()
+        ]
+        required += [
+            {name: value}
+            for name, listed in self.values.items()
+            for value in listed[: 1 if name in self.unaccepted else None]
+        ]
+        for fixed in [*required, *self.together]:
+            self._require(fixed, values, left, work)
         for row in rows:
             if len(left) > enough:
                 self._try(row, left, work)
@@ -146,13 +157,6 @@ class Combinations:
                 self._try(row, left, work)
                 if first in left and not any(refused <= row.items() for refused in self.refused):
                     left.discard(first)  # the row is among the faults
-        for name, relation in self.relations.items():
-            self._require({RELATION: name, **self.compared, **relation.given}, values, left, work)
-        for name, listed in self.values.items():
-            for value in listed[: 1 if name in self.unaccepted else None]:
-                self._require({name: value}, values, left, work)
-        for fixed in self.together:
-            self._require(fixed, values, left, work)
         if ALL:
             self._check_effects(values, work, set(inert))
         print(

@@ -44,7 +44,8 @@ SYNONYMS = {
     "--preset": "preset",
     "--language": "the language",
     "--presentation": "presentation|for pairs of sentences",
-    "--trials": "--trials",
+    "--trials": r"--trials|trials\.csv",
+    "--stimuli": r"--stimuli|stimuli\.csv",
 }
 
 

@@ -159,6 +159,7 @@ def test_synthesize(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(MinScore, "readable", classmethod(lambda cls, score: cls(TWO, -40.0)))
     texts = ["two.txt", "two.csv", "words.csv", "words.txt", "plan.toml"]
     edited = {"--edits": VALUES["--edits"][1], "--pair": f"{ONE} {TWO}", "--plan": None}
+    edited |= {"SENTENCE": None, "--sentences": "two.csv"}
     edited |= {"--strategy": "edit?candidates=all", "--estimate": None, "--margin": "2"}
     edited |= dict.fromkeys(["--min-score", "--readable", "--limit", "--max-word-share"])
     relations = {

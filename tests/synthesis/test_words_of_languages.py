@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from unspaced import segment_by
 
 from contstim import load_model, synthesize
 from contstim.errors import InputError
@@ -21,20 +22,10 @@ from contstim.training.ngram import train_ngram
 WORDS = ("猫", "狗", "上海", "上", "海水", "水", "去", "喝")
 
 
-def longest(text: str) -> list[str]:
-    """Cut a text from the left into the longest of a few words; other characters stand alone."""
-    words = []
-    while text:
-        word = next((w for w in sorted(WORDS, key=len)[::-1] if text.startswith(w)), text[0])
-        words.append(word)
-        text = text[len(word) :]
-    return words
-
-
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Language:
     """A language without spaces, and two models of it in the working folder."""
-    language = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
+    language = Language(code="xx", name="Unspaced", segment=segment_by(WORDS), has_case=False)
     monkeypatch.setitem(LANGUAGES._objects, "xx", language)
     monkeypatch.chdir(tmp_path)
     ends = ("海水", "水", "上海", "猫")

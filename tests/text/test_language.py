@@ -6,6 +6,7 @@ Tests `contstim.text.language`.
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unspaced import segment_by
 
 from contstim.errors import InputError
 from contstim.text import Sentence, WordList, find_repeats, tokenize_word
@@ -17,17 +18,7 @@ FRENCH, TURKISH, SPANISH = (get_language(code) for code in ("fr", "tr", "es"))
 WORDS = ("上", "上海", "海", "海水", "水", "大", "大水", "去", "猫")
 
 
-def longest(text: str) -> list[str]:
-    """Cut a text from the left into the longest of a few words; other characters stand alone."""
-    words = []
-    while text:
-        word = next((w for w in sorted(WORDS, key=len)[::-1] if text.startswith(w)), text[0])
-        words.append(word)
-        text = text[len(word) :]
-    return words
-
-
-UNSPACED = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
+UNSPACED = Language(code="xx", name="Unspaced", segment=segment_by(WORDS), has_case=False)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +86,7 @@ def test_french_words_round_trip(parts: list[tuple[str, str, str]]) -> None:
 def test_segmented_text_is_joined_without_spaces(words: list[str]) -> None:
     text = "".join(words)
     assert UNSPACED.join(words) == text
-    assert UNSPACED.split(text) == longest(text)
+    assert UNSPACED.split(text) == segment_by(WORDS)(text)
 
 
 @given(st.sampled_from(sorted({*LANGUAGES} - {"zh"})), st.lists(cores, min_size=1, max_size=8))

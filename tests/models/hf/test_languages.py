@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 import transformers
 from tiny_transformers import save_network
+from unspaced import segment_by
 
 from contstim import load_model, synthesize
 from contstim.errors import InputError
@@ -25,19 +26,9 @@ WORDS = ("猫", "狗", "上海", "北京", "去", "看见", "今天", "喜欢", 
 TEXT = ["猫去上海。", "今天狗看见猫。", "狗喜欢北京。", "猫喜欢海水。", "今天狗去北京。"]
 
 
-def longest(text: str) -> list[str]:
-    """Cut a text from the left into the longest of a few words; other characters stand alone."""
-    words = []
-    while text:
-        word = next((w for w in sorted(WORDS, key=len)[::-1] if text.startswith(w)), text[0])
-        words.append(word)
-        text = text[len(word) :]
-    return words
-
-
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch) -> Language:
-    language = Language(code="xx", name="Unspaced", segment=longest, has_case=False)
+    language = Language(code="xx", name="Unspaced", segment=segment_by(WORDS), has_case=False)
     monkeypatch.setitem(LANGUAGES._objects, "xx", language)
     return language
 
