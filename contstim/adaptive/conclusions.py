@@ -160,9 +160,7 @@ def apply_stopping_rule(
     ('continue', ('A', 'B'))
     """
     if len(models) < 2:
-        raise InputError(
-            f"cannot compare {format_count(len(models), 'model')}; give at least two models"
-        )
+        raise InputError(f"cannot compare {format_count(len(models), 'model')}; give at least two")
     if not len(participant):
         raise InputError("there are no answers; wait for some")
     scores = np.asarray(scores, dtype=np.float64)

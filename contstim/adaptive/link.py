@@ -74,9 +74,7 @@ class Link:
         for name, weights in (("slope_weights", self.slope_weights), ("prior", self.prior)):
             is_valid = all(0 <= weight <= 1e6 for weight in weights) and sum(weights) > 0
             if weights and not is_valid:
-                raise InputError(
-                    f"{name} is {weights}; give numbers of at least 0, one of them above 0"
-                )
+                raise InputError(f"{name} is {weights}; give numbers of at least 0, one above 0")
         if self.slope_weights and len(self.slope_weights) != len(self.slopes):
             raise InputError(
                 f"there are {len(self.slopes)} slopes and {len(self.slope_weights)} slope_weights; "

@@ -82,9 +82,7 @@ class Pool:
                 )
         labels = pd.Index([str(label) for label in log_probs.index])
         if not labels.is_unique:
-            raise InputError(
-                f"the scores contain {labels[labels.duplicated()][0]!r} twice; keep one"
-            )
+            raise InputError(f"scores contain {labels[labels.duplicated()][0]!r} twice; keep one")
 
         values = log_probs.to_numpy(dtype=np.float64, na_value=np.nan)
         rows = []

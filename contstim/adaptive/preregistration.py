@@ -90,9 +90,7 @@ class PlannedDesign:
         ]
         if has_items:
             items_text = format_count(n_items, "item")
-            sentences.append(
-                f"The {n_pairs} experimental pairs of a participant form {items_text}."
-            )
+            sentences.append(f"A participant's {n_pairs} experimental pairs form {items_text}.")
         else:
             sentences.append("The table has no column 'item': each pair is a separate item.")
         if models:

@@ -370,6 +370,4 @@ def _check_files(
             )
         text_key = alphanumeric_key(text) if searched_keys else ""
         if any(key in text_key for key in searched_keys):
-            raise InputError(
-                f"{name} would contain a withheld sentence; remove it from what is published"
-            )
+            raise InputError(f"{name} would contain a withheld sentence; remove it from the data")

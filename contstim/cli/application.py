@@ -95,9 +95,7 @@ def run_application(app: App, arguments: Sequence[str]) -> int:
     """
     if not arguments and app.default_command is None:
         subcommands = ", ".join(name for name in app if not name.startswith("-"))
-        raise InputError(
-            f"write one of {subcommands} after {app.name[0]}; see {app.name[0]} --help"
-        )
+        raise InputError(f"give one of {subcommands} after {app.name[0]}; see {app.name[0]} --help")
     try:
         command, bound, _ = app.parse_args(
             arguments, exit_on_error=False, print_error=False, verbose=False

@@ -141,7 +141,7 @@ def lay_out_trials(
             print_message(note)
         return
     if factors:
-        raise InputError("--factors belongs to --pairs; leave it out")
+        raise InputError("--factors is for --pairs; leave it out")
     if layout is not None and numbers:
         first = next(iter(numbers)).replace("_", "-")
         raise InputError(f"give --layout {layout} or --{first}, not both")

@@ -157,9 +157,7 @@ def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:
     for pair in chain.from_iterable(re.split(r",(?=\w+=)", text) for text in texts):
         ours, equals, theirs = pair.partition("=")
         if not equals or not ours or not theirs:
-            raise InputError(
-                f"--column {pair!r} does not read OURS=THEIRS, e.g. participant=subject"
-            )
+            raise InputError(f"--column {pair!r} is not OURS=THEIRS, e.g. participant=subject")
         columns[ours] = theirs
     return columns
 

@@ -170,9 +170,7 @@ def _check_accessible(text: str) -> None:
         text.encode()
         os.stat(text)
     except UnicodeEncodeError:
-        raise OutputError(
-            f"cannot write {text!a}: the name is not UTF-8; choose another output"
-        ) from None
+        raise OutputError(f"cannot write {text!a}: the name is not UTF-8; choose another") from None
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:

@@ -80,9 +80,7 @@ def resolve_language(code: str | None, paths: Sequence[str]) -> Language:
         return get_language(code or "en")
     language = detect_language(corpus_sentences(path))
     if language.code != "en":
-        print_message(
-            f"{path} seems to be {language.name}; set another language with --language CODE"
-        )
+        print_message(f"{path} seems to be {language.name}; set another with --language CODE")
     return language
 
 

@@ -139,6 +139,4 @@ def vocabulary(
     for spec, n_words in n_unknown.items():
         print_message(f"{n_words:,} words excluded that are not in the vocabulary of {spec}")
     n_first, n_elsewhere = len(selected.first), len(selected.elsewhere)
-    print_message(
-        f"{n_first:,} words allowed at the start of a sentence, {n_elsewhere:,} elsewhere"
-    )
+    print_message(f"{n_first:,} words allowed at the start of sentences, {n_elsewhere:,} elsewhere")

@@ -87,9 +87,7 @@ def latin_square(
     require_columns(items, required, "the table of items")
     for name in _DESIGN_COLUMNS:
         if name in items:
-            raise InputError(
-                f"the table of items has a column {name!r}, which the design adds; rename it"
-            )
+            raise InputError(f"the items have a column {name!r}, which the design adds; rename it")
     if items.empty:
         raise InputError("the table of items has no rows; give one for each version of an item")
     versions = _number_versions(items.reset_index(drop=True), factors)

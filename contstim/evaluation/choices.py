@@ -197,9 +197,7 @@ def clean_choices(
         log.exclude(mask, "missing sentence", "a sentence has no text in the file")
     if cleaning.identical_sentences == "exclude":
         first, second = (normalise_sentences(log.remaining[name]) for name in _SENTENCES)
-        log.exclude(
-            first == second, "identical sentences", "both sentences of the pair are the same"
-        )
+        log.exclude(first == second, "identical sentences", "the two sentences are the same")
     if cleaning.repeated_trial == "keep_first":
         mask = _is_repeated(log.remaining)
         log.exclude(mask, "repeated trial", "the first answer to the pair was kept")
@@ -247,9 +245,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
 
     # Check the required columns: participants, sentences and ratings.
     refuse_rows(out["participant"].isna(), "a row has no participant ({rows})")
-    refuse_rows(
-        lacks_sentence(out), "a sentence is missing ({rows}); fill it in or leave the row out"
-    )
+    refuse_rows(lacks_sentence(out), "a sentence is missing ({rows}); add it or leave the row out")
     for column in _SENTENCES:
         out[column] = normalise_sentences(out[column])
     is_identical = out["sentence_1"] == out["sentence_2"]
@@ -262,9 +258,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
         seconds = pd.to_numeric(out["rt_s"], errors="coerce")
         out["rt_ms"] = (seconds * 1000).where(seconds.notna(), out["rt_s"])
     if "group" in out and out["group"].notna().any():
-        refuse_rows(
-            out["group"].isna(), "a row has no group ({rows}); give one to every row, or to none"
-        )
+        refuse_rows(out["group"].isna(), "a row has no group ({rows}); give every row one, or none")
     further_columns = [column for column in out.columns if column not in CHOICE_COLUMNS]
     if "trial" not in out:
         out["trial"] = out.groupby("participant").cumcount() + 1

@@ -355,9 +355,7 @@ def resolve_targets(
     }
     if not new_names:
         return choices, []
-    notes = [
-        f"The model {old} of the trials is taken to be {new}." for old, new in new_names.items()
-    ]
+    notes = [f"Model {old} of the trials is taken to be {new}." for old, new in new_names.items()]
     return choices.assign(**columns.replace(new_names)), notes
 
 

@@ -80,9 +80,7 @@ def create_adaptive_study(
     plan = plan or AdaptivePlan()
     checked_pool = _load_pool(pool, scores, plan)
     if scores.suffix not in _SCORE_SUFFIXES:
-        raise InputError(
-            f"{scores} is none of {', '.join(_SCORE_SUFFIXES)}; give scores as one of these"
-        )
+        raise InputError(f"{scores} is none of {', '.join(_SCORE_SUFFIXES)}; give one of these")
     if not plan.anchors + catch:
         raise InputError("there are neither anchors nor catch trials; give some of either")
     sentences = [str(label) for label in read_scores(scores).index]
@@ -174,9 +172,7 @@ def read_pool(study: Study) -> Pool:
         participant.
     """
     if study.adaptive is None:
-        raise InputError(
-            f"{study.folder} is not an adaptive study; its study.toml has no [adaptive]"
-        )
+        raise InputError(f"{study.folder} is not an adaptive study; study.toml has no [adaptive]")
     return _load_pool(study.folder / "pool.csv", find_scores(study), study.adaptive)
 
 

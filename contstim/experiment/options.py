@@ -67,9 +67,7 @@ class PageOptions:
     ] = "en"
     direction: Annotated[str, validate_choice(("ltr", "rtl"), "study.direction")] = "ltr"
     description: str = ""
-    url: Annotated[
-        str, validate_pattern(r"(https?://\S+)?", "give the page's address, https://...")
-    ] = ""
+    url: Annotated[str, validate_pattern(r"(https?://\S+)?", "give its address, https://...")] = ""
 
 
 @settings
@@ -107,9 +105,7 @@ class ConsentOptions:
         Content warning above the form, shown before any sentence; empty for none.
     """
 
-    version: Annotated[
-        str, validate_pattern(r".*\S.*", "give the version that your board approved")
-    ]
+    version: Annotated[str, validate_pattern(r".*\S.*", "give the version your board approved")]
     file: str = "consent.md"
     boxes: TupleFromList[ConsentBox] = ()
     warning: Annotated[str, Field(max_length=2000)] = ""

@@ -217,9 +217,7 @@ def _check_endpoint(endpoint: str) -> str:
     is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     schemes = ("http", "https") if is_local else ("https",)
     if not parts.netloc or parts.scheme not in schemes:
-        raise InputError(
-            f"endpoint {endpoint!r} is not an https address; data would travel unprotected"
-        )
+        raise InputError(f"endpoint {endpoint!r} is not https; data would travel unprotected")
     if any(character in endpoint for character in " ;,'\"") or parts.username is not None:
         raise InputError(f"endpoint {endpoint!r} contains characters that are invalid in a URL")
     return f"{parts.scheme}://{parts.netloc}"

@@ -389,9 +389,7 @@ def select_approved_rows(
     is_approved = resolved.notna().all(axis=1)
     selected = table[is_approved].copy()
     if selected.empty:
-        raise InputError(
-            f"none of {len(table)} rows has only approved sentences; review more of them"
-        )
+        raise InputError(f"none of {len(table)} rows has only approved sentences; review more")
     is_edited = (resolved[is_approved] != texts[is_approved]).to_numpy()
     selected[columns] = resolved[is_approved]
     if not is_edited.any():

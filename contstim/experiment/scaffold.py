@@ -142,9 +142,7 @@ def create_study(
         require_known("preset", preset, STUDY_PRESETS)
         options = STUDY_PRESETS[preset]
         if language != "en":
-            raise InputError(
-                f"the wording of {preset} is English; leave out the language or the preset"
-            )
+            raise InputError(f"{preset} is in English; leave out the language or the preset")
         if presentation != "choice":
             raise InputError(f"{preset} showed pairs; leave out the presentation or the preset")
     folder, trials = Path(folder), Path(trials)

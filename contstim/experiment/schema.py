@@ -91,9 +91,7 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
     """
     is_new = not path.exists()
     if study is None and is_new:
-        raise NoDataError(
-            f"there are no data {path}; run the study with `contstim experiment serve`"
-        )
+        raise NoDataError(f"there are no data {path}; start `contstim experiment serve`")
     try:
         if not is_new:
             _check_data(path, study)

@@ -221,9 +221,7 @@ class _Api:
                 "a network address has reached its limit of new sessions; if many participants "
                 "share an address, raise allocation.sessions_per_client and restart the server"
             )
-            raise RequestError(
-                429, "too many sessions were opened from this network address; try later"
-            )
+            raise RequestError(429, "too many sessions were opened from this address; try later")
         token, bundle, is_new = await asyncio.wrap_future(self._store.open(session_request))
         return JSONResponse({"token": token, "bundle": bundle}, 201 if is_new else 200)
 

@@ -176,9 +176,7 @@ class Store:
         now, study = self._clock(), self.study
         consent = (request.consent.version, request.consent.sha256)
         if consent != (study.consent.version, study.consent_sha256):
-            raise RequestError(
-                400, "consent is to another version of the text; load the page again"
-            )
+            raise RequestError(400, "consent is to another version of the text; reload the page")
         if study.recruiter is not None:
             study.recruiter.check_id(request.participant)
         minutes = study.allocation.release_after_minutes

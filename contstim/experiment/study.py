@@ -95,9 +95,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
         for name in _PLACEHOLDER.findall(text):
             if name not in placeholders:
                 offered = ", ".join(f"{{{item}}}" for item in sorted(placeholders)) or "no braces"
-                raise InputError(
-                    f"{path}: {key} contains {{{name}}}; the page fills in {offered} there"
-                )
+                raise InputError(f"{path}: {key} contains {{{name}}}; the page fills in {offered}")
         texts[key] = text.strip()
     return texts
 
@@ -346,9 +344,7 @@ def _read_consent(folder: Path, name: str) -> str:
     path = folder / name
     text = _read_file(path, "consent form", f"consent form {path}; write it there").strip()
     if not text or len(text) > _MAX_CONSENT:
-        raise InputError(
-            f"the consent form {path} has {len(text)} characters; give 1 to {_MAX_CONSENT}"
-        )
+        raise InputError(f"{path} has {len(text)} characters; give 1 to {_MAX_CONSENT}")
     return text
 
 

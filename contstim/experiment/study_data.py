@@ -228,9 +228,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
         # Sessions of deleted participants have no name.
         participant = names.get(move["session"], "")
         times = {"at": _format_time(move["at"])}
-        rows["allocations"].append(
-            {**move, **times, "participant": participant, "reason": move["reason"]}
-        )
+        rows["allocations"].append({**move, **times, "participant": participant})
     for event in stored["events"]:
         times = {"received_at": _format_time(event["received_at"])}
         rows["events"].append({**event, **times, "participant": names[event["session"]]})

@@ -190,9 +190,7 @@ class Writer:
             self._failure = failure
             # The data are stored even if the output stream is closed.
             with suppress(OSError, ValueError):
-                self._say(
-                    f"nothing is stored: {failure}" if failure else "the data are stored again"
-                )
+                self._say(f"nothing is stored: {failure}" if failure else "data are stored again")
 
 
 def _read_inode(path: Path) -> tuple[int, int] | None:

@@ -97,9 +97,7 @@ class TrainingText:
         counts = self.counts.tolist()
         frequent = [word for word, n in zip(self.words, counts, strict=True) if n >= min_count]
         if not frequent:
-            raise InputError(
-                f"no word of the text occurs {min_count} times; lower the minimum count"
-            )
+            raise InputError(f"no word occurs {min_count} times; lower the minimum count")
         return self.sort_by_frequency(sorted(frequent))
 
     def sort_by_frequency(self, words: Iterable[str]) -> tuple[str, ...]:

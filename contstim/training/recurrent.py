@@ -486,9 +486,7 @@ class _TrainingRun:
             tensors, state, _ = read_tensors(self.state_path)
             saved_record = state["record"]
         except (ModelFileError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{str(self.state_path)!r} is damaged; delete it to train again"
-            ) from error
+            raise InputError(f"{str(self.state_path)!r} is damaged; delete it and retry") from error
         if saved_record["digest"] != self.record["digest"]:
             raise InputError(
                 f"{str(self.state_path)!r} belongs to a training run with different text or "

@@ -90,7 +90,7 @@ def test_a_shared_item_is_not_new_evidence_from_each_participant():
 
 
 def test_unusable_answers_are_refused():
-    with pytest.raises(InputError, match="cannot compare 1 model; give at least two models"):
+    with pytest.raises(InputError, match="cannot compare 1 model; give at least two"):
         apply_stopping_rule(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
     with pytest.raises(InputError, match="there are no answers; wait for some"):
         apply_stopping_rule(np.zeros(0, dtype=int), np.zeros((0, 2)), ["a", "b"], Stopping())

@@ -33,7 +33,7 @@ def test_a_pool_that_cannot_be_used_is_refused():
             Pool.from_scores(table, scores, link)
         assert message in str(error.value)
     twice = pd.concat([scores, scores.iloc[:1]])
-    with pytest.raises(InputError, match="the scores contain 'a' twice; keep one"):
+    with pytest.raises(InputError, match="scores contain 'a' twice; keep one"):
         Pool.from_scores(pairs, twice, link)
 
 

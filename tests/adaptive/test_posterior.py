@@ -188,7 +188,7 @@ def test_the_right_model_wins_whatever_the_scale_of_its_slope():
         ({"thresholds": (2.0, 1.0)}, "thresholds are (2.0, 1.0); give ascending numbers above 0"),
         (
             {"prior": (0.0, 0.0)},
-            "prior is (0.0, 0.0); give numbers of at least 0, one of them above 0",
+            "prior is (0.0, 0.0); give numbers of at least 0, one above 0",
         ),
         ({"slope_weights": (1.0,)}, "there are 7 slopes and 1 slope_weights; give each slope its"),
     ],

@@ -75,7 +75,7 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
         "# Fixed study\n",
         "The trials are for 6 participants in 2 groups. Each participant answers 10 trials: ",
         "2 of condition 'catch', 4 of condition 'easy', 4 of condition 'hard'.",
-        "The 8 experimental pairs of a participant form 4 items. The pairs compare 2 models: one,",
+        "A participant's 8 experimental pairs form 4 items. The pairs compare 2 models: one,",
         "6 participants, in 2 groups with different pairs.",
         "Trials answered in less than 250 ms are excluded. Participants with less than 0.75 of",
         "fewer than 6 trials",

@@ -194,7 +194,7 @@ def test_a_study_is_published_when_someone_has_finished(tmp_path: Path, capsys) 
     assert table["participant"].unique().tolist() == ["p1", "p2", "p3", "p4", "p5"]
     assert not (tmp_path / "out/results").exists()
     assert main([*command, "--format", "tidy"]) == 2
-    assert "--format tidy is for a table of choices" in capsys.readouterr().err
+    assert "--format tidy is for tables" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

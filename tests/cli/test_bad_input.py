@@ -275,7 +275,7 @@ def test_an_option_that_a_command_does_not_have(
     [
         (
             "select",
-            "write one of natural, triplets, set after contstim select; see contstim select",
+            "give one of natural, triplets, set after contstim select; see contstim select",
         ),
         (
             "select natrual",

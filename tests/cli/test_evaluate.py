@@ -120,7 +120,7 @@ def test_who_is_excluded_does_not_depend_on_the_words_that_models_know(
         (["missing.csv"], "missing.csv"),
         (["{choices}", "--scores", "{choices}"], "the scores table needs a column 'sentence'"),
         (["{choices}", "--exclude", "cat<0.5"], "--exclude 'cat<0.5' is no rule; write catch<0.75"),
-        (["{choices}", "--column", "who"], "--column 'who' does not read OURS=THEIRS"),
+        (["{choices}", "--column", "who"], "--column 'who' is not OURS=THEIRS"),
         (["{choices}", "--format", "golan2023"], "column"),
         (["{choices}", "--format", "tidy", "--low", "1"], "not --format tidy"),
         (

@@ -54,7 +54,7 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     assert capsys.readouterr().err == (
         "offensive words of German are not excluded: one list is LDNOOBW (npm "
         "naughty-words, CC BY 4.0)\n"
-        f"3 words allowed at the start of a sentence, {len(made.elsewhere)} elsewhere\n"
+        f"3 words allowed at the start of sentences, {len(made.elsewhere)} elsewhere\n"
     )
     out = ["--vocabulary", "words.csv", "--out", "triplets.csv"]
     assert main(["synthesize", *pair, START, *out]) in (0, 1)

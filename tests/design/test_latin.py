@@ -93,7 +93,7 @@ def test_additional_participants_do_not_change_other_trials() -> None:
         ),
         (
             lambda t: t.assign(group=1),
-            "the table of items has a column 'group', which the design adds; rename it",
+            "the items have a column 'group', which the design adds; rename it",
         ),
         (
             lambda t: t.head(0),

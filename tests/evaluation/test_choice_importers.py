@@ -91,7 +91,7 @@ def test_unclear_acceptance_leaves_a_trial_without_targets():
     [
         ("Zone Name", "resp7", "unknown response 'resp7' (row 2)"),
         ("sentence1_type", "X1", "unknown sentence type 'X1' (row 2)"),
-        ("sentence1_type", "C1", "no trial compares sentences of the types 'CN' (row 2)"),
+        ("sentence1_type", "C1", "no trial compares sentence types 'CN' (row 2)"),
     ],
 )
 def test_published_format_refuses_what_it_does_not_know(column, value, message):

@@ -58,7 +58,7 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"sentence_1": ["B b.", None, " "]},
-            "a sentence is missing (rows 2 and 3); fill it in or leave the row out",
+            "a sentence is missing (rows 2 and 3); add it or leave the row out",
         ),
         (
             {"sentence_2": ["A a.", "C  c.", "A a."]},
@@ -75,7 +75,7 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
         (
             {"group": ["g1", None, "g1"]},
-            "a row has no group (row 2); give one to every row, or to none",
+            "a row has no group (row 2); give every row one, or none",
         ),
         (
             {"rt_ms": [1200.5, "1,300", "fast"]},

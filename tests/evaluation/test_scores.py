@@ -111,7 +111,7 @@ def test_trials_target_a_model_by_its_name_in_the_table(
         ask = ["evaluate", "choices.csv", "--model", one, "--model", two, "--out", "results"]
         assert main([*ask]) == 0
         said = capsys.readouterr().err
-        assert f"The model a of the trials is taken to be {one}." in said
+        assert f"Model a of the trials is taken to be {one}." in said
         assert "none has scores" not in said
         found = pd.read_csv("results/models.csv")
         assert set(found.loc[found["analysis"] == "targeted", "model"]) == {one, two}
@@ -149,7 +149,7 @@ def test_models_go_by_the_names_they_are_given(
     assert main(["evaluate", "choices.csv", *flags, "--out", "results"]) == 0
     said = capsys.readouterr().err
     assert f"PPL of B: {B}&unit=score, units sentences" in said
-    assert f"The model {A} of the trials is taken to be right." in said
+    assert f"Model {A} of the trials is taken to be right." in said
     for table in ("models", "participants"):
         assert set(pd.read_csv(f"results/{table}.csv")["model"]) == set(named)
     page = Path("results/report.html").read_text("utf-8")

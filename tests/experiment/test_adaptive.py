@@ -402,12 +402,12 @@ def test_errors_of_new_adaptive_studies(tmp_path, capsys):
     trials = ["--trials", str(pool)]
     for args, told in (
         (given[:2], "--pairs needs the models' scores of its sentences; give --scores"),
-        ([*trials, "--scores", str(scores)], "--scores belongs to --pairs; leave it out"),
-        ([*trials, "--catch", "1"], "--catch belongs to --pairs; leave it out"),
-        ([*trials, "--seed", "1"], "--seed belongs to --stimuli or --pairs; --trials has its"),
+        ([*trials, "--scores", str(scores)], "--scores is for --pairs; leave it out"),
+        ([*trials, "--catch", "1"], "--catch is for --pairs; leave it out"),
+        ([*trials, "--seed", "1"], "--seed is for --stimuli or --pairs; --trials has its"),
         (
             [*given, "--presentation", "rating"],
-            "--pairs are of two sentences; leave out --presentation",
+            "--pairs have two sentences; leave out --presentation",
         ),
         ([*given, "--participants", "3"], "the plan has stopping.participants"),
         (given, "has 20 pairs, but each participant sees 64; give more, or plan fewer"),

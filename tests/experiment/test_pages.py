@@ -205,8 +205,8 @@ def test_static_site_has_a_bundle_per_assignment(
 @pytest.mark.parametrize(
     ("endpoint", "experiment", "message"),
     [
-        ("http://pipe.example/", "a", "not an https address; data would travel unprotected"),
-        ("pipe", "a", "not an https address"),
+        ("http://pipe.example/", "a", "is not https; data would travel unprotected"),
+        ("pipe", "a", "is not https"),
         ("https://x.example; script-src *", "a", "characters that are invalid in a URL"),
         ("https://pipe.example/", None, "needs the experiment's id"),
         (None, "a", "needs an endpoint"),

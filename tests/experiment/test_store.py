@@ -398,7 +398,7 @@ def test_moved_data_file_refuses_writes_until_it_is_back(study: Study) -> None:
             store.count("declined").result()
         away.replace(store.path)
         assert store.add_answers(token, [one, two]).result().acknowledged == [one["id"], two["id"]]
-        assert said == [f"nothing is stored: {gone}", "the data are stored again"]
+        assert said == [f"nothing is stored: {gone}", "data are stored again"]
         assert rows(store, "SELECT answer FROM answers ORDER BY sequence") == [
             (one["id"],),
             (two["id"],),

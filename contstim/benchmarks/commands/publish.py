@@ -94,9 +94,7 @@ def publish(
 
     if Path(study).is_dir():
         if format != "auto":
-            raise InputError(
-                f"--format {format} is for a table of choices, not for a folder, {study}"
-            )
+            raise InputError(f"--format {format} is for tables, not for the folder {study}")
         human = publishing.read_study_choices(study, None if data is None else Path(data))
     elif data is not None:
         raise InputError(f"--data {data} is for a study folder, not for a table, {study}")

@@ -70,9 +70,7 @@ def reproduce(
 
     script = STUDIES / paper / "run.py"
     if not script.exists():
-        raise InputError(
-            f"there is no script {script}; run the command in a copy of the repository"
-        )
+        raise InputError(f"there is no script {script}; run it in a copy of the repository")
     if not Path(data).is_dir():
         raise InputError(f"--data {data} is no folder; name the folder of the data sets")
     Path(out).mkdir(parents=True, exist_ok=True)

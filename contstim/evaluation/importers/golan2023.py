@@ -61,9 +61,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
     # Sort the letters of each pair: NS and SN are the same condition.
     pair_type = (type_1 + type_2).where(type_1 <= type_2, type_2 + type_1)
     is_unknown = ~pair_type.isin(list(PUBLISHED_CONDITIONS))
-    refuse_rows(
-        is_unknown, "no trial compares sentences of the types {value!r} ({rows})", pair_type
-    )
+    refuse_rows(is_unknown, "no trial compares sentence types {value!r} ({rows})", pair_type)
     is_catch = pair_type == "CC"
     expected = pd.Series(np.nan, index=raw.index)
     expected[is_catch & (raw["sentence1_type"] == "C1")] = 1.0

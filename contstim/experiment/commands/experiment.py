@@ -119,21 +119,17 @@ def new(
         raise InputError("give either --trials, --stimuli or --pairs, of which trials are made")
     for name, value in (("scores", scores), ("plan", plan), ("catch", catch)):
         if pairs is None and value is not None:
-            raise InputError(f"--{name} belongs to --pairs; leave it out")
+            raise InputError(f"--{name} is for --pairs; leave it out")
     if factors and stimuli is None:
-        raise InputError("--factors belongs to --stimuli; leave it out")
+        raise InputError("--factors is for --stimuli; leave it out")
     if preset is not None:
         require_known("preset", preset, experiment.STUDY_PRESETS)
 
     if pairs is not None:
         if participants is not None:
-            raise InputError(
-                "--participants belongs to --stimuli; the plan has stopping.participants"
-            )
+            raise InputError("--participants is for --stimuli; the plan has stopping.participants")
         if not _get_presentation(presentation).is_pair:
-            raise InputError(
-                f"--pairs are of two sentences; leave out --presentation {presentation}"
-            )
+            raise InputError(f"--pairs have two sentences; leave out --presentation {presentation}")
         if scores is None:
             raise InputError("--pairs needs the models' scores of its sentences; give --scores")
         # Loads pandas and SciPy, which other studies do not need.
@@ -169,9 +165,9 @@ def new(
             created = experiment.create_study(study, table, preset, language, presentation)
     else:
         if participants is not None:
-            raise InputError("--participants belongs to --stimuli; --trials has its own")
+            raise InputError("--participants is for --stimuli; --trials has its own")
         if seed is not None:
-            raise InputError("--seed belongs to --stimuli or --pairs; --trials has its order")
+            raise InputError("--seed is for --stimuli or --pairs; --trials has its order")
         assert trials is not None
         created = experiment.create_study(study, trials, preset, language, presentation)
 

@@ -105,9 +105,7 @@ def _load_members(
         try:
             weights = load_file(path)
         except (OSError, SafetensorError) as error:
-            raise ModelFileError(
-                f"cannot read {str(path)!r} ({error}); the folder is damaged"
-            ) from None
+            raise ModelFileError(f"cannot read {str(path)!r} ({error}); it is damaged") from None
         network = encoder.network if name == names[-1] else copy.deepcopy(encoder.network)
         parameters = dict(network.named_parameters())
         try:
