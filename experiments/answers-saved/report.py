@@ -166,17 +166,9 @@ def draw_predictions(table: pd.DataFrame) -> None:
     ax = figure.subplots()
     table = table[(table["k_predicted"] > 0) & (table["k"] > 0)]
     for number, (policy, own) in enumerate(table.groupby("policy")):
-        error = np.abs(own[["k_low", "k_high"]].to_numpy().T - own["k"].to_numpy())
-        ax.errorbar(
-            own["k_predicted"],
-            own["k"],
-            yerr=error,
-            fmt="o",
-            markersize=4,
-            linewidth=0.7,
-            color=series_colour(number),
-            label=policy,
-        )
+        style = {"color": series_colour(number)}
+        ax.plot(own["k_predicted"], own["k"], "o", markersize=4, label=policy, **style)
+        ax.vlines(own["k_predicted"], own["k_low"].clip(0.02), own["k_high"], lw=0.7, **style)
     ends = [0.2, 20.0]
     ax.plot(ends, ends, color="black", linewidth=0.6, linestyle=":")
     ax.set_xscale("log")
@@ -212,9 +204,9 @@ def main() -> None:
     print(sizes.round(3).to_markdown(index=False))
     sizes.round(4).to_csv(FOLDER / "data-sets.csv", index=False)
     table = pd.DataFrame(predicted)
-    ratio = np.abs(np.log2(table["k"] / table["k_predicted"]))
+    ratio = np.abs(np.log2(table["k"].replace(0, np.nan) / table["k_predicted"]))
     print(table.round(3).to_markdown(index=False))
-    print(f"median |log2(realised / predicted)|: {ratio[np.isfinite(ratio)].median():.2f}")
+    print(f"median |log2(realised / predicted)|: {ratio.median():.2f}")
     table.round(4).to_csv(FOLDER / "predicted.csv", index=False)
     draw_curves(finished, args.out)
     draw_predictions(table)
