@@ -105,6 +105,7 @@ def simulate(
     write_table(choices, out, [trials])
 
 
+_DEFAULT_TARGET = 0.8
 #: Options of `design power` that require a certain basis of the studies.
 _OPTIONS_BY_BASIS = {
     "difference": {"item_sd"},
@@ -126,7 +127,7 @@ def power(
     pilot_format: Annotated[ChoiceFormat, Parameter(group=PILOT)] = AS_RECOGNISED,
     participants: Numbers = (),
     trials_each: Numbers = (),
-    target: Annotated[Share, Parameter(group=SIZE)] = 0.8,
+    target: Annotated[Share, Parameter(group=SIZE)] = _DEFAULT_TARGET,
     follow: Follow = (),
     noise: Noise = None,
     item_sd: Effect = None,
@@ -190,6 +191,10 @@ def power(
             )
     if basis != "difference" and bool(compare) == bool(scores):
         raise InputError("give the models to compare: either --compare or --scores")
+    if participants and figure is None and target != _DEFAULT_TARGET:
+        raise InputError(
+            "--target has no effect with --participants and without --figure; leave it out"
+        )
     from contstim.cli import study_simulation
 
     effects: dict[str, Any] = {"noise": noise, "item_sd": item_sd}

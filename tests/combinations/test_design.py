@@ -265,10 +265,15 @@ def permute(path: str) -> None:
         rewrite(path, shuffle)
 
 
+def permute_rows(row: Row) -> Row | None:
+    """Permute the rows of all tables, unless some lists of a Latin square have no participant."""
+    return None if row["--pairs"] and row["--participants"] else on_files(TEXTS, permute)(row)
+
+
 def test_design_trials(inputs: Path, tmp_path: Path) -> None:
     require_values("design trials", TRIALS)
     relations = {
-        "rows permuted": Relation(on_files(TEXTS, permute), view=stimuli),
+        "rows permuted": Relation(permute_rows, view=stimuli),
         "column added": Relation(on_files(TEXTS, add_column)),
         "NFD": Relation(on_files(TEXTS, decompose)),
         "CRLF and BOM": Relation(on_files(TEXTS, as_windows)),
@@ -459,6 +464,8 @@ def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("contstim.drawing.save_figure", lambda _, path: path.touch())
     monkeypatch.setattr("contstim.design.power._MAX_PARTICIPANTS", 16)
     write_power_inputs()
+    inert = [("--out", "out.csv"), ("--figure", "power.svg"), ("--format", "tidy")]
+    inert += [("--column", "participant=subject"), ("--side", "none")]
     scores, files = ["wide.csv", "long.csv"], ["wide.csv", "long.csv", "pairs.csv", "pilot.csv"]
     relations = {
         "scores permuted": Relation(on_files(scores[:1], permute)),
@@ -480,7 +487,7 @@ def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         compared={"--scores": "wide.csv", "TRIALS": "pairs.csv"},
         one_of=[["--compare", "--scores", "--difference"]],
         unaccepted=["--buttons"],
-    ).check(tmp_path / "work", inert=[("--out", "out.csv"), ("--figure", "power.svg")])
+    ).check(tmp_path / "work", inert=inert)
 
 
 def check_savings(row: Row, outcome: Outcome) -> pd.DataFrame:
