@@ -141,8 +141,8 @@ def draw_curves(names: list[str], out: Path) -> None:
         last = np.searchsorted(numbers, numbers[-1] / 2)
         for row, (policy, _) in enumerate(ROWS[:5]):
             ax.plot(
-                numbers[:last],
-                curves[0, row, 0, :last],
+                numbers[:last:2],
+                curves[0, row, 0, :last:2],
                 label=policy,
                 color=series_colour(row),
                 linewidth=1.2,
