@@ -261,10 +261,8 @@ class TrialScheduler:
         The result equals `block` if previous blocks, answers, pool and plan are unchanged.
         """
         participant = block.participant
-        max_trials = self.n_remaining(participant)
-        return self._update_and_choose(
-            participant, max_trials, block.n_processed, block.skipped_blocks
-        )
+        n_left = self.n_remaining(participant)
+        return self._update_and_choose(participant, n_left, block.n_processed, block.skipped_blocks)
 
     def _update_and_choose(
         self, participant: str, max_trials: int, n_processed: int, skipped_blocks: Sequence[int]

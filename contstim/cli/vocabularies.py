@@ -45,11 +45,9 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
     if path != "-":
         rows, *_ = read_word_rows(path)
         # A row that allows no position only states that its word may occur twice.
-        listed = [
-            row["word"] for row in rows if not row.get("first") == row.get("elsewhere") == "0"
-        ]
+        words = [row["word"] for row in rows if not row.get("first") == row.get("elsewhere") == "0"]
         usable = {*vocabulary.first, *vocabulary.elsewhere}
-        unusable = [word for word in dict.fromkeys(listed) if word not in usable]
+        unusable = [word for word in dict.fromkeys(words) if word not in usable]
         if unusable:
             examples = ", ".join(map(repr, unusable[:3])) + (" ..." if len(unusable) > 3 else "")
             print_message(

@@ -197,10 +197,8 @@ def design_trials(
         conditions = [name for name in columns_by_condition if name in layout.conditions]
         if selection is None or not conditions:
             continue
-        selection = _check_selection(selection, columns, table_name)
-        tables = [
-            _build_stimuli(selection, name, columns_by_condition[name]) for name in conditions
-        ]
+        checked = _check_selection(selection, columns, table_name)
+        tables = [_build_stimuli(checked, name, columns_by_condition[name]) for name in conditions]
         numbers = _number_within_pairs(tables[0], layout.groups, conditions[0], rng)
         parts += tables
         initial_groups += [(numbers + k) % layout.groups for k in range(len(conditions))]

@@ -92,9 +92,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
             )
         is_infinite = (table[model] == np.inf).to_numpy()
         if is_infinite.any():
-            raise InputError(
-                f"model {model!r} gives {table.index[is_infinite][0]!r} an infinite score"
-            )
+            raise InputError(f"model {model!r} scores {table.index[is_infinite][0]!r} as infinite")
     return table
 
 

@@ -71,11 +71,9 @@ def result_tables(
         if options.contrasts == "targeted":
             pairs = outcome.targeted_pairs() or pairs
         model_results, pair_results = inference(outcome, pairs)
-        model_columns, comparison_columns = inference.columns
+        model_columns, pair_columns = inference.columns
         models.append(_model_rows(outcome, model_results, model_columns, options))
-        comparisons.append(
-            _comparison_rows(outcome, pairs, pair_results, comparison_columns, options)
-        )
+        comparisons.append(_comparison_rows(outcome, pairs, pair_results, pair_columns, options))
         participants.append(_participant_rows(outcome))
         groups.append(_group_rows(outcome))
     model_table, comparison_table = _concat(models), _concat(comparisons)

@@ -24,14 +24,7 @@ from contstim.text_files import TABLE_SUFFIXES
 REVIEW_DECISIONS = ("approve", "reject", "edit")
 
 _COLUMNS = ("sentence", "reviewer", "decision", "edited", "reason")
-_SENTENCE_COLUMNS = (
-    "natural",
-    "synthetic_1",
-    "synthetic_2",
-    "synthetic",
-    "sentence_1",
-    "sentence_2",
-)
+_SENTENCES = ("natural", "synthetic_1", "synthetic_2", "synthetic", "sentence_1", "sentence_2")
 # Alternative sets of sentence columns in a table for a blind review. The first set of which the
 # table has all columns is used.
 _SOURCE_COLUMNS = (("synthetic_1", "synthetic_2"), ("synthetic",), ("sentence_1", "sentence_2"))
@@ -141,10 +134,10 @@ def list_sentences(table: pd.DataFrame) -> list[str]:
     InputError
         If the table has no column of sentences.
     """
-    columns = [name for name in _SENTENCE_COLUMNS if name in table]
+    columns = [name for name in _SENTENCES if name in table]
     if not columns:
         raise InputError(
-            f"the table has none of the columns {', '.join(_SENTENCE_COLUMNS)}; give sentences"
+            f"the table has none of the columns {', '.join(_SENTENCES)}; give sentences"
         )
     cells = table[columns].astype(object).where(table[columns].notna(), "").to_numpy()
     texts = (normalise_sentence(str(text)) for row in cells for text in row)
@@ -382,7 +375,7 @@ def select_approved_rows(
         If no row is selected, or edited sentences occur in a table whose scores cannot be
         recomputed.
     """
-    columns = [name for name in _SENTENCE_COLUMNS if name in table]
+    columns = [name for name in _SENTENCES if name in table]
     results = resolve_decisions(decisions, min_reviewers)
     texts = table[columns].astype(object).where(table[columns].notna(), "").map(normalise_sentence)
     resolved = texts.map(lambda text: results.get(text) if text else text)

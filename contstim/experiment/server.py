@@ -200,9 +200,7 @@ class _Api:
 
     async def check_health(self, request: Request) -> Response:
         if not _acquire(self._visit_limiter, request):
-            raise RequestError(
-                429, "too many health checks from this address; one per minute is enough"
-            )
+            raise RequestError(429, "too many health checks; one per minute is enough")
         # Commit a counter: the request fails with status 503 if nothing can be stored.
         await asyncio.wrap_future(self._store.count("ready"))
         return JSONResponse({"status": "ok"})

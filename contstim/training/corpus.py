@@ -241,7 +241,7 @@ class TokenCorpus:
         n_heldout = max(1, round(heldout_share * len(self)))
         if n_heldout >= len(self):
             raise InputError(
-                f"{len(self)} sentences are too few to hold out {heldout_share:g} of them"
+                f"cannot hold out {heldout_share:g} of {len(self)} sentences; give more"
             )
         training, heldout = order[n_heldout:], order[:n_heldout]
         return self.select(np.sort(training)), self.select(np.sort(heldout))

@@ -222,7 +222,7 @@ def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shap
             lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]),
             "model 'a' of the scores table has two scores of",
         ),
-        (lambda w: w.assign(a=np.inf), "an infinite score"),
+        (lambda w: w.assign(a=np.inf), "as infinite"),
         (lambda w: w.assign(a="x"), "column 'a' of the scores table contains 'x', not a number"),
         (lambda w: w[["sentence"]], "has no model column"),
         (lambda w: w[["a"]], "needs a column 'sentence'"),

@@ -412,7 +412,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
     broken.write_text("plain")
     expect(InputError, "broken.gz is not a whole gzip file", [broken])
     bad.write_text("one sentence\n")
-    expect(InputError, "1 sentences are too few to hold out", [bad])
+    expect(InputError, "of 1 sentences; give more", [bad])
     expect(InputError, "no word occurs 9999 times", min_count=9999)
     expect(InputError, "storage must be one of float32, float16, int8, got 'int4'", storage="int4")
     expect(InputError, "punctuation must be one of keep, split, drop", punctuation="none")

@@ -120,10 +120,8 @@ def combine_choices(parts: Mapping[str, HumanData], separate: bool = False) -> H
                 raise InputError(f"{file} has a column 'file' already; rename it")
             table = human.choices.assign(file=file, group=f"{file}: " + human.choices["group"])
             is_shared = table["participant"].isin(shared)
-            distinct_names = f"{file}: " + table["participant"]
-            tables.append(
-                table.assign(participant=table["participant"].mask(is_shared, distinct_names))
-            )
+            names = table["participant"].mask(is_shared, f"{file}: " + table["participant"])
+            tables.append(table.assign(participant=names))
             notes += [f"{file}: {note}" for note in human.notes]
         notes.append(f"{len(parts)} files are separate data sets, compared by the column 'file'.")
         if shared:
