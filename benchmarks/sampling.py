@@ -25,7 +25,7 @@ import torch
 
 from contstim import load_model, pool
 from contstim.pipeline.tasks import build_problem
-from contstim.synthesis.problem import MinScore, ModelContrast
+from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.sample import GuidedSampling
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text.vocabulary import bundled_vocabulary
@@ -88,7 +88,7 @@ def main() -> None:
     form = strategy.choose_form(natural)
     one, two = (model.name for model in models)
     problems = [
-        build_problem(ModelContrast((a,), (b,)), models) for a, b in ((two, one), (one, two))
+        build_problem(ProblemDefinition((a,), (b,)), models) for a, b in ((two, one), (one, two))
     ]
 
     def sample(number: int, side: int) -> list[str]:

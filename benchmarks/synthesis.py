@@ -15,7 +15,7 @@ import argparse
 import statistics
 import time
 
-from contstim import Problem, Synthesis, bundled_vocabulary, load_model, pool, synthesize
+from contstim import Problem, SynthesisResult, bundled_vocabulary, load_model, pool, synthesize
 from contstim.synthesis.check import find_improvements
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence
@@ -32,7 +32,7 @@ def main() -> None:
     starts = [s for s in pool() if len(s.split()) == 8][: args.sentences]
     seconds, results = [], []
 
-    def climb(start: str) -> Synthesis:
+    def climb(start: str) -> SynthesisResult:
         return synthesize(
             start,
             reject=reject,

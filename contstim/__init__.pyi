@@ -33,7 +33,7 @@ from contstim.synthesis import synthesize
 from contstim.synthesis.check import check_strategy
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem, standard_deviations
-from contstim.synthesis.results import Synthesis, Triplet
+from contstim.synthesis.results import SynthesisResult, Triplet
 from contstim.synthesis.strategy import Strategy
 from contstim.synthesis.triplets import synthesize_triplets
 from contstim.text import Sentence, WordList, pool, read_sentences
@@ -61,7 +61,7 @@ __all__ = [
     "SentenceScores",
     "Simulation",
     "Strategy",
-    "Synthesis",
+    "SynthesisResult",
     "TokenScores",
     "Triplet",
     "Vocabulary",

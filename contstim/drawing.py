@@ -43,7 +43,7 @@ class PageFigure(Figure):
 def create_axes(n_panels: int = 1) -> list[Axes]:
     """Create a figure with `n_panels` empty axes side by side, for HTML pages and files.
 
-    pyplot does not manage the figure. The function that draws on the axes sets its size.
+    The figure is not managed by pyplot. Its size is set by the function that draws on the axes.
     """
     with mpl.rc_context(_SETTINGS):
         figure = PageFigure(layout="constrained")
@@ -88,7 +88,7 @@ def prepare_axes(
             return _style_axes(figure.subplots(1, len(width_ratios), **options)[0])
     if len(given_axes) != len(width_ratios):
         raise InputError(
-            f"the figure needs {len(width_ratios)} axes, got {len(given_axes)}; give as many"
+            f"the figure needs {len(width_ratios)} axes, got {len(given_axes)}; give one per panel"
         )
     if isinstance(given_axes[0].figure, PageFigure):
         given_axes[0].figure.set_size_inches(width, height)

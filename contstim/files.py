@@ -233,9 +233,9 @@ class LockHolder(NamedTuple):
 
 
 def find_lock_holder(path: Path) -> LockHolder | None:
-    """Return the holder of a lock file; None if it is not locked, or if the holder is dead.
+    """Return the process that holds a lock; None if there is none, or if the process has died.
 
-    Only holders on this machine can be recognised as dead.
+    A dead process is recognised only if it ran on this machine.
     """
     if not path.is_file():
         return None
@@ -250,9 +250,9 @@ def find_lock_holder(path: Path) -> LockHolder | None:
 def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[[], None]]:
     """Hold a lock file for the duration of a ``with`` block.
 
-    The lock also works between machines with a shared file system. The lock of a dead process is
-    taken over: at once if the process ran on this machine, otherwise after `LOCK_TIMEOUT` seconds
-    without a heartbeat.
+    The lock also works between machines with a shared file system. If the process that holds the
+    lock has died, the lock is taken over: immediately if the process ran on this machine, otherwise
+    after `LOCK_TIMEOUT` seconds without a heartbeat.
 
     Parameters
     ----------
@@ -272,8 +272,8 @@ def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[
     Raises
     ------
     LockedError
-        If another process holds the lock; the message names it. Also if the lock file has no
-        holder, because a process was killed while creating it.
+        If another process holds the lock; the message names it. Also if the lock file names no
+        process, because a process was killed while creating it.
     OutputError
         If the lock file cannot be written.
     """
@@ -305,8 +305,9 @@ def _create_lease(path: Path) -> SoftFileLease:
 def _acquire(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> None:
     """Acquire a lock, or raise `LockedError` if another process holds it.
 
-    A holder on another machine may be dead. It is alive if it changes the modification time of the
-    lock file, its heartbeat. Otherwise the lock is taken over after `LOCK_TIMEOUT` seconds.
+    A process on another machine that holds the lock shows that it is alive by its *heartbeat*: it
+    updates the modification time of the lock file regularly. Otherwise the lock is taken over after
+    `LOCK_TIMEOUT` seconds.
 
     Parameters
     ----------
@@ -350,16 +351,17 @@ def _acquire(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> 
 
 
 def _read_holder(path: Path) -> LockHolder | None:
-    """Read the holder of a lock from the lock file."""
-    owner = _create_lease(path).owner
-    if owner is None:
+    """Return the process that holds a lock, or None if the lock is free."""
+    # The object only reads the process from the lock file; it does not acquire the lock.
+    process = _create_lease(path).owner
+    if process is None:
         return None
     try:
         lines = path.read_text("utf-8").splitlines()
-    except OSError:
+    except OSError:  # The lock was released in the meantime.
         return None
     times = [line.removeprefix("since=") for line in lines if line.startswith("since=")]
-    return LockHolder(owner.pid, owner.hostname, times[0] if times else "just now")
+    return LockHolder(process.pid, process.hostname, times[0] if times else "just now")
 
 
 def _host_name(path: Path) -> str | None:

@@ -113,7 +113,7 @@ class Registry(Collection[str], Generic[_Object]):
         return f"{entry_point.dist.name} {entry_point.dist.version}"
 
     def packages(self, name: str) -> tuple[str, ...]:
-        """Return the name of the package that provides an object, in a tuple; empty if bundled."""
+        """Return a tuple with the name of the package that provides an object; empty if bundled."""
         package_name, *_ = self.package(name).split(" ")
         return (package_name,) if package_name else ()
 

@@ -122,11 +122,13 @@ class ResponseModel:
 
 @lru_cache(maxsize=8)
 def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
-    """Compute the probability of choosing sentence 2 at equally spaced preferences g.
+    """Compute the probability of choosing sentence 2 on a grid of preferences.
 
-    The preferences extend from 0 to `max_preference`. Each probability is an average over two
-    normal variables: the log slope of a participant, and the sum of the participant's bias and the
-    effect of the pair. Both integrals are computed by Gauss-Hermite quadrature.
+    The preference of a language model is the difference between its log-probabilities of the two
+    sentences, in standard deviations. The grid extends from 0 to `max_preference`. Each probability
+    is an average over two normal variables: a participant's log slope, and the sum of the
+    participant's bias and the effect of the pair. Both integrals are computed by Gauss-Hermite
+    quadrature.
     """
     preferences = np.linspace(0.0, response_model.max_preference, _N_POINTS)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
@@ -181,7 +183,9 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
 
 
 def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatArray) -> FloatArray:
-    """Bound the contribution of one sentence to the expected log Bayes factor of a sentence pair.
+    """Bound the evidence that one sentence of a pair contributes to a model comparison.
+
+    The evidence is the expected log Bayes factor between two models.
 
     The preferences g_i and g_j of models i and j for a pair differ by a sum of two terms, one for
     each sentence. If the absolute values of the terms are x and y, then |g_i - g_j| <= x + y, and
@@ -215,7 +219,12 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
 def _tabulate_evidence_bounds(
     response_model: ResponseModel,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Tabulate the bound k(x) = min(C(2 x) / 2, c), see `sentence_evidence_bounds`.
+    """Tabulate an upper bound on the evidence that one sentence of a pair can contribute.
+
+    Let G(t) be the maximum expected log Bayes factor of one response for two models whose
+    preferences differ by at most t, and c = max_t G(t). If the sentence contributes x to the
+    difference, the bound is min(C(2 x) / 2, c), where C is a convex function with C >= G
+    (`sentence_evidence_bounds`).
 
     Returns
     -------
@@ -285,7 +294,7 @@ def log_prob_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
 
 
 def inference_unit(n_groups: int, min_groups: int = MIN_GROUPS) -> str:
-    """Return the unit over which signed-rank tests are computed.
+    """Return the unit of analysis for signed-rank tests.
 
     It is ``group`` if there are at least `min_groups` groups of participants, else ``participant``.
     """

@@ -99,7 +99,9 @@ def validate_choice(choices: Collection[str], kind: str | None = None) -> AfterV
 
 
 def validate_pattern(pattern: str, advice: str) -> AfterValidator:
-    """Create a validator of a text that matches a regular expression, for use in ``Annotated``.
+    """Create a validator that requires a text to match a regular expression.
+
+    It is used in the annotation of a field: ``name: Annotated[str, validate_pattern(...)]``.
 
     Parameters
     ----------
@@ -254,18 +256,22 @@ def field_bounds(cls: type, name: str) -> tuple[type, dict[str, Any]]:
         Bounds ``ge``, ``gt``, ``le`` and ``lt`` of numbers, and ``choices`` of texts.
     """
     bound_names = ("ge", "gt", "le", "lt", "choices")
-    types = [_annotations(cls)[name]]
+    scalar_types = list[type]()
     bounds: dict[str, Any] = {}
-    for annotation in types:  # grows while it is iterated
-        types += get_args(annotation)
+    # Visit the annotation and the types nested in it, for example the `int` in `tuple[int] | None`.
+    pending = [_annotations(cls)[name]]
+    while pending:
+        annotation = pending.pop(0)
+        pending += get_args(annotation)
+        if annotation in (int, float, str, bool):
+            scalar_types.append(annotation)
         for item in getattr(annotation, "__metadata__", ()):
+            # Pydantic's `Field` has the bounds in `metadata`, other validators have them directly.
             for constraint in (item, *getattr(item, "metadata", ())):
-                bounds |= {
-                    bound: getattr(constraint, bound)
-                    for bound in bound_names
-                    if hasattr(constraint, bound)
-                }
-    return next(item for item in types if item in (int, float, str, bool)), bounds
+                for bound in bound_names:
+                    if hasattr(constraint, bound):
+                        bounds[bound] = getattr(constraint, bound)
+    return scalar_types[0], bounds
 
 
 def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:

@@ -87,8 +87,8 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a table from a CSV, ``.xlsx`` (first sheet) or Parquet file.
 
-    If cells are separated by semicolons or tabs, decimal commas are converted to points. A line on
-    standard error reports such conversions.
+    If cells are separated by semicolons or tabs, decimal commas are converted to points, which is
+    reported on standard error.
 
     Parameters
     ----------
@@ -97,10 +97,11 @@ def read_table(
     columns
         Names of the required columns.
     cells
-        Types of the cells. ``typed``: columns of numbers only are numbers, all others text; the
-        first column and the columns of sentences and models are always text. ``text``: all cells
-        are text, and empty cells are missing. ``inferred``: columns of numbers or truth values only
-        have that type, except labels (for example participants) and codes (``007``).
+        Types of the cells. ``typed``: columns that contain only numbers are converted to numbers;
+        the first column and the columns of sentences and models always remain text. ``text``: all
+        cells are text, and empty cells are missing. ``inferred``: columns that contain only numbers
+        or only Booleans are converted, except labels (for example participants) and codes
+        (``007``).
 
     Raises
     ------
@@ -130,8 +131,8 @@ def parse_table(
     cells
         Types of the cells, as in `read_table`.
     default_separator
-        Separator of cells, unless another of commas, semicolons and tabs is more frequent in the
-        header.
+        Separator of cells, unless a different separator (comma, semicolon or tab) is more frequent
+        in the header.
     """
     text = "\n".join(lines)
     if not text.strip():
@@ -207,8 +208,8 @@ def _convert_decimal_commas(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str
 def _to_numbers(column: pd.Series) -> pd.Series:
     """Convert a text column to numbers if all its cells are numbers or missing.
 
-    A column of whole numbers becomes int64, other numbers float64. A column with any other text is
-    returned unchanged.
+    Whole numbers become int64, other numbers float64. A column that contains other text is returned
+    unchanged.
     """
     try:
         if column.str.fullmatch(r"-?\d{1,18}").all():
@@ -221,7 +222,7 @@ def _to_numbers(column: pd.Series) -> pd.Series:
 
 
 def _infer_type(column: pd.Series, name: str) -> pd.Series:
-    """Convert a text column to numbers or truth values if all its cells have this type.
+    """Convert a text column to numbers or Booleans if all its cells are numbers or Booleans.
 
     Columns of labels, such as participants, remain text. So do columns of codes: numbers with
     leading zeros (``007``), or different texts for the same number (``1e5`` and ``100000``), which

@@ -120,10 +120,16 @@ def _open_binary(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]
 
 
 def _read_binary_table(path: str | PathLike[str], package: str) -> str:
-    """Read a Parquet file, or the first sheet of a spreadsheet, and convert it to CSV text.
+    """Convert a Parquet file, or the first sheet of a spreadsheet, to CSV text.
 
-    `package` is the package that reads the format, ``pyarrow`` or ``openpyxl``. Empty rows and
-    columns without a name are left out of a spreadsheet.
+    Empty rows, and empty columns without a name, are left out of a spreadsheet.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
+    package
+        Package that reads the format, ``pyarrow`` or ``openpyxl``.
     """
     import pandas as pd  # takes 0.2 s, which commands that read plain text need not wait for
 
@@ -204,12 +210,19 @@ def read_csv_header(
 ) -> list[str] | None:
     """Return the column names of a CSV file; None for a plain list with one entry per line.
 
-    A file is a CSV file if its first line contains `column` or all names of `alternative`.
+    Parameters
+    ----------
+    path
+        Path of the file.
+    lines
+        Lines of the file.
+    column, alternative
+        A file is a CSV file if its first line names `column` or all columns in `alternative`.
 
     Raises
     ------
     InputError
-        If the first line does not, although the name of the file ends like a table (``.csv``).
+        If the file has a suffix of tables (``.csv``), but its first line does not name the columns.
     """
     try:
         first_row = csv.reader(lines[:1], delimiter=find_separator("".join(lines[:1])))
@@ -236,7 +249,7 @@ def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
 
 
 def format_csv_rows(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV text, with floats as the shortest text that gives the same float64."""
+    """Return rows as CSV text, in which floats have as many digits as float64 requires."""
     cells = [[repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows]
 
     def write(quoting: Literal[0, 1]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.synthesis.candidates import Candidates, ScoreCounter
-from contstim.synthesis.problem import ModelContrast
+from contstim.synthesis.problem import ProblemDefinition
 from contstim.text import Sentence, WordList
 
 
@@ -93,7 +93,7 @@ class PlantedCandidates:
         words = WordList(tuple(f"w{i}" for i in range(n)))
         natural_reject = self.current_reject + self.decrease
         return Candidates(
-            contrast=ModelContrast(("reject",)),
+            definition=ProblemDefinition(("reject",)),
             min_scores={"accept": self.minimum},
             natural_scores={"reject": natural_reject, "accept": self.current_accept},
             current_scores={"reject": self.current_reject, "accept": self.current_accept},

@@ -27,7 +27,7 @@ PUBLIC = {
     "TokenScores",
     "Simulation",
     "Strategy",
-    "Synthesis",
+    "SynthesisResult",
     "SentenceScores",
     "Triplet",
     "Vocabulary",

@@ -291,4 +291,4 @@ def search_triplets(
                 for reject, accept in ((model_2, model_1), (model_1, model_2))
             )
         if accepted_by_1.is_improved and accepted_by_2.is_improved:
-            yield Triplet.from_syntheses(accepted_by_1, accepted_by_2, repeat=1)
+            yield Triplet.from_results(accepted_by_1, accepted_by_2, repeat=1)

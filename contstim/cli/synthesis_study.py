@@ -72,7 +72,7 @@ def build_plan(
     base = None if path is None else read_study_plan(Path(path))
     # Options of the synthesis come from the command line, the plan file or the defaults.
     stage = None if base is None else base.find_options(SynthesisOptions)
-    defaults: dict[str, Any] = {"starts": "all"}
+    defaults: dict[str, Any] = {"allocation": "all"}
     if stage is not None:
         defaults = {field.name: getattr(stage, field.name) for field in fields(stage)}
     if {"pairs", "reject", "accept"} & options.keys():
@@ -264,7 +264,7 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
             f"{report.n_sampled:,} sentences were sampled, {report.n_candidates:,} satisfy the "
             "bounds"
         )
-        for name in report.filter_only:
+        for name in report.non_guiding_models:
             print_message(
                 f"{name} does not score prefixes and did not guide the sampling: it only filtered "
                 "the sentences (sample?guide=SPEC names a model that guides instead)"

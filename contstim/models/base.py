@@ -37,7 +37,7 @@ class Event:
     Attributes
     ----------
     units
-        Units that are scored one by one: ``words``, ``tokens`` and others.
+        Units that are scored separately: ``words``, ``tokens`` and others.
     start
         Context before the first word: a start symbol, for example ``<s>``, or ``none``.
     end
@@ -439,7 +439,7 @@ class SentenceModel(ABC):
 def check_sentence_language(
     model: SentenceModel, language: Language, sentences: Sequence[str]
 ) -> None:
-    """Check that a model divides sentences of a language into the correct words.
+    """Check that a model splits sentences of a language into the correct words.
 
     Parameters
     ----------

@@ -41,10 +41,10 @@ _packages_by_module = cache(importlib.metadata.packages_distributions)
 
 
 def dependency_names(model: SentenceModel) -> tuple[str, ...]:
-    """Return the names of the installed packages that a model's scores depend on, sorted.
+    """Return the sorted names of the installed packages on which a model's scores depend.
 
     These are the packages that define its class, and the packages in its attribute `packages`.
-    Python, contstim, NumPy and SciPy are recorded elsewhere and not included.
+    Python, contstim, NumPy and SciPy are not included, because they are always recorded.
     """
     modules = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
     modules -= sys.stdlib_module_names | {"contstim", "__main__"}
@@ -125,7 +125,7 @@ class ScoreCache:
         self._read_files: set[Path] = set()
 
     def read(self, identity: Identity) -> Mapping[str, CachedScore]:
-        """Return all cached scores of a model by sentence.
+        """Return a mapping from sentence to score, for all cached scores of a model.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class ScoreCache:
         return scores
 
     def read_words(self, identity: Identity) -> Mapping[str, FloatArray]:
-        """Return all cached word scores of a model, arrays (W,) by sentence. Raises as `read`."""
+        """Return a mapping from sentence to cached word scores, (W,). Raises as `read`."""
         key = json_digest({**identity, **_BY_WORD})
         scores = self._word_scores.setdefault(key, {})
         for sentence, (values,) in self._new_rows(key, _WORD_KEYS):
@@ -208,10 +208,19 @@ class ScoreCache:
         self._write({**identity, **_BY_WORD}, sentences, lists)
 
     def _write(self, identity: Identity, sentences: Sequence[str], lists: dict[str, Any]) -> None:
-        """Write a JSON file with S sentences and lists of S values by key.
+        """Write a JSON file with S sentences and their scores.
 
-        The file is named by a digest of the sentences, so scoring the same batch twice gives one
-        file.
+        The file name is a digest of the sentences, so that scoring the same batch twice creates
+        only one file.
+
+        Parameters
+        ----------
+        identity
+            JSON object that identifies the model (`model_identity`).
+        sentences
+            The S sentences.
+        lists
+            Mapping from key in the file to a list of S values.
         """
         if sentences:
             name = json_digest(list(sentences)) + ".json"

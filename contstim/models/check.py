@@ -37,7 +37,7 @@ def check_model(
     words
         Words of the vocabulary to try as replacements. The default is the words of the sentences.
     tolerance
-        Maximum difference, in nats, between two ways of computing one score.
+        Maximum difference, in nats, between two computations of the same score.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def check_model(
     >>> import contstim
     >>> report = check_model(contstim.load_model("contstim:bigram"))
     >>> report[1]
-    'a batch, single sentences and another order give the same scores'
+    'a batch, single sentences and a different order give the same scores'
     """
     language = model.language
     if sentences is None:
@@ -172,12 +172,12 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
     tolerance = max(tolerance, model.batch_tolerance)
     backwards = model.score(sentences[::-1])[::-1]
     single = np.array([model.score([sentence])[0] for sentence in sentences])
-    for values, route in ((backwards, "in reverse order"), (single, "one by one")):
+    for values, route in ((backwards, "in reverse order"), (single, "one at a time")):
         _require_equal(model, sentences, (values, scores), (route, "in a batch"), tolerance)
     return [
         f"scores are float64, finite, at most {highest:g} and repeatable ({len(sentences)} "
         "sentences)",
-        "a batch, single sentences and another order give the same scores",
+        "a batch, single sentences and a different order give the same scores",
     ]
 
 
@@ -266,9 +266,7 @@ def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
             f"{model.spec}: refuses an unknown word by {type(error).__name__} ({error}), expected "
             "UnknownWordError with the word"
         ) from error
-    raise ValidationError(
-        f"{model.spec}: scores {text!r} as {value}, but its event refuses unknown words"
-    )
+    raise ValidationError(f"{model.spec}: scores {text!r} as {value}, but event.unknown is 'error'")
 
 
 def _check_replacements(

@@ -166,8 +166,15 @@ class LogitsModel(SentenceModel):
     def _compute_logits(self, ids: IntArray) -> list[FloatArray]:
         """Compute the logits of the next token after every prefix of B sequences.
 
-        `ids` are the token ids, shape (B, L) for sequences of L tokens. The result has one array
-        per sequence, of shape (L, V) for a vocabulary of V tokens.
+        Parameters
+        ----------
+        ids
+            Token ids of sequences of L tokens, shape (B, L).
+
+        Returns
+        -------
+        list of array
+            Logits over the vocabulary of V tokens for each sequence, shape (L, V).
         """
         result = self._logits(ids)
         result = getattr(result, "logits", result)
@@ -220,8 +227,12 @@ class LogitsModel(SentenceModel):
 def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
     """Return a function that maps a text to its token ids and their character offsets.
 
-    `tokenizer` is a tokenizer of the package transformers or tokenizers, or such a function.
-    `name` is the name of the model in error messages.
+    Parameters
+    ----------
+    tokenizer
+        Tokenizer of the package transformers or tokenizers, or already a function of this kind.
+    name
+        Name of the model, for error messages.
     """
     if hasattr(tokenizer, "is_fast"):  # transformers
         if not tokenizer.is_fast:

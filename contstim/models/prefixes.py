@@ -65,10 +65,10 @@ class Prefixes(ABC):
         """
 
     def log_group_sizes(self) -> FloatArray:
-        """Return the log of the number of words that share the upper bound of each word.
+        """Return, for each word, the log of the number of words with the same upper bound, (V,).
 
-        A model of subword tokens bounds a word by its first token, so words with the same first
-        token share a bound. The result has the shape (V,) and is 0 for models of whole words.
+        Models of subword tokens compute the bound from the first token of a word, so words with the
+        same first token share a bound. The result is 0 for models of whole words.
         """
         return np.zeros(len(self.next_words))
 
@@ -116,7 +116,9 @@ class Prefixes(ABC):
         """
 
     def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return the results of `log_probs` and `extend`, which networks compute in one run.
+        """Return the results of `log_probs` and `extend` together.
+
+        Neural networks compute both in one run.
 
         Parameters
         ----------
@@ -134,11 +136,11 @@ class PrefixModel:
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether a search can use the model's own proposals of words, which must cost little."""
+        """Whether the model can propose words for a search at low cost."""
         return False
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix, from which sentences are written word by word.
+        """Return an empty sentence prefix, which can be extended word by word.
 
         The result is None if the score of a sentence is not a sum of log-probabilities of words
         given the preceding words.
@@ -168,7 +170,7 @@ class PrefixModel:
 def empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], *, guide: bool = False
 ) -> Prefixes | None:
-    """Return the empty prefix, from which sentences are written word by word under a model.
+    """Return an empty sentence prefix under a model, which can be extended word by word.
 
     The result is None if the model cannot score or propose words from left to right.
 
@@ -189,7 +191,9 @@ def empty_prefix(
 def empty_prefix_after(
     model: SentenceModel, text: str, word_lists: tuple[WordList, WordList]
 ) -> Prefixes:
-    """Return the empty prefix of sentences that are written after a text, such as a prompt.
+    """Return an empty sentence prefix after a text, for example a prompt.
+
+    The text affects the probabilities of the words, but is not scored.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ REDUCTIONS = Registry[Reduction](
 
 
 class ReducedModel(SentenceModel):
-    """A model that reduces the token log-probabilities of another model to one score.
+    """A model that reduces the token log-probabilities of an underlying model to one score.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class ReducedModel(SentenceModel):
 
     @property
     def batch_tolerance(self) -> float:
-        """Sum of the tolerances of the models, since factors are at most 1."""
+        """Sum of the tolerances of both models, because reductions multiply by at most 1."""
         unigram = 0.0 if self.unigram is None else self.unigram.batch_tolerance
         return self.model.batch_tolerance + unigram
 
@@ -222,8 +222,8 @@ class ReducedModel(SentenceModel):
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Return token scores that sum to the reduced score.
 
-        For SLOR, the unigram log-probability of a word is subtracted from its tokens in equal
-        parts.
+        For SLOR, the unigram log-probability of a word is divided equally among its tokens and
+        subtracted from their scores.
 
         Raises
         ------
@@ -309,7 +309,7 @@ class ReducedModel(SentenceModel):
             return replace(reduced, upper_bounds=upper_bounds * factor)
         # A negative score times an unknown factor is bounded by 0 only.
         upper_bounds = np.maximum(upper_bounds, 0.0) * max_factor
-        # An exact score takes at least one whole sentence.
+        # Each exact score requires scoring at least one whole sentence.
         cost = replace(unreduced.cost, n_inputs=np.maximum(unreduced.cost.n_inputs, 1.0))
         return replace(reduced, upper_bounds=upper_bounds, is_exact=False, cost=cost)
 

@@ -151,17 +151,21 @@ class Family:
     def score_kind(self, spec: ModelSpec) -> ScoreKind:
         """Return the quantity and unit of a model's scores, if possible without loading it.
 
-        The family or the class of the model can state them. Otherwise the model is loaded.
+        They are determined by the first of these that is available: the attribute `kind` of this
+        family, a class attribute of the model class, and the loaded model.
         """
         if isinstance(self.kind, ScoreKind):
             return self.kind
         if self.kind is not None:
-            kind: ScoreKind = self._resolve(self.kind)(spec)
-            return kind
-        class_kind = getattr(self._resolve(self.loader), "kind", None)
-        if class_kind is SentenceModel.kind:
+            return cast("ScoreKind", self._resolve(self.kind)(spec))
+        # If the loader is a model class, its attribute `kind` is a `ScoreKind`, or a property that
+        # needs an instance. The property of the base class returns the default.
+        class_attribute = getattr(self._resolve(self.loader), "kind", None)
+        if isinstance(class_attribute, ScoreKind):
+            return class_attribute
+        if class_attribute is SentenceModel.kind:
             return ScoreKind()
-        return class_kind if isinstance(class_kind, ScoreKind) else self.load(spec).kind
+        return self.load(spec).kind
 
     def _resolve(self, function: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
         """Return a function, and import it if it is given by its address ``module:function``."""
@@ -230,7 +234,7 @@ def available_families() -> dict[str, Family]:
 
 
 def load_bundled(spec: ModelSpec) -> SentenceModel:
-    """Load a bundled model; options of `spec` take precedence over the bundled options."""
+    """Load a bundled model. Options in `spec` override the options of the bundled model."""
     models = bundled_models()
     require_known("bundled model", spec.location, models)
     entry = models[spec.location]
@@ -344,7 +348,7 @@ Models = Sequence[SentenceModel | str] | Mapping[str, SentenceModel | str]
 
 
 def load_models(models: Models) -> list[SentenceModel]:
-    """Load several models with distinct names, each only once.
+    """Load several models. Duplicates are loaded only once, and names must be distinct.
 
     Parameters
     ----------
@@ -433,9 +437,9 @@ def _split_reduction(spec: ModelSpec) -> tuple[ModelSpec, dict[str, str]]:
 def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
     """Load the unigram model that the reduction SLOR subtracts from the scores of a model.
 
-    The option ``unigram`` of `spec` names it. The default is a unigram model of the same tokens or,
-    for models of whole words, the bundled unigram model. Both models must score the end symbol or
-    neither, and likewise punctuation.
+    The option ``unigram`` of `spec` specifies the unigram model. By default, a unigram model of the
+    same tokens is used or, for models of whole words, the bundled unigram model. The end symbol
+    must be scored by both models or by neither, and so must punctuation.
     """
     name = dict(spec.options).get("unigram")
     if name is None and hasattr(model, "token_unigram"):

@@ -62,9 +62,9 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
 
 
 def model_name_in_spec(spec: str) -> str:
-    """Return the model or column that the options of a specification ``table:FILE`` name.
+    """Return the model or column to which a specification ``table:FILE?model=...`` refers.
 
-    The result is empty for other texts.
+    The result is empty for all other specifications.
     """
     with suppress(InputError):
         parsed = ModelSpec.parse(spec)
@@ -74,7 +74,7 @@ def model_name_in_spec(spec: str) -> str:
 
 
 def drop_repeated_scores(scores: pd.Series, source: str) -> pd.Series:
-    """Return scores without rows that repeat both a sentence and its score.
+    """Remove rows that repeat both a sentence and its score.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def drop_repeated_scores(scores: pd.Series, source: str) -> pd.Series:
     distinct = rows.drop_duplicates().set_index("sentence")["score"]
     if not distinct.index.is_unique:
         raise InputError(
-            f"{source} has two scores of {distinct.index[distinct.index.duplicated()][0]!r}; keep "
+            f"{source} has two scores for {distinct.index[distinct.index.duplicated()][0]!r}; keep "
             "one, or, if each row is a word, sum them: as a model, 'table:FILE?rows=words'"
         )
     return distinct
@@ -100,7 +100,7 @@ def drop_repeated_scores(scores: pd.Series, source: str) -> pd.Series:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Scores of sentences in canonical form: higher is better, and nats if the unit is known.
+    """Scores of sentences in canonical form: higher is better, in nats if the unit is known.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ def _normalise_index(labels: pd.Index, source: str) -> pd.Index:
 
 
 def _parse_numbers(column: pd.Series, source: str) -> pd.Series:
-    """Return a column as float64; raise `InputError` if it contains text or truth values.
+    """Convert a column to float64; raise `InputError` if it contains text or Booleans.
 
     Empty cells become NaN.
     """

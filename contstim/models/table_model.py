@@ -138,7 +138,7 @@ class ScoreTableModel(SentenceModel):
         raise InputError(f"{self.spec!r} contains scores of sentences, not of their words")
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
-        """Look up the scores of sentences. The token counts are 0, for unknown.
+        """Look up the scores of S sentences. Token counts are unknown and set to 0.
 
         Raises
         ------
@@ -152,11 +152,11 @@ class ScoreTableModel(SentenceModel):
             examples = ", ".join(map(repr, missing[:_MAX_EXAMPLES]))
             ellipsis = ", ..." if len(missing) > _MAX_EXAMPLES else ""
             raise InputError(
-                f"{self.spec!r} has no score of {len(missing)} of {len(set(texts))} sentences: "
+                f"{self.spec!r} lacks scores for {len(missing)} of {len(set(texts))} sentences: "
                 f"{examples}{ellipsis}; {_ADVICE}"
             )
         n_words = np.array([len(text.split()) for text in texts], dtype=np.int64)
-        return SentenceScores(scores, np.zeros_like(n_words), n_words, np.zeros(len(texts)))
+        return SentenceScores(scores, np.zeros_like(n_words), n_words, stderr=np.zeros(len(texts)))
 
 
 def _read_scores(table: pd.DataFrame, spec: ModelSpec) -> pd.Series:

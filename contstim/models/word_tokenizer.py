@@ -79,12 +79,12 @@ class MaskedSentence:
 
 @dataclass(frozen=True, eq=False)
 class WordTokenizer:
-    """Tokenizer that divides sentences into words and punctuation marks and looks up their ids.
+    """Tokenizer that splits sentences into words and punctuation marks and looks up their ids.
 
     Attributes
     ----------
     ids
-        Token ids by token, without the start and end symbols.
+        Mapping from token to id, without the start and end symbols.
     unknown_id
         Id of the unknown-word symbol; None if the model has none.
     punctuation, case, unknown
@@ -117,7 +117,7 @@ class WordTokenizer:
         Parameters
         ----------
         ids
-            Token ids by token, without the start and end symbols.
+            Mapping from token to id, without the start and end symbols.
         unknown_id
             Id of the unknown-word symbol; None if the model has none.
         spec
@@ -152,16 +152,16 @@ class WordTokenizer:
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 
     def _find_id(self, token: str) -> int | None:
-        """Return the id of a token, or None if it has none.
+        """Return the id of a token, or None if the token is unknown.
 
-        An unknown token has the id of the unknown-word symbol if ``unknown`` is ``unk``.
+        If the option ``unknown`` is ``unk``, unknown tokens have the id of the unknown-word symbol.
         """
         cased = self.language.lower(token) if self.case == "lower" else token
         default = self.unknown_id if self.unknown == "unk" else None
         return self.ids.get(cased, default)
 
     def _require_id(self, token: str, sentence: str) -> int:
-        """Return the id of a token; if it has none, raise an error that names the sentence."""
+        """Return the id of a token. Unknown tokens raise an error that names the sentence."""
         token_id = self._find_id(token)
         if token_id is not None:
             return token_id
@@ -218,7 +218,7 @@ class WordTokenizer:
         return np.array([self._require_id(word, word) for word in words], dtype=np.int64)
 
     def encode_mark(self, mark: str) -> list[int]:
-        """Return the id of a punctuation mark as a list, empty if marks are not tokens."""
+        """Return the ids of a punctuation mark: one id, or none if marks are not tokens."""
         is_token = mark and self.punctuation == "split"
         return [self._require_id(mark, mark)] if is_token else []
 

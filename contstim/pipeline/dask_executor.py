@@ -56,8 +56,8 @@ _process_lock = threading.Lock()
 def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> TaskOutcome:
     """Execute a task in this worker process, and count how often it has been started.
 
-    A task that kills its worker again and again must be given up in the end. The count survives
-    the death of a worker, because it is the size of a file.
+    A task that repeatedly kills its worker must be given up eventually. The count survives the
+    death of a worker, because it is stored as the size of a file.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class DaskExecutor(Executor):
 
         Earlier tasks have a higher priority. If a worker dies, Dask reports this for all tasks that
         were assigned to the worker, and the tasks are submitted again. A task is given up if it was
-        started `MAX_TRIES` times, or if very many deaths of workers were reported for it.
+        started `MAX_TRIES` times, or if `_MAX_DEATHS` deaths of workers were reported for it.
         """
         run_id = uuid.uuid4().hex
         n_deaths = Counter[str]()
@@ -277,7 +277,18 @@ class DaskExecutor(Executor):
     ) -> TaskOutcome:
         """Return the outcome of a task that Dask could not finish, and store its error.
 
-        The task is done, and has no error, if the worker wrote the result before it died.
+        If the worker wrote the result before it died, the task is finished and has no error.
+
+        Parameters
+        ----------
+        task
+            The task.
+        context
+            Paths and settings of the run.
+        error
+            Error that Dask reports; None if Dask cancelled the task.
+        n_starts
+            Number of times that a worker started the task.
         """
         if isinstance(error, OutputError):
             raise error

@@ -41,7 +41,7 @@ class Executor(AbstractContextManager["Executor"]):
     """
 
     def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
-        """Load models one after the other, and return a record of each by specification string."""
+        """Load models one at a time, and return a mapping from specification string to record."""
         return {spec: ModelRecord.from_spec(spec) for spec in specs}
 
     @abstractmethod
@@ -141,12 +141,20 @@ class Engine:
     def _run_rounds(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]
     ) -> Iterator[TaskOutcome]:
-        """Execute tasks without results, then list the tasks again, until all have results.
+        """Execute all tasks without results, list the tasks again, and repeat until none is left.
 
-        `tasks` is a mapping from key to task, with the tasks that are known at the start.
+        Parameters
+        ----------
+        label
+            Name of the stage, for error messages.
+        list_tasks
+            Function that returns all tasks that are known so far.
+        tasks
+            Mapping from key to task, for the tasks that are known at the start.
         """
         while missing := self._find_missing(tasks.values()):
             running = self.executor.run(self.context, missing)
+            # Relative paths in the plan refer to its folder.
             with chdir(self.context.plan_folder), closing(running) as outcomes:
                 for outcome in outcomes:
                     if outcome.error is not None:
@@ -154,6 +162,7 @@ class Engine:
                     self.check_lock()
                     yield outcome
             self._wait_for_results(label, missing)
+            # The new results may lead to further tasks.
             tasks = {task.key: task for task in list_tasks()}
 
     def _find_missing(self, tasks: Iterable[Task]) -> list[Task]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +11,13 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from contstim.pipeline.synthesis_job import SynthesisJob
-from contstim.pipeline.synthesis_options import Goal
+from contstim.pipeline.synthesis_job import Problems, SynthesisJob
 from contstim.pipeline.tasks import SampleTask, ScoreTask, Task, create_score_tasks
 from contstim.synthesis import format_strategy
-from contstim.synthesis.forecast import count_expected_slots, explain_shortfall
-from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
-from contstim.synthesis.problem import ModelContrast
-from contstim.synthesis.results import Row, Synthesis
+from contstim.synthesis.forecast import count_expected_sentences, explain_shortfall
+from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
+from contstim.synthesis.problem import ProblemDefinition
+from contstim.synthesis.results import Row, SynthesisResult
 from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
 
 
@@ -33,9 +33,9 @@ class _Round:
         All tasks of the round known so far: sampling tasks, then scoring tasks.
     candidates
         New sentences that satisfy the lower bounds; empty until the bounds are known.
-    syntheses
-        Synthesis for each slot, from the candidates of all rounds so far. A slot without a sentence
-        has the natural sentence. Empty until the round is finished.
+    results
+        Result for each target (`Target`), assigned from the candidates of all rounds so far. A
+        target without a sentence has the natural sentence. Empty until the round is finished.
     summary
         Line of text for users: the result of the round, and a forecast of the final result.
     """
@@ -43,13 +43,13 @@ class _Round:
     sample_tasks: list[SampleTask]
     tasks: list[Task]
     candidates: list[str] = field(default_factory=list)
-    syntheses: list[Synthesis] = field(default_factory=list)
+    results: list[SynthesisResult] = field(default_factory=list)
     summary: str = ""
 
     @property
     def total_gain(self) -> float:
         """Sum of the decreases in loss of the assigned sentences, nats."""
-        return -math.fsum(synthesis.loss for synthesis in self.syntheses)
+        return -math.fsum(result.loss for result in self.results)
 
 
 @dataclass(eq=False)
@@ -58,24 +58,25 @@ class PooledSynthesisJob(SynthesisJob):
 
     Sentences are sampled in rounds of these steps:
 
-    1. Tasks sample batches of sentences for each contrast (a choice of rejecting and accepting
-       models).
+    1. Tasks sample batches of sentences for each synthesis problem (rejecting models, accepting
+       models and constraints).
     2. Tasks score the sampled sentences under each model with a lower bound on its score. Sentences
        that violate the bound for every natural sentence are dropped. The remaining sentences are
        the candidates.
     3. Tasks score the candidates under the compared models.
     4. The candidates of all rounds are assigned to the natural sentences, without further tasks.
-       Each *slot* is one sentence that a natural sentence needs.
+       A *target* is a natural sentence with one problem; it receives one sentence.
 
-    After the first round, only contrasts with empty slots are sampled, unless all slots are filled.
-    The rounds end when all slots are filled and a round increases the total decrease in loss by
-    less than the share `min_improvement`, or after `max_samples` sentences per contrast.
+    After the first round, sentences are sampled only for problems with targets that have not
+    received a sentence, if there are any. The rounds end when every target has a sentence and a
+    round increases the total decrease in loss by less than the share `min_improvement`, or after
+    `max_samples` sentences per problem.
     """
 
     # Finished rounds.
     _rounds: list[_Round] = field(default_factory=list, init=False)
-    # Mapping from (goal, natural sentence) to rows of the table; None before it is requested.
-    _rows_by_start: dict[tuple[Goal, str], Sequence[Row]] | None = field(default=None, init=False)
+    # Mapping from (problems, natural sentence) to rows of the table; None before it is requested.
+    _rows: dict[tuple[Problems, str], Sequence[Row]] | None = field(default=None, init=False)
     # Whether no further round is needed.
     _is_complete: bool = field(default=False, init=False)
 
@@ -92,17 +93,14 @@ class PooledSynthesisJob(SynthesisJob):
         return True
 
     @property
-    def _contrasts(self) -> list[ModelContrast]:
-        """Distinct contrasts (rejecting and accepting models) for which sentences are sampled."""
-        contrasts = dict[ModelContrast, None]()
-        for goal in self.starts_by_goal:
-            contrasts |= dict.fromkeys(self.options.build_contrasts(goal))
-        return list(contrasts)
+    def _problems(self) -> list[ProblemDefinition]:
+        """Distinct synthesis problems for which sentences are sampled."""
+        return list(dict.fromkeys(itertools.chain(*self.sentences_by_problems)))
 
     @property
-    def min_tasks(self) -> int:
-        """Maximum number of sampling tasks, for the progress bar."""
-        return self.strategy.n_batches * len(self._contrasts)
+    def n_expected_tasks(self) -> int:
+        """Maximum number of sampling tasks."""
+        return self.strategy.n_batches * len(self._problems)
 
     def sample_tasks(self) -> list[SampleTask]:
         """Return the sampling tasks known so far, in the order of their execution."""
@@ -114,7 +112,7 @@ class PooledSynthesisJob(SynthesisJob):
         return [task for one_round in self._rounds for task in one_round.sample_tasks]
 
     def _read_sampled(self, tasks: Sequence[SampleTask]) -> list[dict[str, Any]]:
-        """Read the results of the finished tasks among `tasks` from the store, as JSON values."""
+        """Return the results of those `tasks` that are finished, as JSON values from the store."""
         store = self.run.store
         return [store.read_result(task.key) for task in tasks if task.is_done(store)]
 
@@ -141,9 +139,10 @@ class PooledSynthesisJob(SynthesisJob):
         return drafts
 
     def tasks(self) -> list[Task]:
-        """Return all tasks that are known so far, round by round.
+        """Return all tasks that are known so far, in the order of the rounds.
 
-        The tasks of a step are only known after all tasks of the previous step have ended.
+        A round consists of several steps. The tasks of a step become known when all tasks of the
+        previous step have ended.
         """
         return [task for one_round in self._known_rounds() for task in one_round.tasks]
 
@@ -159,21 +158,27 @@ class PooledSynthesisJob(SynthesisJob):
     def _start_round(self) -> _Round:
         """Return the next round with the tasks that are known so far.
 
-        Each round samples `ROUND_BATCHES` batches for each contrast with empty slots. If all slots
-        are filled, it samples for all contrasts.
+        Each round samples `ROUND_BATCHES` batches for each synthesis problem with targets that have
+        not received a sentence. If every target has a sentence, it samples for all problems.
         """
-        run, strategy, contrasts = self.run, self.strategy, self._contrasts
+        run, strategy, problems = self.run, self.strategy, self._problems
         first_batch = ROUND_BATCHES * len(self._rounds)
         batches = range(first_batch, min(first_batch + ROUND_BATCHES, strategy.n_batches))
         if self._rounds:
-            assignments = zip(self._slot_contrasts, self._rounds[-1].syntheses, strict=True)
-            contrasts = list(dict.fromkeys(c for c, s in assignments if not s.is_changed))
-        form = strategy.choose_form(run.sentences)
-        natural = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
+            assignments = zip(self._target_problems, self._rounds[-1].results, strict=True)
+            unsolved = [problem for problem, result in assignments if not result.is_changed]
+            problems = list(dict.fromkeys(unsolved)) or problems
+        sentence_form = strategy.choose_form(run.sentences)
+        prompt_sentences = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
         sample_tasks = [
-            SampleTask(**self.get_task_options(contrast), form=form, natural=natural, batch=batch)
+            SampleTask(
+                **self.get_task_options(problem),
+                sentence_form=sentence_form,
+                prompt_sentences=prompt_sentences,
+                batch=batch,
+            )
             for batch in batches
-            for contrast in contrasts or self._contrasts
+            for problem in problems
         ]
         tasks = list[Task](sample_tasks)
         if run.store.find_pending(tasks):
@@ -182,7 +187,7 @@ class PooledSynthesisJob(SynthesisJob):
         # Score the new sentences, first under the models of the bounds.
         earlier_drafts = self.read_drafts(self._finished_sample_tasks)
         candidates = [s for s in self.read_drafts(sample_tasks) if s not in earlier_drafts]
-        specs = dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names)
+        specs = dict.fromkeys(spec for problem in self._problems for spec in problem.names)
         for bound in self.options.bounds:
             specs.pop(bound.model, None)
             bound_tasks = create_score_tasks(
@@ -193,7 +198,7 @@ class PooledSynthesisJob(SynthesisJob):
                 return _Round(sample_tasks, tasks)
             # Keep the sentences that satisfy the bound for at least one natural sentence.
             scores = {s: row.score for s, row in run.read_scores(bound.model).items()}
-            natural_scores = {scores[natural] for _, natural in self.starts if natural in scores}
+            natural_scores = {scores[natural] for _, natural in self.inputs if natural in scores}
             lowest_bound = min(map(bound.minimum, natural_scores), default=math.inf)
             candidates = [s for s in candidates if s in scores and scores[s] >= lowest_bound]
         models = [run.all_models[spec] for spec in specs]
@@ -203,70 +208,73 @@ class PooledSynthesisJob(SynthesisJob):
     def _finish_round(self, new_round: _Round) -> None:
         """Assign the candidates of all rounds, and decide whether another round is needed.
 
-        Sampling is complete after `max_samples` sentences, or when every slot has a sentence and
+        Sampling is complete after `max_samples` sentences, or when every target has a sentence and
         the last round increased the total decrease in loss by less than `min_improvement`.
         """
         self._rounds.append(new_round)
-        pool, slots = self.build_pool(), self.slots
-        new_round.syntheses = assign_syntheses(
+        pool, targets = self.build_pool(), self.targets
+        new_round.results = synthesize_from_pool(
             pool,
-            slots,
+            targets,
             self.run.plan.study.seed,
             format_strategy(self.strategy),
             max_word_share=self.options.max_word_share,
         )
         previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else 0.0
-        is_filled = all(synthesis.is_changed for synthesis in new_round.syntheses)
-        target_gain = (1 + self.strategy.min_improvement) * previous_gain
-        has_converged = new_round.total_gain < target_gain
+        is_solved = all(result.is_changed for result in new_round.results)
+        required_gain = (1 + self.strategy.min_improvement) * previous_gain
+        has_converged = new_round.total_gain < required_gain
         is_last = ROUND_BATCHES * len(self._rounds) >= self.strategy.n_batches
-        self._is_complete = is_last or (is_filled and has_converged)
-        new_round.summary = self._summarise_round(pool, slots)
+        self._is_complete = is_last or (is_solved and has_converged)
+        new_round.summary = self._summarise_round(pool, targets)
 
     @property
     def candidates(self) -> list[str]:
-        """Candidates of the finished rounds: sampled sentences that satisfy the lower bounds."""
+        """Sampled sentences of the finished rounds that satisfy the lower bounds on scores."""
         return [sentence for one_round in self._rounds for sentence in one_round.candidates]
 
-    def find_rows(self, goal: Goal, sentence: str) -> Sequence[Row] | None:
+    def find_rows(self, problems: Problems, sentence: str) -> Sequence[Row] | None:
         """Return the table rows of one natural sentence, or None if any task is pending."""
-        if self._rows_by_start is None and self.run.store.find_pending(self.tasks()):
+        if self._rows is None and self.run.store.find_pending(self.tasks()):
             return None
-        return self._assign_rows()[goal, sentence]
+        return self._make_all_rows()[problems, sentence]
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows of the table, in the order of the natural sentences."""
-        for start in self.starts:
-            yield from self._assign_rows()[start]
+        for problems_and_sentence in self.inputs:
+            yield from self._make_all_rows()[problems_and_sentence]
 
-    def _assign_rows(self) -> dict[tuple[Goal, str], Sequence[Row]]:
-        """Assign the candidates to the natural sentences, and return the rows of the table.
+    def _make_all_rows(self) -> dict[tuple[Problems, str], Sequence[Row]]:
+        """Convert the assigned sentences of the last round to rows of the table.
 
-        A goal lists the contrasts for which a natural sentence needs synthetic sentences: two for a
-        triplet, one otherwise. Up to `per_sentence` triplets are made from each natural sentence.
+        Up to `per_sentence` rows are made from each natural sentence. The rows are stored for later
+        calls.
 
         Returns
         -------
         dict
-            Mapping from (goal, natural sentence) to rows of the table.
+            Mapping from (synthesis problems, natural sentence) to rows of the table.
         """
         if not self._rounds:
-            return dict.fromkeys(self.starts, ())
-        if self._rows_by_start is None:
-            options = self.options
-            syntheses = iter(self._rounds[-1].syntheses)
-            # The syntheses have the order of `slots`: for each natural sentence, `per_sentence`
-            # attempts with one synthesis per contrast.
-            self._rows_by_start = {}
-            for goal, sentence in self.starts:
-                attempts = [[next(syntheses) for _ in goal] for _ in range(options.per_sentence)]
-                self._rows_by_start[goal, sentence] = self.make_rows(goal, attempts)
-        return self._rows_by_start
+            return dict.fromkeys(self.inputs, ())
+        if self._rows is None:
+            self._rows = {}
+            # Results have the order of `targets`: for each natural sentence, `per_sentence` groups
+            # with one result per problem.
+            results, n_groups = iter(self._rounds[-1].results), self.options.per_sentence
+            for problems, sentence in self.inputs:
+                groups = [[*itertools.islice(results, len(problems))] for _ in range(n_groups)]
+                self._rows[problems, sentence] = self.make_rows(problems, groups)
+        return self._rows
 
     def build_pool(self) -> SentencePool:
-        """Return the pool of sentences for the assignment: the candidates with all scores."""
+        """Return the pool of sentences that can be assigned to natural sentences.
+
+        The pool contains the candidates of all finished rounds, without the candidates that a model
+        could not score.
+        """
         scores = dict[str, dict[str, float]]()
-        for spec in dict.fromkeys(spec for contrast in self._contrasts for spec in contrast.names):
+        for spec in dict.fromkeys(spec for problem in self._problems for spec in problem.names):
             cached_scores = self.run.read_scores(spec)
             model_scores = {sentence: row.score for sentence, row in cached_scores.items()}
             scores[self.run.all_models[spec].name] = model_scores
@@ -281,51 +289,58 @@ class PooledSynthesisJob(SynthesisJob):
         return SentencePool(tuple(candidates), scores, batch_tolerance, self.run.language)
 
     @property
-    def slots(self) -> list[Slot]:
-        """Natural sentences that need a synthetic sentence, in the order of the table rows.
+    def targets(self) -> list[Target]:
+        """Pairs of a natural sentence and a synthesis problem, in the order of the table rows.
 
-        A natural sentence occurs once for each synthetic sentence that it needs.
+        Each target receives one sentence of the pool.
         """
-        naturals = [sentence for goal, sentence in self.starts for _ in self._slots_of(goal)]
-        contrasts = map(self.resolve_contrast, self._slot_contrasts)
-        return [Slot(*slot) for slot in zip(naturals, contrasts, strict=True)]
+        return [
+            Target(sentence, self.resolve_problem(problem))
+            for problems, sentence in self.inputs
+            for problem in problems * self.options.per_sentence
+        ]
 
     @property
-    def _slot_contrasts(self) -> list[ModelContrast]:
-        """Rejecting and accepting models of each needed synthetic sentence (see `slots`)."""
-        return [contrast for goal, _ in self.starts for contrast in self._slots_of(goal)]
-
-    def _slots_of(self, goal: Goal) -> list[ModelContrast]:
-        """Return the contrast of each synthetic sentence that one natural sentence needs."""
-        return self.options.build_contrasts(goal) * self.options.per_sentence
+    def _target_problems(self) -> list[ProblemDefinition]:
+        """Problem of each target, with models given by specification strings."""
+        return [p for problems, _ in self.inputs for p in problems * self.options.per_sentence]
 
     def describe_progress(self) -> str | None:
         """Return a line on the last finished round; None before the end of the first round."""
         return self._rounds[-1].summary if self._rounds else None
 
-    def _summarise_round(self, pool: SentencePool, slots: Sequence[Slot]) -> str:
-        """Describe the result of the last round, and forecast the result of the last possible one.
+    def _summarise_round(self, pool: SentencePool, targets: Sequence[Target]) -> str:
+        """Describe the last round for users, and forecast the result if sampling continues.
 
-        If fewer than half of the slots are expected to be filled, also name the constraint that the
-        fewest sentences satisfy.
+        The text contains the number of synthetic sentences found and their mean loss. Unless
+        sampling is complete, it also contains the number expected after `max_samples` sentences
+        per problem. If this is less than half of the targets, the text names the constraint that
+        the fewest sampled sentences satisfy.
+
+        Parameters
+        ----------
+        pool
+            Sampled sentences with their scores.
+        targets
+            Natural sentences, each with the problem that its synthetic sentence must solve.
         """
         last, strategy = self._rounds[-1], self.strategy
         n_rounds = math.ceil(strategy.n_batches / ROUND_BATCHES)
-        n_filled = sum(synthesis.is_changed for synthesis in last.syntheses)
+        n_found = sum(result.is_changed for result in last.results)
         text = (
             f"round {len(self._rounds)} of at most {n_rounds}: "
-            f"{n_filled} of {len(slots)} synthetic sentences found"
+            f"{n_found} of {len(targets)} synthetic sentences found"
         )
-        if n_filled:
-            text += f", mean loss {-last.total_gain / n_filled:.1f}"
+        if n_found:
+            text += f", mean loss {-last.total_gain / n_found:.1f}"
         if self._is_complete:
             return text
         n_samples = ROUND_BATCHES * len(self._rounds) * strategy.batch_size
         factor = max(1.0, strategy.max_samples / n_samples)
-        n_expected = max(n_filled, count_expected_slots(pool, slots, factor))
+        n_expected = max(n_found, count_expected_sentences(pool, targets, factor))
         text += f"; about {n_expected} expected after round {n_rounds}"
-        if n_expected < len(slots) / 2:
-            *counts, (_, n_usable) = explain_shortfall(pool, slots).items()
+        if n_expected < len(targets) / 2:
+            *counts, (_, n_usable) = explain_shortfall(pool, targets).items()
             constraint, n_satisfying = min(counts, key=itemgetter(1))
             n_drafts = len(self.read_drafts(self._finished_sample_tasks))
             text += (
@@ -346,7 +361,7 @@ class PooledSynthesisJob(SynthesisJob):
         n_done = len(tasks) - len(store.find_missing(tasks))
         if n_done == 0 or self._is_complete:
             return 0.0
-        n_expected_sentences = len(self.read_drafts()) * self.min_tasks / n_done
+        n_expected_sentences = len(self.read_drafts()) * self.n_expected_tasks / n_done
 
         # Sum the mean duration of scoring a natural sentence over the models.
         tasks_by_model = defaultdict[str, list[ScoreTask]](list)
@@ -365,17 +380,18 @@ class PooledSynthesisJob(SynthesisJob):
         Returns
         -------
         dict
-            ``written``: number of sampled sentences. ``pool``: number of candidates.
-            ``satisfying``: number of candidates that satisfy each constraint, median over natural
-            sentences. ``filter_only``: names of the compared models that did not guide the
-            sampling, if there are any.
+            ``n_sampled``: number of sampled sentences. ``n_candidates``: number of sentences that
+            satisfy the lower bounds and have scores under all models. ``n_satisfying``: number of
+            candidates that satisfy each constraint, median over natural sentences.
+            ``non_guiding_models``: names of the compared models that did not guide the sampling, if
+            there are any.
         """
         pool = self.build_pool()
         notes: dict[str, Any] = {
-            "written": len(self.read_drafts()),
-            "pool": len(pool.sentences),
-            "satisfying": explain_shortfall(pool, self.slots),
+            "n_sampled": len(self.read_drafts()),
+            "n_candidates": len(pool.sentences),
+            "n_satisfying": explain_shortfall(pool, self.targets),
         }
         sampled = self._read_sampled(self.sample_tasks())
-        filter_only = {name for result in sampled for name in result["filter_only"]}
-        return {**notes, "filter_only": sorted(filter_only)} if filter_only else notes
+        names = sorted({name for result in sampled for name in result["non_guiding_models"]})
+        return {**notes, "non_guiding_models": names} if names else notes

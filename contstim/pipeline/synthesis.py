@@ -52,7 +52,7 @@ class SynthesisReport:
     n_satisfying
         Mapping from the text of a constraint to the number of these sentences that satisfy it
         (median over natural sentences).
-    filter_only
+    non_guiding_models
         Names of the compared models that did not guide the sampling.
     is_up_to_date
         Whether the file already existed and was made with the same settings.
@@ -67,7 +67,7 @@ class SynthesisReport:
     n_sampled: int | None = None
     n_candidates: int | None = None
     n_satisfying: dict[str, float] = field(default_factory=dict)
-    filter_only: list[str] = field(default_factory=list)
+    non_guiding_models: list[str] = field(default_factory=list)
     is_up_to_date: bool = False
     status: StageStatus | None = None
 
@@ -146,13 +146,13 @@ def write_synthesis(
             raise InputError(engine.failures[0][1].removeprefix("InputError: "))
 
         # Natural sentences with table rows that have not been shown yet, because tasks are pending.
-        pending_starts, last_line = deque(job.starts), None
+        pending_inputs, last_line = deque(job.inputs), None
 
         def show_results() -> None:
             """Show the table rows that can no longer change, in order, and the progress."""
             nonlocal last_line
-            while pending_starts and (rows := job.find_rows(*pending_starts[0])) is not None:
-                pending_starts.popleft()
+            while pending_inputs and (rows := job.find_rows(*pending_inputs[0])) is not None:
+                pending_inputs.popleft()
                 report.rows.extend(rows)
                 for row in rows:
                     show(row)
@@ -162,8 +162,8 @@ def write_synthesis(
             last_line = line
 
         start_time = time.monotonic()
-        min_tasks = SYNTHESIS.count_expected_tasks(run)
-        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), min_tasks):
+        n_expected_tasks = SYNTHESIS.count_expected_tasks(run)
+        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), n_expected_tasks):
             show_results()
             if time_limit is not None and time.monotonic() - start_time >= time_limit:
                 break
@@ -175,9 +175,9 @@ def write_synthesis(
 
         text, notes = SYNTHESIS.make_table(run)
         report.n_rows, report.n_requested = notes["rows"], notes["requested"]
-        report.n_sampled, report.n_candidates = notes.get("written"), notes.get("pool")
-        report.n_satisfying = notes.get("satisfying", {})
-        report.filter_only = notes.get("filter_only", [])
+        report.n_sampled, report.n_candidates = notes.get("n_sampled"), notes.get("n_candidates")
+        report.n_satisfying = notes.get("n_satisfying", {})
+        report.non_guiding_models = notes.get("non_guiding_models", [])
         if engine.failures:
             return report
         # Write the table of the synthesis last, because it shows that the work is finished.

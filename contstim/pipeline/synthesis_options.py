@@ -14,20 +14,15 @@ from contstim.pipeline.model_records import load_model_on_cpu
 from contstim.settings import PositiveInt, TupleFromList, settings, validate_choice
 from contstim.synthesis import STRATEGIES, parse_strategy, require_edit_support
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import MinScore, ModelContrast, require_distinct_models
+from contstim.synthesis.problem import MinScore, ProblemDefinition, require_distinct_models
 from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence
 from contstim.text.diversity import DEFAULT_WORD_SHARE
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
-#: Rules that assign natural sentences to pairs of models.
-STARTS = ("partitioned", "shared", "all")
-
-#: Models for which a natural sentence needs synthetic sentences. Each element describes one
-#: synthetic sentence by the specification strings of its rejecting and of its accepting models. A
-#: triplet has two elements, otherwise there is only one.
-Goal = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+#: Rules that allocate natural sentences to pairs of models.
+ALLOCATIONS = ("partitioned", "shared", "all")
 
 
 @settings
@@ -55,11 +50,11 @@ class SynthesisOptions:
     max_word_share
         Maximum fraction of the synthetic sentences for a pair that may contain the same word; 1: no
         limit.
-    starts
-        Assignment of natural sentences to model pairs. ``partitioned``: the sentences are shuffled
-        and each is used for one pair (Golan et al. 2023). ``shared``: every pair uses all
-        sentences, each in another random order. ``all``: every pair uses all sentences in the
-        given order.
+    allocation
+        Rule that allocates natural sentences to model pairs. ``partitioned``: the sentences are
+        shuffled and each is used for one pair (Golan et al. 2023). ``shared``: every pair uses all
+        sentences, in a different random order. ``all``: every pair uses all sentences in the given
+        order.
     per_pair
         Maximum number of natural sentences per pair; by default no limit.
     per_sentence
@@ -78,7 +73,7 @@ class SynthesisOptions:
     readable: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
     edits: str = ""
     max_word_share: Annotated[float, Field(ge=1e-6, le=1)] = DEFAULT_WORD_SHARE
-    starts: Annotated[str, validate_choice(STARTS)] = "partitioned"
+    allocation: Annotated[str, validate_choice(ALLOCATIONS)] = "partitioned"
     per_pair: PositiveInt | None = None
     per_sentence: Annotated[int, Field(ge=1, le=1000)] = 1
     minimum_drop: Annotated[float, Field(ge=0, le=1e6)] = 0.0
@@ -98,7 +93,7 @@ class SynthesisOptions:
                 "single sentences; leave out per_sentence and minimum_drop"
             )
         # Refuse invalid combinations of models, bounds and edits.
-        self.build_contrasts(((self.reject or ("rejecting",), self.accept or ("accepting",)),))
+        self._define(self.reject or ("rejecting",), self.accept or ("accepting",))
         known_pairs = set[frozenset[str]]()
         for pair in self.pairs:
             if len(pair) != 2:
@@ -142,8 +137,8 @@ class SynthesisOptions:
         """Package that provides the strategy, with its version; empty for contstim itself."""
         return STRATEGIES.package(self.strategy.partition("?")[0])
 
-    def list_goals(self, models: Sequence[str]) -> list[Goal]:
-        """Return the models for which synthetic sentences are needed.
+    def list_problems(self, models: Sequence[str]) -> list[tuple[ProblemDefinition, ...]]:
+        """Return the synthesis problems to solve for natural sentences.
 
         Parameters
         ----------
@@ -152,25 +147,23 @@ class SynthesisOptions:
 
         Returns
         -------
-        list of Goal
-            One goal per pair of models for triplets, otherwise a single goal with the models in
-            `reject` and `accept`.
+        list of tuple
+            For triplets, the two problems of each pair of models, one for each synthetic sentence.
+            Otherwise a single tuple with one problem, for the models in `reject` and `accept`.
         """
         if self.reject:
-            return [((self.reject, self.accept),)]
-        goals: list[Goal] = []
+            return [(self._define(self.reject, self.accept),)]
+        problems_by_pair: list[tuple[ProblemDefinition, ...]] = []
         for model_1, model_2 in self.pairs or itertools.combinations(models, 2):
-            sentence_1 = ((model_2,), (model_1,))  # Model 2 rejects sentence 1, model 1 accepts it.
-            sentence_2 = ((model_1,), (model_2,))
-            goals.append((sentence_1, sentence_2))
-        return goals
+            # Model 2 rejects synthetic sentence 1, and model 1 accepts it.
+            problem_1 = self._define(reject=(model_2,), accept=(model_1,))
+            problem_2 = self._define(reject=(model_1,), accept=(model_2,))
+            problems_by_pair.append((problem_1, problem_2))
+        return problems_by_pair
 
-    def build_contrasts(self, goal: Goal) -> list[ModelContrast]:
-        """Return the loss and the constraints of each synthetic sentence of a goal."""
-        return [
-            ModelContrast(reject, accept, self.margin, self.bounds, self.parsed_edits)
-            for reject, accept in goal
-        ]
+    def _define(self, reject: tuple[str, ...], accept: tuple[str, ...]) -> ProblemDefinition:
+        """Return a synthesis problem for given models, with the constraints of these options."""
+        return ProblemDefinition(reject, accept, self.margin, self.bounds, self.parsed_edits)
 
     @property
     def extra_models(self) -> tuple[str, ...]:

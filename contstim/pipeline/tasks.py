@@ -20,8 +20,8 @@ from contstim.files import json_digest
 from contstim.models.devices import limit_torch_threads
 from contstim.pipeline.model_records import ModelRecord
 from contstim.synthesis import parse_strategy, synthesize
-from contstim.synthesis.problem import ModelContrast, Problem
-from contstim.synthesis.results import Step, Synthesis
+from contstim.synthesis.problem import Problem, ProblemDefinition
+from contstim.synthesis.results import Step, SynthesisResult
 
 if TYPE_CHECKING:
     from contstim.models.base import SentenceModel
@@ -172,15 +172,15 @@ def create_score_tasks(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ContrastTask(Task):
+class ProblemTask(Task):
     """Base class of tasks that synthesize sentences for given rejecting and accepting models.
 
-    The attribute `models` contains the records of all models in the order of `contrast.names`.
+    The attribute `models` contains the records of all models in the order of `definition.names`.
 
     Attributes
     ----------
-    contrast
-        Loss and constraints of the sentences, with models given by name.
+    definition
+        Synthesis problem: models (given by name), loss and constraints.
     strategy_records
         Records of further models that the strategy uses.
     vocabulary
@@ -193,7 +193,7 @@ class ContrastTask(Task):
         Random seed.
     """
 
-    contrast: ModelContrast
+    definition: ProblemDefinition
     strategy_records: tuple[ModelRecord, ...]
     vocabulary: str
     strategy: str
@@ -202,18 +202,19 @@ class ContrastTask(Task):
 
     def load_problem(self, worker: Worker) -> Problem:
         """Return the synthesis problem, with models that the worker loads."""
-        problem = build_problem(self.contrast, worker.load_models(self))
+        problem = build_problem(self.definition, worker.load_models(self))
         worker.prepare_strategy_models(self.strategy_records)
         return problem
 
-    def format_contrast(self) -> str:
+    def format_models(self) -> str:
         """Describe the rejecting and the accepting models, for messages."""
-        reject, accept = " and ".join(self.contrast.reject), " and ".join(self.contrast.accept)
+        reject = " and ".join(self.definition.reject)
+        accept = " and ".join(self.definition.accept)
         return f"rejected by {reject}, accepted by {accept}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SynthesisTask(ContrastTask):
+class SynthesisTask(ProblemTask):
     """Task that searches for one synthetic sentence, starting from a natural sentence.
 
     Attributes
@@ -221,7 +222,8 @@ class SynthesisTask(ContrastTask):
     sentence
         Natural sentence.
     attempt
-        Number of the attempt, from 0. Each attempt uses different random numbers.
+        Index of the search, if several searches start from the same natural sentence. Each uses
+        different random numbers.
     excluded_words
         Case-folded words that must not be used, because too many sentences contain them.
     has_word_limit
@@ -259,76 +261,81 @@ class SynthesisTask(ContrastTask):
         return asdict(synthesis)
 
     def __str__(self) -> str:
-        return f"synthesize from {self.sentence!r}, {self.format_contrast()}"
+        return f"synthesize from {self.sentence!r}, {self.format_models()}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SampleTask(ContrastTask):
+class SampleTask(ProblemTask):
     """Task that samples a batch of sentences from a language model.
+
+    The model continues a prompt of randomly drawn natural sentences (`GuidedSampling`).
 
     Attributes
     ----------
-    form
-        Lengths and punctuation of the sentences.
-    natural
-        Natural sentences from which the sentences of prompts are drawn.
+    sentence_form
+        Permitted lengths and punctuation marks of the sampled sentences.
+    prompt_sentences
+        Natural sentences among which the sentences of the prompt are drawn.
     batch
-        Number of the batch, from 0. Each batch uses different random numbers.
+        Index of the batch. Each batch uses different random numbers.
     """
 
     kind: ClassVar[str] = "sample"
-    form: SentenceForm
-    natural: tuple[str, ...]
+    sentence_form: SentenceForm
+    prompt_sentences: tuple[str, ...]
     batch: int
 
     def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = self.load_problem(worker)
         strategy = cast("GuidedSampling", parse_strategy(self.strategy))
         vocabulary = worker.get_shared_vocabulary(self, self.vocabulary)
-        contrast_seed = int(json_digest([self.contrast.reject, self.contrast.accept])[:16], 16)
-        rng = np.random.default_rng([self.seed, self.batch, contrast_seed])
+        # Derive an integer from the names of the models, so that batches of the same number for
+        # other models contain other sentences.
+        model_digest = json_digest([self.definition.reject, self.definition.accept])
+        rng = np.random.default_rng([self.seed, self.batch, int(model_digest[:16], 16)])
+        form, prompts = self.sentence_form, self.prompt_sentences
         with limit_torch_threads(worker.context.n_threads):
-            batch = strategy.sample_batch(problem, vocabulary, self.form, self.natural, rng)
+            batch = strategy.sample_batch(problem, vocabulary, form, prompts, rng)
         return {
             "drafts": [asdict(draft) for draft in batch.drafts],
             "batch_tolerance": {
                 model.name: model.batch_tolerance for model in problem.bound_models
             },
-            "filter_only": list(batch.filter_only),
+            "non_guiding_models": list(batch.non_guiding_models),
         }
 
     def __str__(self) -> str:
-        return f"sample batch {self.batch}, {self.format_contrast()}"
+        return f"sample batch {self.batch}, {self.format_models()}"
 
 
-def build_problem(contrast: ModelContrast, models: Sequence[SentenceModel]) -> Problem:
-    """Return a synthesis problem with loaded models in place of names.
+def build_problem(definition: ProblemDefinition, models: Sequence[SentenceModel]) -> Problem:
+    """Return a synthesis problem with loaded models in place of their names.
 
     Parameters
     ----------
-    contrast
-        Loss and constraints of the problem, with models given by name.
+    definition
+        Problem with models given by name.
     models
-        All models that `contrast` names.
+        All models that `definition` names.
     """
     models_by_name = {model.name: model for model in models}
     return Problem(
-        reject=tuple(models_by_name[name] for name in contrast.reject),
-        accept=tuple(models_by_name[name] for name in contrast.accept),
-        margin=contrast.margin,
-        bounds=contrast.bounds,
-        edits=contrast.edits,
-        scales=contrast.scales,
+        reject=tuple(models_by_name[name] for name in definition.reject),
+        accept=tuple(models_by_name[name] for name in definition.accept),
+        margin=definition.margin,
+        bounds=definition.bounds,
+        edits=definition.edits,
+        scales=definition.scales,
         bound_models=tuple(models),
     )
 
 
-def parse_synthesis(result: Mapping[str, Any]) -> Synthesis:
-    """Convert the result of a `SynthesisTask` from JSON values to a `Synthesis`."""
+def parse_result(result: Mapping[str, Any]) -> SynthesisResult:
+    """Convert the result of a `SynthesisTask` from JSON values to a `SynthesisResult`."""
 
     def restore_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
         """Convert lists, as which JSON stores tuples, to tuples."""
         return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
 
     steps = tuple(Step(**restore_tuples(step)) for step in result["steps"])
-    return Synthesis(**{**restore_tuples(result), "steps": steps})
+    return SynthesisResult(**{**restore_tuples(result), "steps": steps})

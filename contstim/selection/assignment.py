@@ -25,7 +25,7 @@ ROLES = ("sentence_1", "sentence_2")
 
 @dataclass(frozen=True)
 class Role:
-    """Sentences 1, or sentences 2, of the sentence pairs that compare two models.
+    """Position in the sentence pairs that compare two models: first or second sentence.
 
     A controversial pair consists of a sentence that model 1 accepts and model 2 rejects
     (``sentence_1``), and a sentence that model 2 accepts and model 1 rejects (``sentence_2``). A
@@ -101,7 +101,7 @@ class AssignmentProblem:
 
     @cached_property
     def cost_orders(self) -> dict[int, IntArray]:
-        """Rows of all sentences by increasing cost, by the column of the rejecting model."""
+        """Mapping from rejecting model (column) to the rows of all sentences by increasing cost."""
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
@@ -158,15 +158,18 @@ class AssignmentProblem:
 def assign(problem: AssignmentProblem) -> list[IntArray]:
     """Assign sentences to roles at minimum cost (see `AssignmentProblem`).
 
-    The problem is first solved by `scipy.optimize.linear_sum_assignment` over the K cheapest
-    sentences of each role, its candidates. The solution is also optimal among all sentences if, for
-    each role, a candidate remains unassigned or all permitted sentences are candidates. Otherwise K
-    is doubled and the problem is solved again. This ends at the latest when K is the total number
-    of sentences to select.
+    A role is sentence 1 or sentence 2 of the pairs of two models. The algorithm is:
 
-    Proof: an unassigned sentence has the dual price 0. Therefore the dual price of a role is at
-    most the cost of its unassigned candidate, and all other sentences cost at least as much. The
-    dual prices are thus feasible for the problem with all sentences.
+    1. Find the *candidates* of each role: the K sentences with the lowest costs among the sentences
+       that may take the role.
+    2. Solve the problem over all candidates (`scipy.optimize.linear_sum_assignment`).
+    3. Stop if each role has an unassigned candidate or fewer than K candidates. The solution is
+       then also optimal among all sentences. Otherwise double K, and continue with step 2. The
+       algorithm ends at the latest when K is the total number of sentences to select.
+
+    Proof of step 3: an unassigned sentence has the dual price 0. Therefore the dual price of a role
+    is at most the cost of its unassigned candidate, and all sentences that are not candidates cost
+    at least as much. The dual prices are thus feasible for the problem with all sentences.
 
     Parameters
     ----------
@@ -192,7 +195,7 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
             )
     n_per_role = [role.n_sentences for role in problem.roles]
     n_candidates = min(problem.n_sentences, max(16, 2 * max(n_per_role)))
-    # A role that needs n sentences has n positions, each a row of the cost matrix.
+    # A role that needs n sentences has n rows in the cost matrix, called positions.
     role_by_position = np.repeat(np.arange(len(problem.roles)), n_per_role)
     while True:
         candidates = [problem.find_cheapest(role, n_candidates) for role in problem.roles]

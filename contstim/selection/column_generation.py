@@ -1,14 +1,15 @@
 """Assignment of sentences to pairs of models under constraints, by column generation.
 
-Each variable of the problem, or *column*, is the assignment of one sentence to one role; a role is
-sentence 1 or sentence 2 of the pairs of two models. There may be millions of columns.
+A *role* is sentence 1 or sentence 2 of the pairs of two models. The integer programme has a binary
+variable x_j for each combination j of a role and a sentence that may be assigned to it. There may
+be millions of variables, so only a part of them is used (column generation):
 
-1. The linear relaxation is solved over few columns. Columns with a negative reduced cost are added
-   until there are none. The optimum is a lower bound on the cost of every selection.
-2. An integer programme is solved by HiGHS over the columns with a low reduced cost.
-3. A column can be part of a better selection only if its reduced cost is at most the gap between
-   the cost of the best selection and the lower bound. If step 2 omitted any of these columns, it is
-   repeated with all of them.
+1. The linear relaxation is solved over few variables. Variables with a negative reduced cost are
+   added until there are none. The optimum is a lower bound on the cost of every selection.
+2. An integer programme is solved by HiGHS over the variables with a low reduced cost.
+3. A variable can be 1 in a better selection only if its reduced cost is at most the gap between
+   the cost of the best selection and the lower bound. If step 2 left out any of these variables,
+   it is repeated with all of them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraint_rows import ConstraintRows
 from contstim.selection.highs import minimise
 
-#: Maximum number of columns of an integer programme.
-MAX_COLUMNS = 400_000
+#: Maximum number of variables of an integer programme.
+MAX_VARIABLES = 400_000
 
 _TOLERANCE = 1e-7
-_MAX_NEW_COLUMNS = 200  # per role and iteration
+_MAX_NEW_VARIABLES = 200  # per role and iteration
 
 
 def assign_with_constraints(
@@ -38,7 +39,8 @@ def assign_with_constraints(
 ) -> tuple[list[IntArray], float, bool]:
     """Assign sentences to roles at minimum cost, subject to additional linear constraints.
 
-    With x[a, s] = 1 if sentence s takes role a, each constraint k is
+    A role is sentence 1 or sentence 2 of the pairs of two models. With x[a, s] = 1 if sentence s is
+    assigned to role a, each constraint k is
     lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k]. `AssignmentProblem` states the
     problem without these constraints.
 
@@ -66,24 +68,24 @@ def assign_with_constraints(
         If the constraints cannot be satisfied; the message names them.
     """
     relaxation = _Relaxation(problem, constraints)
-    columns, _, _ = relaxation.generate(relaxation.select_initial_columns(), feasibility=True)
-    _, dual, _ = relaxation.generate(columns, feasibility=False)
+    variables, _, _ = relaxation.generate(relaxation.select_initial_variables(), feasibility=True)
+    _, dual, _ = relaxation.generate(variables, feasibility=False)
     bound = relaxation.compute_bound(dual)
     # All costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
     max_reduced_cost = relaxation.compute_initial_threshold(dual)
     best: list[IntArray] | None = None
-    # Solve integer programmes over an increasing number of columns.
+    # Solve integer programmes over an increasing number of variables.
     while True:
-        columns, has_all = relaxation.select_columns(dual, max_reduced_cost)
-        if len(columns.role) > MAX_COLUMNS:
+        variables, has_all = relaxation.select_variables(dual, max_reduced_cost)
+        if len(variables.role) > MAX_VARIABLES:
             if best is None:
                 raise InfeasibleError(
-                    f"no selection found among the {MAX_COLUMNS} most promising choices; "
+                    f"no selection found among the {MAX_VARIABLES} most promising choices; "
                     "loosen a constraint or filter the sentences"
                 )
             return best, bound, False
-        chosen, status = relaxation.solve_integer(columns, time_limit)
+        chosen, status = relaxation.solve_integer(variables, time_limit)
         if chosen is None:
             if has_all and status == "infeasible":
                 raise InfeasibleError(
@@ -133,9 +135,9 @@ def find_fractional_assignment(
         satisfied, and by how much.
     """
     relaxation = _Relaxation(problem, constraints)
-    columns, _, x = relaxation.generate(relaxation.select_initial_columns(), feasibility=True)
+    variables, _, x = relaxation.generate(relaxation.select_initial_variables(), feasibility=True)
     is_used = x > _TOLERANCE
-    return [columns.row[is_used & (columns.role == a)] for a in range(len(problem.roles))]
+    return [variables.row[is_used & (variables.role == a)] for a in range(len(problem.roles))]
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -144,11 +146,11 @@ def list_names(names: Sequence[str]) -> str:
     return listed if len(names) <= 3 else f"{listed} and {len(names) - 3} more"
 
 
-class _Columns(NamedTuple):
-    """Columns (variables) of a linear programme, each the assignment of a sentence to a role.
+class _Variables(NamedTuple):
+    """Variables of a linear programme that assigns sentences to roles.
 
-    `role` contains the index of the role and `row` the index of the sentence, shape (n,) for n
-    columns.
+    Variable j is 1 if sentence `row[j]` is assigned to role `role[j]`. Both arrays of indices have
+    the shape (n,), for n variables.
     """
 
     role: IntArray
@@ -170,7 +172,8 @@ class _DualPrices(NamedTuple):
 class _Relaxation:
     """Linear relaxation of an assignment problem with additional constraints.
 
-    Each column j is the assignment of a sentence s to a role a. With x_j >= 0:
+    The variable x_j >= 0 is the fraction of a sentence s that is assigned to a role a. A role is
+    sentence 1 or sentence 2 of the pairs of two models.
 
         minimise    sum_j cost_j x_j
         subject to  sum_{j of role a} x_j = n_sentences(a)    (price u_a),
@@ -178,62 +181,72 @@ class _Relaxation:
                     sum_j sign_b w_bj x_j <= limit_b          (price y_b <= 0),
 
     The last inequalities b are the finite bounds of the additional constraints: w_bj is the weight
-    of column j, and sign_b is 1 for upper and -1 for lower bounds. The symbols in parentheses are
-    dual prices. The reduced cost of column j is cost_j - u_a - v_s - sum_b sign_b y_b w_bj.
+    of variable j, and sign_b is 1 for upper and -1 for lower bounds. The symbols in parentheses are
+    dual prices. The reduced cost of variable j is cost_j - u_a - v_s - sum_b sign_b y_b w_bj.
     """
 
     def __init__(self, problem: AssignmentProblem, constraints: ConstraintRows) -> None:
         self.problem, self.constraints = problem, constraints
+        # Number of sentences that each role needs.
         self.n_sentences = np.array([r.n_sentences for r in problem.roles], dtype=np.float64)
+
+        # Convert each finite bound lower <= w x <= upper to an inequality sign w x <= limit, with
+        # the sign 1 and the limit `upper`, or the sign -1 and the limit `-lower`.
         has_upper, has_lower = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
-        # Index of the constraint, sign and limit of each inequality.
         self.rows = np.hstack([np.flatnonzero(has_upper), np.flatnonzero(has_lower)])
         self.signs = np.repeat([1.0, -1.0], [has_upper.sum(), has_lower.sum()])
         self.limits = np.hstack([constraints.upper[has_upper], -constraints.lower[has_lower]])
-        # Largest absolute weight of each constraint, by which its inequalities are scaled.
+
+        # Inequalities are divided by the largest absolute weight of their constraint, so that the
+        # solver's absolute tolerances are equally strict for all constraints.
         self.scale = np.ones(len(constraints.names))
         for weights in constraints.weights:
             self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
-    def select_initial_columns(self) -> _Columns:
-        """Return the columns of the cheapest sentences of each role."""
+    def select_initial_variables(self) -> _Variables:
+        """Return the variables that assign the cheapest sentences to each role."""
         roles = self.problem.roles
         rows = [self.problem.find_cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
-        role_by_column = np.repeat(np.arange(len(roles)), [len(role_rows) for role_rows in rows])
-        return _Columns(role_by_column, np.hstack(rows))
+        role_by_variable = np.repeat(np.arange(len(roles)), [len(role_rows) for role_rows in rows])
+        return _Variables(role_by_variable, np.hstack(rows))
 
     def compute_initial_threshold(self, dual: _DualPrices) -> float:
-        """Return the maximum reduced cost of the columns of the first integer programme.
+        """Return the maximum reduced cost of the variables in the first integer programme.
 
-        With this threshold, the programme has about 20 columns per sentence to select.
+        With this threshold, the programme has about 20 variables per sentence to select.
+
+        Parameters
+        ----------
+        dual
+            Dual prices of the constraints of the linear relaxation.
         """
-        reduced = np.hstack([costs for _, costs in self._price_columns(dual, feasibility=False)])
+        reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
         return max(1.0, float(np.partition(reduced, n)[n]))
 
     def generate(
-        self, columns: _Columns, *, feasibility: bool
-    ) -> tuple[_Columns, _DualPrices, FloatArray]:
-        """Solve the linear relaxation over all columns by column generation.
+        self, variables: _Variables, *, feasibility: bool
+    ) -> tuple[_Variables, _DualPrices, FloatArray]:
+        """Solve the linear relaxation over all variables by column generation.
 
-        The relaxation is solved over some columns. Columns with a negative reduced cost could
-        improve the solution and are added, until there are none.
+        The relaxation is first solved over the given variables only. Variables with a negative
+        reduced cost could improve the solution and are added, until there are none.
 
         Parameters
         ----------
-        columns
-            Initial columns.
+        variables
+            Initial variables.
         feasibility
             Whether to minimise the total violation of the constraints instead of the cost.
 
         Returns
         -------
-        columns
-            Columns of the final relaxation.
+        variables
+            Variables of the final relaxation.
         dual
             Dual prices of the constraints.
         x : (n,) array
-            Value of each column in the solution.
+            Value of each variable in the solution.
 
         Raises
         ------
@@ -242,29 +255,29 @@ class _Relaxation:
         """
         n_rows = len(self.problem.reject_costs)
         while True:
-            shortfalls, dual, x = self._solve_restricted(columns, feasibility=feasibility)
-            roles, rows = [columns.role], [columns.row]
-            for a, (allowed, reduced) in enumerate(self._price_columns(dual, feasibility)):
+            shortfalls, dual, x = self._solve_restricted(variables, feasibility=feasibility)
+            roles, rows = [variables.role], [variables.row]
+            for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)
-                lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_COLUMNS]]
+                lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_VARIABLES]]
                 roles.append(np.full(len(lowest), a))
                 rows.append(allowed[lowest])
             # Remove duplicates, with one number for each combination of role and sentence.
             keys = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
-            if len(keys) == len(columns.role):
+            if len(keys) == len(variables.role):
                 break
-            columns = _Columns(keys // n_rows, keys % n_rows)
+            variables = _Variables(keys // n_rows, keys % n_rows)
         if shortfalls:
             raise InfeasibleError(
                 f"the constraints cannot be satisfied together; unmet: {list_names(shortfalls)}; "
                 "loosen a constraint or add sentences"
             )
-        return columns, dual, x
+        return variables, dual, x
 
     def _solve_restricted(
-        self, columns: _Columns, *, feasibility: bool
+        self, variables: _Variables, *, feasibility: bool
     ) -> tuple[list[str], _DualPrices, FloatArray]:
-        """Solve the linear relaxation over n columns.
+        """Solve the linear relaxation over n variables.
 
         If `feasibility` is true, slack variables are added to the constraints, and the weighted sum
         of the slack variables is minimised instead of the cost.
@@ -277,14 +290,14 @@ class _Relaxation:
         dual : _DualPrices
             Dual prices of the constraints.
         x : (n,) array
-            Value of each column in the solution.
+            Value of each variable in the solution.
         """
-        by_role, by_sentence, rows = self._build_incidence(columns)
+        by_role, by_sentence, rows = self._build_sum_rows(variables)
         n_roles, n_inequalities = len(self.n_sentences), len(self.rows)
         scale = self.scale[self.rows]
-        scaled = diags_array(self.signs / scale) @ self._get_weights(columns)[self.rows]
+        scaled = diags_array(self.signs / scale) @ self._get_weights(variables)[self.rows]
         inequalities, equalities = vstack([by_sentence, scaled], format="csr"), by_role
-        costs = self._get_costs(columns)
+        costs = self._get_costs(variables)
         if feasibility:
             # Slack variables are the number of missing sentences of each role and the excess of
             # each inequality. Missing sentences cost more, so that a violated constraint is
@@ -308,16 +321,16 @@ class _Relaxation:
         sentence_prices = np.zeros(len(self.problem.reject_costs))
         sentence_prices[rows] = prices[: len(rows)]
         dual = _DualPrices(result.eqlin.marginals, sentence_prices, prices[len(rows) :] / scale)
-        n_columns = len(columns.role)
+        n_variables = len(variables.role)
         shortfalls: list[str] = []
         if feasibility:
             units = np.hstack([np.ones(n_roles), scale / self.constraints.units[self.rows]])
             names = [*map(str, self.problem.roles), *np.take(self.constraints.names, self.rows)]
-            amounts = zip(names, result.x[n_columns:] * units, strict=True)
+            amounts = zip(names, result.x[n_variables:] * units, strict=True)
             shortfalls = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
-        return shortfalls, dual, result.x[:n_columns]
+        return shortfalls, dual, result.x[:n_variables]
 
-    def _price_columns(
+    def _reduced_costs(
         self, dual: _DualPrices, feasibility: bool
     ) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield the reduced cost of each assignment of a sentence, for one role after another.
@@ -357,86 +370,113 @@ class _Relaxation:
 
         The bound is sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b + sum_j min(r_j, 0),
         where u_a, v_s and y_b are the dual prices of role a, sentence s and inequality b, and r_j
-        is the reduced cost of column j. It is valid for any prices with v_s <= 0 and y_b <= 0.
+        is the reduced cost of variable j. It is valid for any prices with v_s <= 0 and y_b <= 0.
         """
         bound = dual.roles @ self.n_sentences + dual.sentences.sum()
         bound += dual.inequalities @ self.limits
-        for _, reduced in self._price_columns(dual, feasibility=False):
+        for _, reduced in self._reduced_costs(dual, feasibility=False):
             bound += np.minimum(reduced, 0.0).sum()
         return float(bound)
 
-    def select_columns(self, dual: _DualPrices, max_reduced_cost: float) -> tuple[_Columns, bool]:
-        """Return the columns with a reduced cost of at most `max_reduced_cost`.
+    def select_variables(
+        self, dual: _DualPrices, max_reduced_cost: float
+    ) -> tuple[_Variables, bool]:
+        """Return the variables with a reduced cost of at most `max_reduced_cost`.
 
-        Columns are assignments of sentences to roles. The second value is True if the problem has
-        no other columns.
+        Returns
+        -------
+        variables
+            Variables with a low reduced cost, each for the assignment of a sentence to a role.
+        has_all : bool
+            Whether these are all variables of the problem.
         """
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         roles, rows, has_all = [], [], True
-        for a, (allowed, reduced) in enumerate(self._price_columns(dual, feasibility=False)):
+        for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
             role_rows = allowed[reduced <= threshold]
             has_all = has_all and len(role_rows) == len(allowed)
             roles.append(np.full(len(role_rows), a))
             rows.append(role_rows)
-        return _Columns(np.hstack(roles), np.hstack(rows)), has_all
+        return _Variables(np.hstack(roles), np.hstack(rows)), has_all
 
     def solve_integer(
-        self, columns: _Columns, time_limit: float | None
+        self, variables: _Variables, time_limit: float | None
     ) -> tuple[list[IntArray] | None, str]:
-        """Solve the integer programme over some columns with HiGHS.
+        """Solve the integer programme with HiGHS, with all other variables fixed at 0.
+
+        Parameters
+        ----------
+        variables
+            Variables that may be 1: combinations of a role and a sentence.
+        time_limit
+            Time limit in seconds. None: no limit.
 
         Returns
         -------
         chosen : list of arrays or None
-            Rows of the chosen sentences of each role. None if no solution was found.
+            Indices of the sentences that are assigned to each role, by increasing cost. None if no
+            solution was found.
         status : str
             Status of the solution (`Solution`).
         """
-        by_role, by_sentence, _ = self._build_incidence(columns)
+        by_role, by_sentence, _ = self._build_sum_rows(variables)
+        # Only sentences with several variables could be assigned twice.
         shared = by_sentence[np.diff(by_sentence.indptr) > 1]
-        matrix = csr_array(vstack([by_role, shared, self._get_weights(columns)], format="csr"))
+        matrix = csr_array(vstack([by_role, shared, self._get_weights(variables)], format="csr"))
         unbounded, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
         lower = np.hstack([self.n_sentences, unbounded, self.constraints.lower])
         upper = np.hstack([self.n_sentences, once, self.constraints.upper])
-        solution = minimise(self._get_costs(columns), matrix, lower, upper, time_limit=time_limit)
+        solution = minimise(self._get_costs(variables), matrix, lower, upper, time_limit=time_limit)
         if solution.x is None:
             return None, solution.status
         is_used = solution.x > 0.5
         roles = range(len(self.n_sentences))
-        chosen = [columns.row[is_used & (columns.role == a)] for a in roles]
+        chosen = [variables.row[is_used & (variables.role == a)] for a in roles]
         return self.problem.sort_by_cost(chosen), solution.status
 
-    def _get_costs(self, columns: _Columns) -> FloatArray:
-        """Return the cost of each of n columns, shape (n,)."""
-        reject = np.array([role.reject for role in self.problem.roles])
-        costs = self.problem.reject_costs[columns.row, reject[columns.role]]
+    def _get_costs(self, variables: _Variables) -> FloatArray:
+        """Return the objective coefficients of n variables, shape (n,).
+
+        The coefficient of a variable is the cost of its sentence under the rejecting model.
+        """
+        rejecting_models = np.array([role.reject for role in self.problem.roles])
+        costs = self.problem.reject_costs[variables.row, rejecting_models[variables.role]]
         return np.asarray(costs, dtype=np.float64)
 
-    def _build_incidence(self, columns: _Columns) -> tuple[csr_array, csr_array, IntArray]:
-        """Return the incidence matrices of n columns with roles and with sentences.
+    def _build_sum_rows(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
+        """Return coefficient matrices that sum the variables of each role and of each sentence.
+
+        Multiplied with the values x of n variables, the matrices give the number of sentences
+        assigned to each role, and the number of roles to which each sentence is assigned.
+
+        Parameters
+        ----------
+        variables
+            The n variables, each for the assignment of a sentence to a role.
 
         Returns
         -------
         by_role : sparse (A, n) array
-            1 where a column assigns a sentence to the role.
-        by_sentence : sparse (n_used, n) array
-            1 where a column assigns the sentence, for the sentences that occur in `columns`.
-        rows : (n_used,) array
-            Rows of these sentences in the problem.
+            1 if the variable belongs to the role, else 0.
+        by_sentence : sparse (R, n) array
+            1 if the variable belongs to the sentence, else 0; for the R sentences that occur in
+            `variables`.
+        rows : (R,) array
+            Indices of these sentences in the problem.
         """
-        n = len(columns.role)
+        n = len(variables.role)
         ones, indices = np.ones(n), np.arange(n)
-        by_role = csr_array((ones, (columns.role, indices)), shape=(len(self.n_sentences), n))
-        rows, codes = np.unique(columns.row, return_inverse=True)
+        by_role = csr_array((ones, (variables.role, indices)), shape=(len(self.n_sentences), n))
+        rows, codes = np.unique(variables.row, return_inverse=True)
         by_sentence = csr_array((ones, (codes, indices)), shape=(len(rows), n))
         return by_role, by_sentence, rows
 
-    def _get_weights(self, columns: _Columns) -> csr_array:
-        """Return the weight of each of n columns in each of K constraints, shape (K, n)."""
-        # Collect the weights role by role, then restore the order of the columns.
-        indices = [np.flatnonzero(columns.role == a) for a in range(len(self.n_sentences))]
+    def _get_weights(self, variables: _Variables) -> csr_array:
+        """Return the coefficients of n variables in the K additional constraints, shape (K, n)."""
+        # Collect the weights role by role, then restore the order of the variables.
+        indices = [np.flatnonzero(variables.role == a) for a in range(len(self.n_sentences))]
         blocks = [
-            weights[columns.row[role_indices]]
+            weights[variables.row[role_indices]]
             for weights, role_indices in zip(self.constraints.weights, indices, strict=True)
         ]
         weights_by_role = csr_array(vstack(blocks, format="csr"))

@@ -146,14 +146,26 @@ class ConstraintRows:
         limited_names = [names[group] for group in limited_groups.tolist()]
         self.add([weights for _ in self.roles], -np.inf, float(limit), limited_names)
 
-    def contrast_weights(
+    def difference_weights(
         self, model_pair: tuple[str, str], values: csr_array
     ) -> list[csr_array | None]:
-        """Return the weights of rows that compare the sentences 1 and 2 of two models.
+        """Return weights for constraints on differences between first and second sentences.
 
-        The weighted sum of such a row is the sum of `values` (S, n) over the selected sentences 1
-        minus the sum over the selected sentences 2. The result contains `values` or ``-values`` for
-        the two roles of `model_pair`, and None for all other roles.
+        The weighted sum is the sum of n features over the selected first sentences of the pairs for
+        two models, minus the sum over the selected second sentences.
+
+        Parameters
+        ----------
+        model_pair
+            Names of the two models.
+        values
+            Values of n features for S sentences, shape (S, n).
+
+        Returns
+        -------
+        list
+            Weights for each role: `values` or ``-values`` for the two roles of the model pair, and
+            None for all other roles.
         """
         weights: list[csr_array | None] = []
         for role in self.roles:

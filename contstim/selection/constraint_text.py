@@ -53,11 +53,12 @@ def parse_constraints(
         Labels of the S sentences.
     features : DataFrame, optional
         Features of the sentences, one row per label (as text). The columns ``sentence`` (the
-        label), ``words``, ``characters`` and ``zipf`` are computed unless they are given, see
-        :func:`~contstim.text.features.sentence_features`.
+        label), ``words``, ``characters`` and ``zipf`` are computed if they are missing
+        (:func:`~contstim.text.features.sentence_features`).
     tokens : DataFrame, optional
-        Number of tokens of each sentence (row) under each model (column). It defines the column
-        ``tokens``, which is equal for two sentences if all their numbers of tokens are equal.
+        Number of tokens of each sentence (row) under each model (column). It defines a column
+        ``tokens``, which is equal for two sentences if they have the same number of tokens under
+        each model.
     language
         Language that defines the words of a sentence; by default inferred from the sentences.
 

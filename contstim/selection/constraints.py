@@ -20,11 +20,11 @@ from contstim.text.languages import ENGLISH, language_from_script
 
 @dataclass(frozen=True, eq=False)
 class Balance(SelectionConstraint):
-    """Constraint that sentences 1 and sentences 2 have similar means of a feature.
+    """Constraint that a feature has similar means over the first and the second sentences.
 
-    For each pair of models with n sentence pairs and the feature f:
+    For each pair of models with n sentence pairs (s_i1, s_i2) and the feature f:
 
-        | sum_{s in sentences 1} f(s) - sum_{s in sentences 2} f(s) | <= n tolerance.
+        | sum_i f(s_i1) - sum_i f(s_i2) | <= n tolerance.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Balance(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row to the integer programme for each pair of models.
 
-        The row limits the difference between the sum of the feature over sentences 1 and the sum
-        over sentences 2 to n tolerance, where n is the number of sentence pairs.
+        The row states that the sums of the feature over the first and over the second sentences
+        differ by at most n tolerance, where n is the number of sentence pairs.
         """
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
@@ -68,7 +68,7 @@ class Balance(SelectionConstraint):
             limit = self.tolerance * n_pairs
             models = " and ".join(model_pair)
             name = f"{self.name}: means within {self.tolerance:g} for {models}"
-            weights = rows.contrast_weights(model_pair, values)
+            weights = rows.difference_weights(model_pair, values)
             # Error messages state a violation as a difference of means: divide sums by n_pairs.
             rows.add(weights, -limit, limit, [name], unit=float(n_pairs))
 
@@ -77,9 +77,9 @@ class Balance(SelectionConstraint):
 class Equal(SelectionConstraint):
     """Constraint that the two sentences of each pair have the same value of a feature.
 
-    For each pair of models and each value of the feature, as many sentences 1 as sentences 2 must
-    have this value. The selected sentences can then be paired so that both sentences of a pair have
-    the same value.
+    The constraint is imposed on counts. For each pair of models and each value of the feature, the
+    number of first sentences with this value must equal the number of second sentences with this
+    value. The selected sentences can then be paired by value.
 
     Attributes
     ----------
@@ -114,7 +114,8 @@ class Equal(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row to the integer programme for each pair of models and each value.
 
-        The row states that as many sentences 1 as sentences 2 have the value.
+        The row states that the value occurs equally often among the first sentences (sentence 1 of
+        each pair) and the second sentences.
         """
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
         if (codes < 0).any():
@@ -127,15 +128,15 @@ class Equal(SelectionConstraint):
         for model_pair in rows.model_pairs:
             models = " and ".join(model_pair)
             names = [f"{self.name}: as many of {value!r} for {models}" for value in values]
-            rows.add(rows.contrast_weights(model_pair, has_value), 0.0, 0.0, names)
+            rows.add(rows.difference_weights(model_pair, has_value), 0.0, 0.0, names)
 
 
 def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
     """Add an `Equal` constraint on combinations if several features must be equal within pairs.
 
-    Each value of two features may occur equally often in sentences 1 and in sentences 2, and the
-    combinations of the values may still differ in number. The sentences could then not be paired.
-    The additional constraint on the combinations prevents this.
+    Even if each value of two features occurs equally often among the first and the second sentences
+    of the pairs, a combination of two values may not. The sentences could then not be paired. The
+    additional constraint on the combinations prevents this.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
 
 
 def compute_pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
-    """Return a code for each sentence, such that sentences with different codes cannot be paired.
+    """Return a code for each sentence; only sentences with the same code may be paired.
 
     The codes number the distinct values of the feature that must be equal for both sentences of a
     pair (`SelectionConstraint.matched_feature`).

@@ -76,12 +76,12 @@ class NaturalCriterion:
 
 
 class _RankCriterion(NaturalCriterion):
-    """Fractional rank of a sentence under the model that rejects it, which needs no rounding."""
+    """Criterion whose cost is the fractional rank, which is converted to an integer exactly."""
 
     def integer_costs(
         self, ranked: RankedScores, log_probs: pd.DataFrame
     ) -> tuple[IntArray, float]:
-        return ranked.doubled, 2.0 * max(1, len(ranked.labels))
+        return ranked.doubled_ranks, 2.0 * max(1, len(ranked.labels))
 
 
 #: Criteria by name. ``rank``: fractional rank of a sentence under the model that rejects it.
@@ -180,8 +180,8 @@ def select_natural_pairs(
     if not (time_limit is None or time_limit > 0):
         raise InputError(f"time_limit is {time_limit}; give seconds above 0, or None")
 
-    # Each pair of models needs n sentences 1 and n sentences 2. The order of these roles depends on
-    # the names of the models only.
+    # Each pair of models needs n first sentences and n second sentences. The order of these roles
+    # depends on the names of the models only.
     roles = []
     for (model_1, model_2), n in n_pairs.items():
         column_1, column_2 = ranked.models.index(model_1), ranked.models.index(model_2)
@@ -216,7 +216,8 @@ def select_natural_pairs(
         cost, solver = problem.total_cost(chosen), SOLVER
     bound = cost if is_proven else min(cost, relaxation)
 
-    # Pair sentences 1 and 2 of each pair of models: by equal features, then by rank.
+    # Pair the first and the second sentences of each pair of models: by equal features, then by
+    # rank.
     codes = compute_pairing_codes(constraints, labels)
     tables = {
         (model_1, model_2): pd.DataFrame({"model_1": model_1, "model_2": model_2}, index=range(n))

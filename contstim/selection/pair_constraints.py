@@ -16,6 +16,8 @@ from contstim.selection.scores import RankedScores
 
 # Number of random pairings of the sentences of a fractional solution.
 _N_PAIRINGS = 20
+# Descriptions of the roles in error messages.
+_SIDES = ("first sentences", "second sentences")
 
 
 def propose_feasible(
@@ -28,7 +30,7 @@ def propose_feasible(
 ) -> IntArray:
     """Propose pairs of sentences with which the constraints can be satisfied.
 
-    n sentences 1 and n sentences 2 that satisfy the constraints are found by linear programming,
+    Linear programming finds n first sentences and n second sentences that satisfy the constraints,
     where fractions of a sentence are allowed. They are then paired at random, several times.
 
     Parameters
@@ -58,8 +60,8 @@ def propose_feasible(
     """
     sentences = np.repeat(rows, uses)
     any_role = np.ones((len(sentences), 2), dtype=bool)
-    roles = _make_roles(("sentences 1", "sentences 2"), n)
-    problem = AssignmentProblem(ranked.doubled[sentences][:, :2], any_role, any_role, roles)
+    roles = _make_roles(_SIDES, n)
+    problem = AssignmentProblem(ranked.doubled_ranks[sentences][:, :2], any_role, any_role, roles)
     constraint_rows = ConstraintRows(roles, ranked.labels[sentences], constraints)
     rows_1, rows_2 = find_fractional_assignment(problem, constraint_rows)
     sentences_1, sentences_2 = sentences[rows_1], sentences[rows_2]
@@ -78,9 +80,9 @@ def propose_feasible(
 
 
 def _make_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
-    """Create the roles of the sentences 1 and the sentences 2 of n sentence pairs.
+    """Create roles to which the first and the second sentences of n pairs are assigned.
 
-    `sides` describes the two kinds of sentences in error messages, in place of names of models.
+    The names in `sides` describe these sentences in error messages, in place of names of models.
     """
     return Role(*sides, ROLES[0], 0, 1, n), Role(*sides, ROLES[1], 1, 0, n)
 
@@ -94,11 +96,11 @@ def pair_constraints(
     n: int,
     uses: int,
 ) -> tuple[csr_array, list[ConstraintRows]]:
-    """Convert constraints on sentences to constraints on candidate pairs.
+    """Convert linear constraints on sentences to linear constraints on sentence pairs.
 
-    The weight of a candidate pair in a constraint is the sum of the weights of its two sentences.
-    A constraint that compares the two sentences of a pair is applied once for each model, with the
-    sentence that this model prefers as sentence 1.
+    The coefficient of a pair is the sum of the coefficients of its two sentences. A constraint that
+    compares the two sentences of a pair is imposed once for each model, on the sentence that this
+    model prefers and the other sentence.
 
     Parameters
     ----------
@@ -120,15 +122,15 @@ def pair_constraints(
     Returns
     -------
     weights : sparse (n_rows, K) array
-        Weight of each candidate in each constraint.
+        Coefficients of K candidate pairs in each constraint.
     all_rows : list of ConstraintRows
-        Constraints on sentences, which provide the names and bounds of the rows of `weights`.
+        Constraints on sentences, which provide the names and bounds for the rows of `weights`.
     """
     labels = ranked.labels[used]
     sentence_1, sentence_2 = codes.T
     # Constraints that do not compare the two sentences of a pair.
     plain = [constraint for constraint in constraints if not constraint.compares_sides]
-    rows = ConstraintRows(_make_roles(("sentences 1", "sentences 2"), n), labels, plain, uses)
+    rows = ConstraintRows(_make_roles(_SIDES, n), labels, plain, uses)
     all_rows = [rows]
     weights_1, weights_2 = rows.weights
     weights = [weights_1[sentence_1] + weights_2[sentence_2]]

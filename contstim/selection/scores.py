@@ -114,7 +114,7 @@ def read_features(path: str | Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the file cannot be read or has a sentence twice.
+        If the file cannot be read or contains a duplicate sentence.
     """
     table = read_table(path)
     sentences = pd.Index(normalise_sentences(table.iloc[:, 0]), name="sentence")
@@ -197,7 +197,7 @@ def _require_numbers(table: pd.DataFrame, path: str | Path) -> None:
 def _require_unique(sentences: pd.Index, path: str | Path) -> None:
     """Raise an `InputError` if a sentence occurs twice."""
     if not sentences.is_unique:
-        raise InputError(f"{path} has the sentence {sentences[sentences.duplicated()][0]!r} twice")
+        raise InputError(f"{path} contains {sentences[sentences.duplicated()][0]!r} twice")
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +214,10 @@ class RankedScores:
         Labels of the ranked sentences.
     models
         Sorted names of the models.
-    doubled : (R, M) array of int
+    doubled_ranks : (R, M) array of int
         Twice the rank of each sentence under each model, from the least probable sentence (rank 1)
-        to the most probable (rank R). Sentences with equal scores have the same average rank. Twice
-        this rank is an integer, so that sums can be compared exactly.
+        to the most probable (rank R). Tied sentences have their mean rank, which can end in .5. The
+        doubled rank is an integer, so that sums of ranks can be compared exactly.
     is_finite : (R,) array of bool
         Whether a sentence has finite scores under all models.
     excluded
@@ -226,14 +226,14 @@ class RankedScores:
 
     labels: pd.Index
     models: tuple[str, ...]
-    doubled: IntArray
+    doubled_ranks: IntArray
     is_finite: BoolArray
     excluded: dict[str, int]
 
     @property
     def fractions(self) -> FloatArray:
         """Fractional rank of each sentence under each model, rank / R, shape (R, M)."""
-        return self.doubled / (2.0 * len(self.labels))
+        return self.doubled_ranks / (2.0 * len(self.labels))
 
     def rank_differences(self, pairs: IntArray) -> FloatArray:
         """Compute how far apart each model ranks the two sentences of each pair.
@@ -249,7 +249,7 @@ class RankedScores:
             Absolute differences between the fractional ranks of the two sentences.
         """
         first, second = pairs.T
-        differences = np.abs(self.doubled[first] - self.doubled[second])
+        differences = np.abs(self.doubled_ranks[first] - self.doubled_ranks[second])
         return np.asarray(differences / (2.0 * len(self.labels)))
 
     def preferences(self, pairs: IntArray, margin: float = 0.0) -> IntArray:
@@ -269,7 +269,8 @@ class RankedScores:
         """
         first, second = pairs.T
         is_clear = self.rank_differences(pairs) > margin
-        return np.where(is_clear, np.sign(self.doubled[first] - self.doubled[second]), 0)
+        signs = np.sign(self.doubled_ranks[first] - self.doubled_ranks[second])
+        return np.where(is_clear, signs, 0)
 
 
 def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
@@ -283,8 +284,9 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     (S, M) DataFrame
-        Average ranks divided by R, the number of sentences with a score under every model; NaN for
-        the other sentences. A score of minus infinity ranks lowest.
+        Ranks divided by R, the number of sentences with a score under every model; NaN for the
+        other sentences. Tied sentences have their mean rank. A score of minus infinity ranks
+        lowest.
 
     Notes
     -----
@@ -331,14 +333,16 @@ def rank_scores(log_probs: pd.DataFrame) -> RankedScores:
     is_missing: BoolArray = np.asarray((np.isnan(values) | np.isposinf(values)).any(axis=1))
     values, labels = values[~is_missing], log_probs.index[~is_missing]
     is_infinite: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
-    doubled = (2 * pd.DataFrame(values).rank()).to_numpy(np.int64)
-    # Sort by the rank under the first model, then under the next models, then by label. (`lexsort`
-    # expects the most important key last.)
+    # The mean rank of tied sentences can end in .5. Twice the rank is an integer, so that sums and
+    # comparisons are exact.
+    doubled_ranks = (2 * pd.DataFrame(values).rank()).to_numpy(np.int64)
+    # Sort by the rank under the first model, then under the next models, then by label. The last
+    # key of `lexsort` is the most important one.
     label_keys = np.array([f"{type(label).__name__} {label}" for label in labels])
-    order = np.lexsort((label_keys, *doubled.T[::-1]))
+    order = np.lexsort((label_keys, *doubled_ranks[:, ::-1].T))
     excluded = {"missing score": int(is_missing.sum()), "infinite score": int(is_infinite.sum())}
     return RankedScores(
-        labels[order], tuple(sorted(names)), doubled[order], ~is_infinite[order], excluded
+        labels[order], tuple(sorted(names)), doubled_ranks[order], ~is_infinite[order], excluded
     )
 
 

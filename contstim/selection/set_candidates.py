@@ -57,7 +57,7 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
     n
         Number of pairs to select.
     rank_margin
-        Difference of the ranks of the two sentences that must be exceeded under every model.
+        Rank difference between the two sentences that each model must exceed.
 
     Returns
     -------
@@ -87,16 +87,16 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
 
 
 def propose_extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Propose pairs whose sentences are ranked very differently by two groups of models.
+    """Propose sentence pairs that two groups of models rank in opposite order.
 
     For each split of the models into two groups:
 
     1. Compute, for each sentence, its mean rank under the models of the first group minus its mean
        rank under the models of the second group.
     2. Find the sentences with the largest and with the smallest differences.
-    3. Combine sentences from both ends to pairs in which all models of the first group prefer one
-       sentence, all models of the second group prefer the other, and the smallest difference of
-       ranks over the models is large.
+    3. Combine sentences from both ends into pairs in which each model of the first group prefers
+       one sentence, each model of the second group prefers the other, and the smallest rank
+       difference under any model is large.
 
     All splits of up to 10 models are used, and random even splits of more models. Random disjoint
     pairs are added, so that there are always n pairs to select.
@@ -159,7 +159,7 @@ def propose_priced_pairs(
        weights of the edges.
     2. The differences z_i - z_j of two models, for the pairs of models with the highest prices.
 
-    Sentences from both ends of each projection are combined to pairs with a large expected log
+    Sentences from both ends of each projection are combined into pairs with a large expected log
     Bayes factor, weighted by the prices.
 
     Parameters
@@ -189,7 +189,7 @@ def propose_priced_pairs(
     for pair in np.argsort(-dual_prices)[:n_models]:
         directions.append(unit_vectors[models_1[pair]] - unit_vectors[models_2[pair]])
 
-    # Propose about twice as many pairs as are needed, equally many for each direction.
+    # Propose about twice as many pairs as needed, the same number for each direction.
     n_per_direction = max(2, math.ceil(2 * n / len(directions)))
     log_probs = criterion.scaled[rows]
     depth = min(len(rows), _MAX_PRICED_DEPTH)
@@ -204,10 +204,19 @@ def propose_priced_pairs(
 
 
 def _find_extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
-    """Return the rows of the sentences with the largest and with the smallest values.
+    """Find the sentences with the largest and with the smallest values of a projection.
 
-    `projection` contains a value for each of S sentences, shape (S,). The two results have the
-    shape (`depth`,) and are not sorted.
+    Parameters
+    ----------
+    projection
+        Value of each of S sentences, shape (S,).
+    depth
+        Number of sentences to find at each end.
+
+    Returns
+    -------
+    top_rows, bottom_rows : (depth,) array
+        Rows of the sentences with the largest and with the smallest values, unsorted.
     """
     top_rows = np.argpartition(-projection, depth - 1)[:depth]
     bottom_rows = np.argpartition(projection, depth - 1)[:depth]
@@ -217,7 +226,7 @@ def _find_extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntA
 def _select_disjoint_pairs(
     values: AnyArray, top_rows: IntArray, bottom_rows: IntArray, n: int
 ) -> IntArray:
-    """Combine sentences from two lists to pairs of high value, using no sentence twice.
+    """Combine sentences from two lists into pairs of high value, using each sentence at most once.
 
     Pairs are selected greedily by decreasing value. Only the best combinations are searched, so
     there may be fewer than `n` pairs.

@@ -103,10 +103,10 @@ class SetCriterion(ABC):
         return (n_models // 2) * (n_models - n_models // 2)
 
     def is_separated(self, pairs: IntArray) -> BoolArray:
-        """Return which pairs of models disagree about each sentence pair.
+        """Return whether each sentence pair separates each pair of models.
 
-        Two models disagree if one prefers sentence 1 and the other prefers sentence 2. The sentence
-        pair is then said to separate the models.
+        A sentence pair separates two models if one prefers sentence 1 and the other prefers
+        sentence 2.
 
         Parameters
         ----------

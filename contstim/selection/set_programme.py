@@ -172,7 +172,7 @@ class SetProgramme:
         return np.asarray(prices / prices.sum())
 
     def select_greedily(self, bound: float) -> IntArray | None:
-        """Select candidates one by one with multiplicative weights, then exchange them.
+        """Select candidates one at a time with multiplicative weights, then exchange them.
 
         Each pair of models q has the weight exp(-s_q), where s_q is the sum of the contributions of
         the candidates selected so far (method of multiplicative weights; Arora, Hazan & Kale 2012,
@@ -205,7 +205,12 @@ class SetProgramme:
         chosen: list[int] = []
 
         def add_best() -> bool:
-            """Add the candidate with the largest weighted contribution, if any can be added."""
+            """Add the best permitted candidate, and return whether there was one.
+
+            The value of a candidate is its sum of contributions over all pairs of models, weighted
+            by exp(-total contribution so far). Pairs of models that are not yet distinguished well
+            therefore count most.
+            """
             is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
             values = np.where(is_free, 1.0, -np.inf)
             values[chosen] = -np.inf

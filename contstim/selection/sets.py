@@ -80,8 +80,8 @@ def select_set(
         separate two models, or ``log-bf``, the sum of the expected log Bayes factors of one answer
         to each sentence pair.
     rank_margin : float, default 0
-        Difference between the fractional ranks of the two sentences that must be exceeded under
-        both models. Only for ``separation``.
+        Two models are separated only if each of them ranks the two sentences further apart than
+        this difference in fractional rank. Only for ``separation``.
     response_model : ResponseModel, optional
         Model of the probability of each answer; by default `ResponseModel()`. Only for ``log-bf``.
     eligible : Series of bool, optional
@@ -232,8 +232,8 @@ def select_set(
 class _SetSearch:
     """Search for n sentence pairs that discriminate between the models of a set.
 
-    The search proposes candidate pairs, because many sentences have too many pairs, and solves the
-    integer programme that selects n candidates.
+    The search first proposes candidate pairs, because there are usually too many possible pairs,
+    and then solves the integer programme that selects n candidates.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ class _SetSearch:
         elif self.criterion.is_count and not tries_all_splits(ranks.shape[1]):
             # For many models, propose pairs that split them evenly. Try a greedy selection first,
             # and accept it if it is close to the bound.
-            blocks = self._divide_into_blocks()
+            blocks = self._split_into_blocks()
             even_pairs = [
                 rows[propose_even_pairs(ranks[rows], n_block, self.criterion.rank_margin)]
                 for rows, n_block in blocks
@@ -313,7 +313,7 @@ class _SetSearch:
         # Propose pairs for each split of the models, and pairs that satisfy the constraints.
         rng, ranked = np.random.default_rng(seed), self.criterion.ranked
         if not has_all_pairs:
-            for rows, n_block in self._divide_into_blocks():
+            for rows, n_block in self._split_into_blocks():
                 candidates.append(rows[propose_extreme_pairs(ranks[rows], n_block, rng)])
         if self.constraints:
             rows = np.union1d(self.sentences, self.given_pairs)
@@ -321,13 +321,13 @@ class _SetSearch:
             if not has_all_pairs:
                 candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
         programme = self._build(candidates)
-        # Add pairs for the pairs of models that limit the objective of the linear relaxation.
+        # Add candidates for the pairs of models that limit the objective of the linear relaxation.
         if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
             for _ in range(_N_PRICING_ROUNDS):
                 prices = programme.compute_dual_prices()
                 priced = [
                     propose_priced_pairs(self.criterion, rows, n_block, prices)
-                    for rows, n_block in self._divide_into_blocks()
+                    for rows, n_block in self._split_into_blocks()
                 ]
                 programme = self._build([programme.pairs, *priced])
         chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
@@ -342,11 +342,11 @@ class _SetSearch:
         pairs = np.concatenate(candidates)
         return SetProgramme(self.criterion, pairs, self.constraints, self.n, self.uses)
 
-    def _divide_into_blocks(self) -> list[tuple[IntArray, int]]:
-        """Divide the sentences into blocks within which they may be paired.
+    def _split_into_blocks(self) -> list[tuple[IntArray, int]]:
+        """Split the sentences into blocks; only sentences of the same block may be paired.
 
         If constraints require that a feature is equal for both sentences of a pair, each block
-        contains the sentences with one value of the feature.
+        contains the sentences with one value of the feature. Otherwise there is one block.
 
         Returns
         -------
@@ -396,9 +396,21 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
 
 
 def _find_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
-    """Return the rows of the two sentences of each pair in a table, shape (n_pairs, 2).
+    """Convert a table of sentence pairs to pairs of indices.
 
-    Pairs with a sentence that has no finite score under every model are left out.
+    A pair is left out unless every model has a finite score for both sentences.
+
+    Parameters
+    ----------
+    pairs
+        Table with the columns ``sentence_1`` and ``sentence_2``; None for no pairs.
+    ranked
+        Sentences with their ranks under each model.
+
+    Returns
+    -------
+    (n_pairs, 2) array
+        Indices of both sentences in `ranked`.
     """
     if pairs is None:
         return np.empty((0, 2), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Stratified selection of triplets: equally many from each range of scores under two models."""
+"""Stratified selection of triplets, with the same number from each range of scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_DEFAULT_STRATA = 10
 
 
 def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") -> int:
-    """Return the number of strata from which the same number of triplets is selected.
+    """Return the number of strata, from each of which the same number of triplets is selected.
 
     Parameters
     ----------
@@ -172,8 +172,8 @@ class StratifiedSelection:
         Returns
         -------
         list of dict
-            For each of these strata: ``model``, ``stratum`` (number from 0), and the number of
-            triplets that were ``wanted`` (`per_stratum`), ``selected`` and ``available``.
+            For each of these strata: ``model``, ``stratum`` (number from 0), and the numbers of
+            triplets that were ``wanted`` (equal to `per_stratum`), ``selected`` and ``available``.
         """
         unfilled: list[dict[str, object]] = []
         for strata, model in zip(self.strata.T, models, strict=True):

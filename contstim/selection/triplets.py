@@ -47,7 +47,7 @@ def select_triplets(
     max_word_share: float = 1.0,
     distinct_items: bool = False,
 ) -> pd.DataFrame:
-    """Select triplets for each pair of models, the same number from each stratum of both models.
+    """Select triplets for each pair of models, with equal numbers from each stratum.
 
     A triplet consists of a natural sentence and two synthetic sentences on which the models
     disagree. A stratum is a quantile range of a model's log-probabilities of natural sentences. If
@@ -63,8 +63,9 @@ def select_triplets(
     per_pair : int, default 10
         Number of triplets for each pair of models; a multiple of `strata`.
     objective : str, default "controversiality"
-        Name of an objective in `TRIPLET_OBJECTIVES`: ``controversiality`` (total of Eq. 4,
-        maximised) or ``worst-rank`` (total of :func:`worst_ranks`, minimised).
+        Name of an objective in `TRIPLET_OBJECTIVES`: ``controversiality`` (total of
+        :func:`controversiality`, maximised) or ``worst-rank`` (total of :func:`worst_ranks`,
+        minimised).
     strata : int, optional
         Number of strata per model; by default the largest divisor of `per_pair` up to ten. A value
         on the border of two strata belongs to the lower.
@@ -75,11 +76,11 @@ def select_triplets(
         Rule for equal ranks with the objective ``worst-rank``, see :func:`worst_ranks`.
     max_word_share : float, default 1
         Maximum fraction of the selected synthetic sentences for a pair of models that may contain
-        the same word; 1 for no limit. A word may always occur in two sentences, and as often as in
-        the natural sentences.
+        the same word; 1 for no limit. The limit is never below two sentences, nor below the
+        fraction of natural sentences that contain the word.
     distinct_items : bool, default False
-        Whether any two selected triplets, for the same or different models, must not share a
-        sentence. Each triplet is then a separate item (see :func:`contstim.design.design_trials`).
+        Whether no two selected triplets, for the same or different models, may share a sentence.
+        Each triplet is then a separate item (see :func:`contstim.design.design_trials`).
 
     Returns
     -------
@@ -200,7 +201,7 @@ class _PairTriplets:
 
 
 def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> list[IntArray]:
-    """Select triplets for all pairs of models at once so that no two triplets share a sentence.
+    """Select triplets for all pairs of models jointly, so that no two triplets share a sentence.
 
     Parameters
     ----------
@@ -214,7 +215,8 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
     list of arrays
         Sorted indices of the selected triplets of each selection problem.
     """
-    # Combine the problems into one problem, with different strata for each pair of models.
+    # Concatenate the triplets of all problems. The strata of problem k are numbered from k n_strata
+    # on, so that they remain distinct.
     n_strata = parts[0].selection.n_strata
     combined = StratifiedSelection(
         np.concatenate([part.selection.costs for part in parts]),
@@ -222,19 +224,24 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
         n_strata * len(parts),
         parts[0].selection.per_stratum,
     )
-    # For each sentence of several triplets, at most one of these triplets may be selected.
+
+    # Entry (s, t) of the matrix is 1 if triplet t contains sentence s. For sentences that occur in
+    # several triplets, at most one of these triplets may be selected.
     sentences = triplets[list(_SENTENCES)].iloc[np.concatenate([part.rows for part in parts])]
     normalised = sentences.astype(str).map(normalise_sentence)
     codes = pd.factorize(normalised.to_numpy().ravel())[0]
-    columns = np.repeat(np.arange(len(sentences)), len(_SENTENCES))
-    uses = csr_array((np.ones(codes.size), (codes, columns)))
-    shared = uses[np.bincount(codes) > 1]
+    triplet_indices = np.repeat(np.arange(len(sentences)), len(_SENTENCES))
+    occurrences = csr_array((np.ones(codes.size), (codes, triplet_indices)))
+    shared = occurrences[np.bincount(codes) > 1]
+
+    # Append these limits to the limits of the separate problems, which refer to disjoint triplets.
     matrices, upper_limits = zip(*(part.limits for part in parts), strict=True)
-    part_rows: Any = block_diag(matrices, format="csr")
-    rows = csr_array(vstack([part_rows, shared], format="csr"))
+    separate: Any = block_diag(matrices, format="csr")
+    matrix = csr_array(vstack([separate, shared], format="csr"))
     limits = np.concatenate([*upper_limits, np.ones(shared.shape[0])])
-    selected = combined.solve_with_limits(rows, limits)
-    # Divide the selected triplets among the problems again.
+    selected = combined.solve_with_limits(matrix, limits)
+
+    # Split the selected triplets by problem again.
     offsets = np.cumsum([0, *(len(part.rows) for part in parts)])
     return [
         selected[(selected >= start) & (selected < end)] - start for start, end in pairwise(offsets)
@@ -340,8 +347,8 @@ def _find_strata(
 ) -> IntArray:
     """Return the stratum of each natural sentence under model 1 and model 2, shape (T, 2).
 
-    The strata of a model are divided by the quantiles k / n_strata, k = 1..n_strata - 1, of the
-    log-probabilities of reference sentences. They are numbered from 0.
+    The strata of a model are ranges of log-probability, numbered from 0. Their borders are the
+    quantiles k / n_strata, k = 1, ..., n_strata - 1, over reference sentences.
 
     Parameters
     ----------
@@ -366,7 +373,7 @@ def _find_strata(
             require_columns(reference, [model], "the reference table")
             reference_log_probs = reference[model].to_numpy(dtype=np.float64)
             if not np.isfinite(reference_log_probs).any():
-                raise InputError(f"the reference table has no score of model {model!r}")
+                raise InputError(f"the reference table lacks a score for model {model!r}")
         levels = np.linspace(0, 1, n_strata + 1)[1:-1]
         is_finite = np.isfinite(reference_log_probs)
         borders = np.quantile(reference_log_probs[is_finite], levels)
@@ -377,7 +384,7 @@ def _find_strata(
 def _limit_words(
     triplets: pd.DataFrame, is_best: BoolArray, n_sentences: int, share: float
 ) -> tuple[csr_array, FloatArray]:
-    """Build the constraints that limit how often a word and a natural sentence are selected.
+    """Build constraints that limit how often each word and each natural sentence is selected.
 
     Let x_t be 1 if triplet t is selected and 0 otherwise, and let c_wt be the number of its
     synthetic sentences that contain word w. The constraints ``rows @ x <= limits`` are
@@ -432,7 +439,7 @@ def _limit_words(
     rows, columns, values = np.array(entries, dtype=np.int64).reshape(-1, 3).T
     shape = (len(limits), len(triplets))
     word_rows = csr_array((values.astype(np.float64), (rows, columns)), shape)
-    # Triplets with the same natural sentence follow each other, the best first.
+    # Triplets with the same natural sentence are adjacent, the best first.
     sentence_codes = np.cumsum(is_best) - 1
     n = len(sentence_codes)
     sentence_rows = csr_array((np.ones(n), (sentence_codes, np.arange(n))))

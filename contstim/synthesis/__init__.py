@@ -17,7 +17,7 @@ from contstim.settings import field_bounds
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem, require_two_words
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.results import SynthesisResult
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence
@@ -153,7 +153,7 @@ def synthesize(
     attempt: int = 0,
     shared_vocabulary: SharedVocabulary | None = None,
     **options: Any,
-) -> Synthesis:
+) -> SynthesisResult:
     """Search for a sentence that some models find improbable and other models find probable.
 
     Starting from a natural sentence n, the search with a rejecting and an accepting model looks
@@ -179,7 +179,8 @@ def synthesize(
         sentence, ``beam`` writes whole sentences by beam search, and ``sample`` samples sentences
         from a language model that the compared models guide.
     seed, attempt
-        Seeds of the random number generator. Another attempt searches in another random order.
+        Seed of the random numbers, and index of the search: searches with a different index use
+        different random numbers.
     shared_vocabulary
         Words that all models of the problem know. If the same object is passed for several
         sentences, these words are determined only once.
@@ -188,8 +189,8 @@ def synthesize(
 
     Returns
     -------
-    Synthesis
-        Result with the best sentence found, which all models scored once more to verify the
+    SynthesisResult
+        Result with the best sentence found, which all models scored again to verify the
         constraints. If the search found no better sentence, the result contains the natural
         sentence. If a limit on requests to a model server ended the search early, the result
         contains the best sentence up to then.
@@ -240,21 +241,20 @@ def synthesize(
         finished = strategy.run(search)
     except BudgetError as error:
         finished, stop_reason = False, str(error)
-    return Synthesis(
+    return SynthesisResult(
         natural=str(natural),
         sentence=str(search.sentence),
-        models=problem.contrast.names,
+        models=problem.definition.names,
         natural_scores=tuple(search.natural_scores.values()),
         scores=tuple(search.current_scores.values()),
         loss=search.loss(search.current_scores),
         steps=tuple(search.steps),
         n_scores=tuple(search.counter.n_scores.values()),
-        problem=repr(problem.contrast),
         strategy=format_strategy(strategy),
         seed=seed,
         attempt=attempt,
         finished=finished,
         stopped=stop_reason,
-        accepting=problem.contrast.accept,
-        filter_only=search.filter_only,
+        accepting=problem.definition.accept,
+        non_guiding_models=search.non_guiding_models,
     )

@@ -61,8 +61,8 @@ class BeamSearch:
     width, diversity_cap
         Options of `Beam`.
     sentence_scorers
-        Models that score prefixes as if they were complete sentences, by their index from 0 to
-        M - 1.
+        Mapping from the index of a model, from 0 to M - 1, to the model, for models that score
+        prefixes as if they were complete sentences.
     vocabulary_masks
         Masks of the first and of the later words that a pass uses, shape (V,). None: all words.
     counter
@@ -199,7 +199,7 @@ class BeamSearch:
 
         At each position, all prefixes of the beam are extended by one word. The extensions with the
         lowest Lagrangian, sum_m w_m log p_m - sum_m lambda_m log p_m over the M models, form the
-        next beam. The last word is chosen by the constraints first, then by the loss.
+        next beam. Complete sentences are sorted by their constraint violations, then by their loss.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class BeamSearch:
                 _, first_occurrences = np.unique(alternating, return_index=True)
                 order = alternating[np.sort(first_occurrences)]
 
-            # Keep the best extensions, and compute their exact log-probabilities.
+            # Keep the best extensions, and replace the estimates by computed log-probabilities.
             selected = order[self._select_diverse(words, rows[order], indices[order], width)]
             rows, indices = rows[selected], indices[selected]
             log_probs = log_probs[:, rows]
@@ -279,8 +279,15 @@ class BeamSearch:
     def _order_sentences(self, scores: FloatArray) -> IntArray:
         """Sort sentences by the sum of their constraint violations, then by their losses.
 
-        `scores` contains the scores of S sentences under M models, shape (M, S). The sorted indices
-        of the sentences are returned, shape (S,).
+        Parameters
+        ----------
+        scores
+            Scores of S sentences under M models in nats, shape (M, S).
+
+        Returns
+        -------
+        array
+            Indices of the sentences in sorted order, shape (S,).
         """
         violations = np.maximum(self.min_scores[:, None] - scores, 0.0).sum(axis=0)
         return np.lexsort([self.weights @ scores, violations])
@@ -412,8 +419,8 @@ class BeamSearch:
         return np.array(selected, dtype=np.int64)
 
 
-#: Empty prefix under one model, and offsets of V first and of V later words. The offset of a word
-#: is its log-probability minus the upper bound of this log-probability.
+#: Empty prefix under one model, and the offsets of V first and of V later words (see
+#: `_prepare_prefix`).
 _PrefixAndOffsets = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 
 
@@ -421,12 +428,12 @@ _PrefixAndOffsets = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 def _prepare_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], is_guide: bool
 ) -> _PrefixAndOffsets | None:
-    """Prepare a beam search under one model.
+    """Compute the empty prefix and the offsets with which a beam search estimates scores.
 
-    The search needs estimates of log-probabilities of all V words at low cost. Its estimate is an
-    upper bound plus an offset, the difference between log-probability and upper bound, which is
-    computed only once. Offsets of first words are exact. Offsets of later words are computed after
-    the most probable first word, and serve as estimates after all other words.
+    The search must estimate the log-probabilities of all V words after each prefix at low cost. It
+    adds an *offset* to an upper bound that the model provides. The offset of a word is the
+    difference between its log-probability and the upper bound after one reference prefix: the empty
+    prefix for first words, and the most probable first word for later words.
 
     Parameters
     ----------
@@ -435,7 +442,8 @@ def _prepare_prefix(
     word_lists
         Words for the first position of a sentence, and words for later positions.
     is_guide
-        Whether the model only proposes words for another model, so that it need not be exact.
+        Whether the model only proposes words for another model, so that its scores may be
+        approximate.
 
     Returns
     -------

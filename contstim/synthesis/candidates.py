@@ -18,7 +18,7 @@ import numpy as np
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.models.base import ReplacementScores
-from contstim.synthesis.problem import ModelContrast
+from contstim.synthesis.problem import ProblemDefinition
 from contstim.text import Sentence, WordList
 
 #: Violation of a constraint, in nats, that searches tolerate until a sentence is scored again.
@@ -54,7 +54,7 @@ class Candidates:
 
     Attributes
     ----------
-    contrast
+    definition
         Definition of the loss, with the rejecting and the accepting models.
     min_scores
         Minimum score under each model that constrains the search.
@@ -88,7 +88,7 @@ class Candidates:
         if the number of changes is limited and one change was undone in `sentence`.
     """
 
-    contrast: ModelContrast
+    definition: ProblemDefinition
     min_scores: Mapping[str, float]
     natural_scores: Mapping[str, float]
     current_scores: Mapping[str, float]
@@ -108,12 +108,12 @@ class Candidates:
     def target_loss(self) -> float:
         """Loss of the best sentence so far. Only candidates with a lower loss are accepted."""
         scores = self.current_scores if self.incumbent_scores is None else self.incumbent_scores
-        return self.contrast.sentence_loss(scores, self.natural_scores)
+        return self.definition.sentence_loss(scores, self.natural_scores)
 
     @property
     def has_exact_losses(self) -> bool:
         """Whether the losses of all candidates are known without computing further scores."""
-        return all(self.replacements[name].is_exact for name in self.contrast.reject)
+        return all(self.replacements[name].is_exact for name in self.definition.reject)
 
     def score_costs(self, name: str) -> FloatArray:
         """Return the cost of computing the exact score of each candidate under one model.
@@ -136,7 +136,7 @@ class Candidates:
         for name, minimum in self.min_scores.items():
             mask &= self.replacements[name].upper_bounds >= minimum - SCORE_TOLERANCE
         if self.has_exact_losses:
-            losses = self.contrast.loss(self.exact_scores, self.natural_scores)
+            losses = self.definition.loss(self.exact_scores, self.natural_scores)
             mask &= losses < self.target_loss + SCORE_TOLERANCE
         return np.flatnonzero(mask)
 
@@ -170,8 +170,8 @@ class Candidates:
 
     def losses(self, indices: IntArray) -> FloatArray:
         """Return the losses of the candidates `indices` (k,), after computing unknown scores."""
-        scores = {name: self.scores(name, indices) for name in self.contrast.reject}
-        return self.contrast.loss(scores, self.natural_scores)
+        scores = {name: self.scores(name, indices) for name in self.definition.reject}
+        return self.definition.loss(scores, self.natural_scores)
 
     def propose(self, index: int) -> bool:
         """Propose the candidate `index` as the new word, and return whether it was accepted.

@@ -17,7 +17,7 @@ from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import synthesize
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import MinScore, Problem
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.results import SynthesisResult
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence, WordList
@@ -37,7 +37,7 @@ class _ToyModel(RandomBigramModel):
 
 
 def find_improvements(
-    result: Synthesis, problem: Problem, shared_vocabulary: SharedVocabulary
+    result: SynthesisResult, problem: Problem, shared_vocabulary: SharedVocabulary
 ) -> tuple[list[str], int]:
     """Find all replacements of a single word that improve a result, by exhaustive search.
 
@@ -82,7 +82,7 @@ def find_improvements(
         if not texts:
             continue
         scores = {name: model.score(texts) for name, model in problem.models_by_name.items()}
-        losses = problem.contrast.loss(scores, natural_scores)
+        losses = problem.definition.loss(scores, natural_scores)
         is_improvement = losses < result.loss - _TOLERANCE
         for name, minimum in problem.min_scores(natural_scores).items():
             is_improvement &= scores[name] >= minimum
@@ -168,7 +168,7 @@ def check_strategy(strategy: Strategy) -> list[str]:
 
 
 def _make_problems() -> dict[str, Problem]:
-    """Create toy problems, and return them in a dictionary with a description of each as the key.
+    """Create a dictionary of toy problems, with descriptions of the problems as keys.
 
     The problems combine models that provide exact scores of all words at once (``exact="all"``),
     upper bounds of the scores (``exact="bound"``) or neither (``exact="none"``).
@@ -196,19 +196,24 @@ def _make_problems() -> dict[str, Problem]:
     return problems
 
 
-def _search(strategy: Strategy, text: str, problem: Problem, shared: SharedVocabulary) -> Synthesis:
+def _search(
+    strategy: Strategy, text: str, problem: Problem, shared: SharedVocabulary
+) -> SynthesisResult:
     return synthesize(text, problem=problem, shared_vocabulary=shared, strategy=strategy, seed=1)
 
 
-def _failed(strategy: Strategy, name: str, result: Synthesis, failure: str) -> ValidationError:
+def _failed(strategy: Strategy, name: str, result: SynthesisResult, reason: str) -> ValidationError:
     return ValidationError(
-        f"{strategy!r} fails on {name}: {result.sentence!r}, made from {result.natural!r}, "
-        f"{failure}"
+        f"{strategy!r} fails on {name}: {result.sentence!r}, made from {result.natural!r}, {reason}"
     )
 
 
 def _check_result(
-    strategy: Strategy, name: str, problem: Problem, shared: SharedVocabulary, result: Synthesis
+    strategy: Strategy,
+    name: str,
+    problem: Problem,
+    words: SharedVocabulary,
+    result: SynthesisResult,
 ) -> None:
     """Check one result of a strategy on a toy problem.
 
@@ -218,7 +223,7 @@ def _check_result(
         Strategy that made the result.
     name, problem
         Description of the toy problem, and the problem.
-    shared
+    words
         Words that all models of the problem know.
     result
         Result to check.
@@ -237,16 +242,16 @@ def _check_result(
         if result.is_changed and not scores[model_name] >= minimum:
             failure = f"has score {scores[model_name]} under {model_name}, below {minimum}"
             raise _failed(strategy, name, result, failure)
-    loss = problem.contrast.sentence_loss(scores, natural_scores)
+    loss = problem.definition.sentence_loss(scores, natural_scores)
     if not abs(loss - result.loss) <= _TOLERANCE or result.loss > 0:
         failure = f"has loss {loss}, but the result reports {result.loss}"
         raise _failed(strategy, name, result, failure)
     natural, sentence = Sentence.parse(result.natural), Sentence.parse(result.sentence)
-    if not shared.permits(natural, sentence, problem.edits):
+    if not words.permits(natural, sentence, problem.edits):
         failure = "has replacements that the vocabulary or the edits do not permit"
         raise _failed(strategy, name, result, failure)
     if strategy.is_exhaustive:
-        improvements, _ = find_improvements(result, problem, shared)
+        improvements, _ = find_improvements(result, problem, words)
         if improvements:
             failure = f"is not optimal although the search is exhaustive: {improvements[0]!r}"
             raise _failed(strategy, name, result, f"{failure} is better")

@@ -21,7 +21,7 @@ from contstim.files import digest
 from contstim.models.base import ReplacementScores, check_sentence_language, scores_vocabulary
 from contstim.synthesis.candidates import SCORE_TOLERANCE, Candidates, ScoreCounter
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import Problem, require_feasible_start
+from contstim.synthesis.problem import Problem, require_feasible_natural
 from contstim.synthesis.required_edits import apply_required_edits
 from contstim.synthesis.results import Step
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
@@ -59,12 +59,12 @@ class _PositionScores:
         }
 
     def restrict(self, mask: BoolArray) -> _PositionScores:
-        """Select some of the words and their exact scores.
+        """Return a table of the words that a mask selects.
 
         Parameters
         ----------
         mask
-            Whether to select each word, shape (V,). All scores must be exact.
+            Whether to select each word, shape (V,). The scores of all words must be known.
         """
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),
@@ -92,8 +92,8 @@ class Search:
         Best sentence so far. At the start, this is the natural sentence, or a version of it with
         the changes that the problem requires.
     seed, attempt
-        Seed of the study, and number of the attempt for the same natural sentence. Together with
-        the sentence and the models, they determine the random numbers.
+        Seed of the study, and index of the search if several start from the same natural sentence.
+        Together with the sentence and the models, they determine the random numbers.
     requires_feasible_start
         Whether a natural sentence that violates a constraint is refused.
     natural
@@ -108,7 +108,7 @@ class Search:
         Replacements of words so far.
     counter
         Counter of the exact scores computed so far.
-    filter_only
+    non_guiding_models
         Names of the compared models that did not guide the sampling of sentences.
     """
 
@@ -120,7 +120,7 @@ class Search:
     requires_feasible_start: bool = True
     steps: list[Step] = field(default_factory=list, init=False)
     counter: ScoreCounter = field(init=False)
-    filter_only: tuple[str, ...] = field(default=(), init=False)
+    non_guiding_models: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self._models = self.problem.models_by_name
@@ -140,15 +140,15 @@ class Search:
         self.natural_scores = self.current_scores = self.score(self.natural)
         self.min_scores = self.problem.min_scores(self.natural_scores)
         if self.requires_feasible_start:
-            constraints = self.problem.contrast.constraints
-            require_feasible_start(self.natural, constraints, self.natural_scores)
+            constraints = self.problem.definition.constraints
+            require_feasible_natural(self.natural, constraints, self.natural_scores)
         if self._required:
             self._move_to(*apply_required_edits(self))
 
     def _create_rng(self) -> np.random.Generator:
         """Create a random number generator for this search.
 
-        The seed depends on the natural sentence, the models and the attempt, but not on other
+        The seed depends on the natural sentence, the models, `seed` and `attempt`, but not on other
         searches, so that searches can be executed in any order.
         """
         key = "\n".join([str(self.sentence), *self._models])
@@ -162,7 +162,7 @@ class Search:
 
     def loss(self, scores: dict[str, float]) -> float:
         """Return the loss of a sentence, given a mapping from model name to its score in nats."""
-        return self.problem.contrast.sentence_loss(scores, self.natural_scores)
+        return self.problem.definition.sentence_loss(scores, self.natural_scores)
 
     def optimize(
         self, search_word: Callable[[Candidates], bool], *, prefilter: bool = False
@@ -249,7 +249,7 @@ class Search:
         table = self._scores_at(position, sentence, prefilter)
         is_current = sentence == self.sentence
         return Candidates(
-            contrast=self.problem.contrast,
+            definition=self.problem.definition,
             min_scores=self.min_scores,
             natural_scores=self.natural_scores,
             current_scores=self.current_scores if is_current else self.score(sentence),
@@ -314,17 +314,17 @@ class Search:
     def _list_base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.
 
-        Usually the list contains only the current sentence. If the current sentence already has the
-        maximum number of changed words and the word at `position` is unedited, a replacement is
-        possible only if another change is undone. The list then contains one sentence for each
-        change that can be undone.
+        Usually this is only the current sentence. If the current sentence already has the maximum
+        number of changed words, and the word at `position` is not one of them, another change must
+        be undone first. The list then contains one sentence for each change that can be undone.
         """
-        edits = self.problem.edits
+        max_changes = self.problem.edits.max_changes
         changed = Edits.changed_positions(self.natural, self.sentence)
-        if edits.max_changes is None or len(changed) < edits.max_changes or position in changed:
+        if max_changes is None or len(changed) < max_changes or position in changed:
             return [self.sentence]
-        reversible = [p for p in sorted(changed) if p not in self._required]
-        bases = [self.sentence.replace(p, self.natural.words[p]) for p in reversible]
+        # Words that must differ from the natural sentence (`Edits.required_positions`) stay.
+        reversible = [other for other in sorted(changed) if other not in self._required]
+        bases = [self.sentence.replace(other, self.natural.words[other]) for other in reversible]
         return [base for base in bases if self.permits(base)]
 
     def _find_positions(self) -> list[int]:
@@ -373,22 +373,22 @@ class Search:
             Whether words are left out that cannot improve the sentence according to the models that
             score the whole vocabulary at once, if these are more than half of all words.
         """
-        exact = self._exact_scores_at(position, sentence)
-        if len(exact.replacements) == len(self._models):
-            return exact
+        inexpensive = self._score_inexpensive(position, sentence)
+        if len(inexpensive.replacements) == len(self._models):
+            return inexpensive
         # A prefiltered list remains valid later, because the loss to improve on only decreases.
         cached = self._cache[_make_cache_key(sentence, position)]
-        kind = "prefiltered" if prefilter and exact.replacements else "complete"
+        kind = "prefiltered" if prefilter and inexpensive.replacements else "complete"
         if kind not in cached:
-            table = exact
+            table = inexpensive
             if kind == "prefiltered":
                 mask = self._prefilter_words(position, sentence)
-                current_index = exact.words.index.get(sentence.words[position])
+                current_index = inexpensive.words.index.get(sentence.words[position])
                 if current_index is not None:
                     mask[current_index] = True
                 # Models reuse results for complete lists. A shorter list must save more than this.
                 if 2 * mask.sum() < len(mask):
-                    table = exact.restrict(mask)
+                    table = inexpensive.restrict(mask)
             replacements = {
                 name: table.replacements.get(name)
                 or model.score_replacements(sentence, position, table.words)
@@ -397,10 +397,11 @@ class Search:
             cached[kind] = replace(table, replacements=replacements)
         return cached[kind]
 
-    def _exact_scores_at(self, position: int, sentence: Sentence) -> _PositionScores:
-        """Return the words for a position with their scores under the inexpensive models.
+    def _score_inexpensive(self, position: int, sentence: Sentence) -> _PositionScores:
+        """Score all words for a position under the inexpensive models, or read a cached result.
 
-        A model is inexpensive if it computes exact scores of the whole vocabulary at once.
+        A model is inexpensive if it scores the whole vocabulary at once. These scores are exact.
+        The scores under the other models are added later (`_scores_at`).
 
         Parameters
         ----------
@@ -411,7 +412,7 @@ class Search:
         """
         key = _make_cache_key(sentence, position)
         cached = self._cache.get(key, {})
-        if "exact" not in cached:
+        if "inexpensive" not in cached:
             words = self.words_at(position)
             replacements = {
                 name: model.score_replacements(sentence, position, words)
@@ -419,27 +420,28 @@ class Search:
                 if scores_vocabulary(model)
             }
             is_allowed = self.shared_vocabulary.is_unrepeated(sentence, position, words)
-            cached["exact"] = _PositionScores(words, is_allowed, replacements)
-            # If all models are inexpensive, cache the scores for a limited number of positions.
+            cached["inexpensive"] = _PositionScores(words, is_allowed, replacements)
+            # If all models are inexpensive, scores are fast to compute again. To limit the memory,
+            # cache them for a limited number of positions only.
             if len(replacements) < len(self._models) or len(self._cache) < _MAX_CACHED_POSITIONS:
                 self._cache[key] = cached
-        return cached["exact"]
+        return cached["inexpensive"]
 
     def _prefilter_words(self, position: int, sentence: Sentence) -> BoolArray:
         """Return a mask (V,) of the words for a position that may improve the sentence.
 
-        Only the scores of the inexpensive models (`_exact_scores_at`) are used.
+        Only the scores of the inexpensive models (`_score_inexpensive`) are used.
         """
-        table = self._exact_scores_at(position, sentence)
+        table = self._score_inexpensive(position, sentence)
         mask = table.is_allowed.copy()
         if sentence == self.sentence and sentence.words[position] in table.words:
             mask[table.words.index[sentence.words[position]]] = False
         for name, minimum in self.min_scores.items():
             if name in table.replacements:
                 mask &= table.exact_scores[name] >= minimum - SCORE_TOLERANCE
-        contrast = self.problem.contrast
-        if all(name in table.replacements for name in contrast.reject):
-            losses = contrast.loss(table.exact_scores, self.natural_scores)
+        definition = self.problem.definition
+        if all(name in table.replacements for name in definition.reject):
+            losses = definition.loss(table.exact_scores, self.natural_scores)
             mask &= losses < self.loss(self.current_scores) + SCORE_TOLERANCE
         return mask
 

@@ -1,10 +1,10 @@
 """Assignment of sampled sentences to natural sentences.
 
-A language model samples a pool of sentences. Each *slot* is a natural sentence that needs one
-sentence of the pool as its synthetic sentence. A sentence can be assigned to at most one slot, and
-must satisfy the constraints of this slot. The first aim is to fill as many slots as possible, the
-second aim is a low total loss. The number of assigned sentences with the same first or last words
-is limited.
+A language model samples a pool of sentences. Each *target* is a natural sentence to which one
+sentence of the pool will be assigned, as its synthetic sentence. A sentence can be assigned to at
+most one target, and must satisfy the constraints of this target. The first aim is to assign as many
+sentences as possible, the second aim is a low total loss. The number of assigned sentences with the
+same first or last words is limited.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 import scipy  # which loads `optimize` at its first use
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.synthesis.problem import ModelContrast
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.problem import ProblemDefinition
+from contstim.synthesis.results import SynthesisResult
 from contstim.text.diversity import MIN_WORD_LIMIT, edge_phrases, infrequent_words
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
@@ -30,8 +30,8 @@ from contstim.text.languages import ENGLISH
 DIVERSITY_CAP = 2
 
 # Key of a group of similar sentences, of which only a limited number may be assigned: either a
-# boolean and the common first or last words (`edge_phrases`), or the names of the models of a slot
-# and a word that the sentences contain.
+# boolean and the common first or last words (`edge_phrases`), or the names of the models of a
+# target and a word that the sentences contain.
 _Group = tuple[bool, tuple[str, ...]] | tuple[frozenset[str], str]
 
 # Value of an assigned sentence. It exceeds any loss, so that the number of sentences has priority.
@@ -41,21 +41,22 @@ _MIN_FRACTION = 1e-6
 
 
 @dataclass(frozen=True)
-class Slot:
-    """Natural sentence that needs one synthetic sentence.
+class Target:
+    """Natural sentence to which one sampled sentence will be assigned.
 
-    A triplet has two slots with the same natural sentence, one for each synthetic sentence.
+    The assigned sentence becomes its synthetic sentence. A triplet needs two targets with the same
+    natural sentence, one for each synthetic sentence.
 
     Attributes
     ----------
     natural
         Natural sentence.
-    contrast
-        Loss and constraints of the synthetic sentence.
+    problem
+        Loss and constraints of the synthetic sentence, with models given by name.
     """
 
     natural: str
-    contrast: ModelContrast
+    problem: ProblemDefinition
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +87,13 @@ class SentencePool:
         scores = self.scores[model]
         return np.array([scores.get(s, np.nan) for s in self.sentences], dtype=np.float64)
 
-    def check_constraints(self, slot: Slot) -> dict[str, BoolArray]:
-        """Return which sentences of the pool satisfy each constraint on a synthetic sentence.
+    def check_constraints(self, target: Target) -> dict[str, BoolArray]:
+        """Return which sentences of the pool satisfy each constraint of a target.
 
         Parameters
         ----------
-        slot
-            Natural sentence with the constraints on its synthetic sentence.
+        target
+            Natural sentence, and constraints on the sentence that is assigned to it.
 
         Returns
         -------
@@ -101,38 +102,41 @@ class SentencePool:
             of the sentences that satisfy it, shape (P,).
         """
         masks: dict[str, BoolArray] = {}
-        for constraint in slot.contrast.constraints:
+        for constraint in target.problem.constraints:
             name = constraint.model
-            minimum = constraint.minimum(self.scores[name][slot.natural])
+            minimum = constraint.minimum(self.scores[name][target.natural])
             minimum += self.batch_tolerance.get(name, 0.0)
             masks[str(constraint)] = self.get_scores(name) >= minimum
         return masks
 
-    def losses(self, slot: Slot) -> FloatArray:
-        """Return the loss of each sentence of the pool as a synthetic sentence, shape (P,).
-
-        It is NaN for sentences that violate a constraint, and for sentences with a loss of 0 or
-        more, which are no better than the natural sentence.
+    def losses(self, target: Target) -> FloatArray:
+        """Return the loss that results from assigning each sentence of the pool to a target.
 
         Parameters
         ----------
-        slot
-            Natural sentence with the loss and the constraints of its synthetic sentence.
+        target
+            Natural sentence, and synthesis problem with the loss and the constraints.
+
+        Returns
+        -------
+        array
+            Loss of each sentence, shape (P,). NaN for sentences that violate a constraint or have a
+            loss of 0 or more, which means that they are no better than the natural sentence.
         """
-        scores = {name: self.get_scores(name) for name in slot.contrast.reject}
-        natural_scores = {name: self.scores[name][slot.natural] for name in scores}
-        losses = slot.contrast.loss(scores, natural_scores)
-        is_feasible = np.all([*self.check_constraints(slot).values(), losses < 0], axis=0)
+        scores = {name: self.get_scores(name) for name in target.problem.reject}
+        natural_scores = {name: self.scores[name][target.natural] for name in scores}
+        losses = target.problem.loss(scores, natural_scores)
+        is_feasible = np.all([*self.check_constraints(target).values(), losses < 0], axis=0)
         return np.where(is_feasible, losses, np.nan)
 
 
 def assign_sentences(
     pool: SentencePool,
-    slots: Sequence[Slot],
+    targets: Sequence[Target],
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[str | None]:
-    """Assign a sentence of a pool to each natural sentence that needs a synthetic sentence.
+    """Assign sentences of a pool to natural sentences, each to at most one.
 
     The assignment uses as many sentences as possible. Among the assignments with this number of
     sentences, it minimises the total loss. With limits on similar sentences, the result is
@@ -142,19 +146,20 @@ def assign_sentences(
     ----------
     pool
         Sampled sentences with their scores.
-    slots
+    targets
         Natural sentences, each with the loss and the constraints of its synthetic sentence.
     diversity_cap
-        Maximum number of assigned sentences with the same first, or the same last, three words.
+        Maximum number of assigned sentences that begin, or that end, with the same three words.
     max_word_share
-        Maximum fraction of the sentences for the same models that may contain the same word. Each
-        word may always occur in two sentences, and in as many as natural sentences contain it.
-        Frequent words (`contstim.text.diversity.FREQUENT_ZIPF`) are not limited. 1: no limit.
+        Maximum fraction of the sentences assigned for the same models that may contain the same
+        word. The limit is never below two sentences, nor below the number of natural sentences that
+        contain the word. Frequent words (`contstim.text.diversity.FREQUENT_ZIPF`) are not limited.
+        1: no limit.
 
     Returns
     -------
     list of str or None
-        Sentence for each slot; None if no sentence can be assigned.
+        Sentence for each target; None if no sentence can be assigned.
 
     Notes
     -----
@@ -166,11 +171,11 @@ def assign_sentences(
     2. Unused sentences are added as far as the limits permit, and the assignment of the used and
        added sentences is optimised. This step is repeated as long as it improves the assignment.
     """
-    # Matrix (slots, sentences) of the decreases in loss; NaN for impossible assignments.
-    gains = np.array([-pool.losses(slot) for slot in slots]).reshape(len(slots), -1)
+    # Decrease in loss for each target (row) and sentence (column); NaN for invalid assignments.
+    gains = np.array([-pool.losses(target) for target in targets]).reshape(len(targets), -1)
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
     assigned = _solve_assignment(gains, usable)
-    limits = _Limits(pool, slots, gains, diversity_cap, max_word_share)
+    limits = _Limits(pool, targets, gains, diversity_cap, max_word_share)
     if not limits.are_satisfied(assigned):
         assigned = limits.round_relaxation(usable)
         while True:
@@ -184,22 +189,20 @@ def assign_sentences(
 
 
 def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
-    """Assign as many sentences as possible to slots, with the largest total decrease in loss.
-
-    A slot is a natural sentence that needs a synthetic sentence.
+    """Assign as many sentences as possible, with the largest total decrease in loss.
 
     Parameters
     ----------
     gains
-        Decrease in loss if a sentence (column) is assigned to a slot (row), shape (slots,
-        sentences); NaN if the assignment is impossible.
+        Decrease in loss if sentence i is assigned to natural sentence t, shape (T, S); NaN if the
+        assignment is invalid.
     usable
         Indices of the sentences that may be assigned.
 
     Returns
     -------
     array
-        Index of the sentence for each slot; -1 for slots without a sentence.
+        Index of the sentence assigned to each natural sentence, shape (T,); -1 for none.
     """
     assigned = np.full(len(gains), -1, dtype=np.int64)
     usable_gains = gains[:, usable]
@@ -212,39 +215,40 @@ def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
 
 
 def _compute_value(gains: FloatArray, assigned: IntArray) -> float:
-    """Return the total decrease in loss plus a large constant for each assigned sentence.
+    """Return the value of an assignment, to compare it with other assignments.
 
-    An assignment of more sentences therefore always has a higher value.
+    The value is the total decrease in loss plus a large constant for each assigned sentence, so
+    that an assignment of more sentences always has a higher value.
 
     Parameters
     ----------
     gains
-        Decrease in loss if a sentence (column) is assigned to a natural sentence (row).
+        Decrease in loss if sentence i is assigned to natural sentence t, shape (T, S).
     assigned
-        Index of the sentence for each row of `gains`; -1 for rows without a sentence.
+        Index of the sentence assigned to each natural sentence, shape (T,); -1 for none.
     """
-    slots = np.flatnonzero(assigned >= 0)
-    return float((_ASSIGNED_VALUE + gains[slots, assigned[slots]]).sum())
+    rows = np.flatnonzero(assigned >= 0)
+    return float((_ASSIGNED_VALUE + gains[rows, assigned[rows]]).sum())
 
 
 class _Limits:
     """Limits on the number of similar sentences in an assignment (see `assign_sentences`).
 
-    Each limit is the maximum number of assigned sentences of a group. A group consists of the
-    sentences that have the same first words, that have the same last words, or that contain the
-    same word and are assigned to slots with the same models. A sentence belongs to several groups.
+    Each limit is the maximum number of sentences of a group that may be assigned. A group consists
+    of the sentences that begin with the same words, that end with the same words, or that contain
+    the same word and are assigned for the same models. A sentence belongs to several groups.
     """
 
     def __init__(
         self,
         pool: SentencePool,
-        slots: Sequence[Slot],
+        targets: Sequence[Target],
         gains: FloatArray,
         diversity_cap: int,
         max_word_share: float,
     ) -> None:
         self._gains = gains
-        self._models = [frozenset(slot.contrast.names) for slot in slots]
+        self._models = [frozenset(target.problem.names) for target in targets]
         self._edge_phrases = [edge_phrases(sentence) for sentence in pool.sentences]
         self._words = [
             infrequent_words(sentence, pool.language) if max_word_share < 1 else set[str]()
@@ -253,18 +257,18 @@ class _Limits:
         self._diversity_cap = diversity_cap
         self._natural_counts: Counter[_Group] = Counter(
             (models, word)
-            for models, slot in zip(self._models, slots, strict=True)
-            for word in infrequent_words(slot.natural, pool.language)
+            for models, target in zip(self._models, targets, strict=True)
+            for word in infrequent_words(target.natural, pool.language)
         )
         self._word_caps = {
-            models: max(MIN_WORD_LIMIT, math.floor(max_word_share * n_slots + 1e-9))
-            for models, n_slots in Counter(self._models).items()
+            models: max(MIN_WORD_LIMIT, math.floor(max_word_share * n_targets + 1e-9))
+            for models, n_targets in Counter(self._models).items()
         }
 
     def _find_groups(self, i: int, models: Collection[frozenset[str]]) -> set[_Group]:
-        """Return the groups of sentence `i` if it is assigned to slots with these `models`.
+        """Return the groups of sentence `i` if it is assigned to targets with these `models`.
 
-        `models` contains one set of model names for each slot.
+        `models` contains one set of model names for each target.
         """
         return {*self._edge_phrases[i], *product(models, self._words[i])}
 
@@ -279,9 +283,9 @@ class _Limits:
     def _count_groups(self, assigned: IntArray) -> Counter[_Group]:
         """Return the number of assigned sentences of each group."""
         sizes = Counter[_Group]()
-        for slot, i in enumerate(assigned.tolist()):
+        for target, i in enumerate(assigned.tolist()):
             if i >= 0:
-                sizes.update(self._find_groups(i, [self._models[slot]]))
+                sizes.update(self._find_groups(i, [self._models[target]]))
         return sizes
 
     def are_satisfied(self, assigned: IntArray) -> bool:
@@ -291,10 +295,9 @@ class _Limits:
     def round_relaxation(self, usable: IntArray) -> IntArray:
         """Return an assignment within the limits, found by rounding the linear relaxation.
 
-        A slot is a natural sentence that needs a synthetic sentence. In the relaxation, fractions
-        of a sentence can be assigned to several slots. In the order of decreasing fractions, each
-        sentence is assigned to its slot, unless the slot or the sentence is already used or a limit
-        would be exceeded.
+        In the relaxation, fractions of a sentence can be assigned to several natural sentences. In
+        the order of decreasing fractions, a sentence is assigned to the natural sentence with this
+        fraction, unless one of the two is already used or a limit would be exceeded.
 
         Parameters
         ----------
@@ -304,50 +307,59 @@ class _Limits:
         Returns
         -------
         array
-            Index of the sentence for each slot; -1 for slots without a sentence.
+            Index of the sentence assigned to each natural sentence; -1 for none.
         """
-        slots, sentences, fractions = self._solve_relaxation(usable)
+        targets, sentences, fractions = self._solve_relaxation(usable)
         assigned = np.full(len(self._models), -1, dtype=np.int64)
         used, sizes = set[int](), Counter[_Group]()
         for n in np.argsort(-fractions, kind="stable").tolist():
-            slot, i = int(slots[n]), int(sentences[n])
-            if fractions[n] <= _MIN_FRACTION or assigned[slot] >= 0 or i in used:
+            target, sentence = int(targets[n]), int(sentences[n])
+            if fractions[n] <= _MIN_FRACTION or assigned[target] >= 0 or sentence in used:
                 continue
-            groups = self._find_groups(i, [self._models[slot]])
+            groups = self._find_groups(sentence, [self._models[target]])
             if all(sizes[group] < self._get_cap(group) for group in groups):
-                assigned[slot] = i
-                used.add(i)
+                assigned[target] = sentence
+                used.add(sentence)
                 sizes.update(groups)
         return assigned
 
     def _solve_relaxation(self, usable: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Solve the linear relaxation of the assignment problem with limits on groups.
+        """Solve the linear relaxation of the assignment problem with limits on similar sentences.
 
-        A slot is a natural sentence that needs a synthetic sentence. The variables are x[t, i], the
-        fraction of sentence i that is assigned to slot t, and y[m, i], the fraction of sentence i
-        that is assigned to slots with the models m. With the decrease in loss gain[t, i]:
+        Each natural sentence t has a set m(t) of models that rank it and its synthetic sentence.
+        The variables are the fractions
+
+            x[t, i]  of sampled sentence i that is assigned to natural sentence t, and
+            y[m, i]  of sampled sentence i that is assigned for the models m.
+
+        With the decrease in loss gain[t, i], the linear programme is
 
             maximise    sum_{t, i} (1 + gain[t, i] / max_total) x[t, i]
-            subject to  sum_i x[t, i] <= 1                  for every slot t,
-                        sum_m y[m, i] <= 1                  for every sentence i,
-                        sum_{t with m} x[t, i] <= y[m, i]   for all models m and sentences i,
-                        sum_{(m, i) in g} y[m, i] <= cap_g  for every group g.
+            subject to  sum_i x[t, i] <= 1                    for each natural sentence t,
+                        sum_m y[m, i] <= 1                    for each sampled sentence i,
+                        sum_{t: m(t) = m} x[t, i] <= y[m, i]  for each m and i,
+                        sum_{(m, i) in g} y[m, i] <= cap_g    for each group g of similar sentences.
 
-        The constant max_total exceeds the sum of all gains, so that the number of sentences has
-        priority.
+        The constant max_total exceeds the total gain of any assignment, so that the number of
+        assigned sentences has priority.
+
+        Parameters
+        ----------
+        usable
+            Indices of the sentences that may be assigned.
 
         Returns
         -------
-        slots, sentences, fractions
-            Arrays of length N with one entry for each sentence that can be used in a slot: index of
-            the slot, index of the sentence, and value of x.
+        targets, sentences, fractions
+            Index of the natural sentence, index of the sampled sentence and value of x, for each of
+            the N valid pairs, shape (N,).
         """
-        slots, columns = np.nonzero(~np.isnan(self._gains[:, usable]))
+        targets, columns = np.nonzero(~np.isnan(self._gains[:, usable]))
         sentences = usable[columns]
         model_numbers = {models: n for n, models in enumerate(dict.fromkeys(self._models))}
-        numbers = np.array([model_numbers[models] for models in self._models])[slots]
+        numbers = np.array([model_numbers[models] for models in self._models])[targets]
         y_keys, y_indices = np.unique(np.stack([sentences, numbers]), axis=1, return_inverse=True)
-        n_x, n_y = len(slots), y_keys.shape[1]
+        n_x, n_y = len(targets), y_keys.shape[1]
         # Each row of the sparse constraint matrix is an upper limit on a sum of variables. Collect
         # the entries (row, column, coefficient) of the matrix and the limits.
         entries: list[tuple[IntArray, IntArray, IntArray]] = []
@@ -361,7 +373,7 @@ class _Limits:
 
         # sum_i x[t, i] <= 1 and sum_m y[m, i] <= 1.
         x, y = np.arange(n_x), n_x + np.arange(n_y)
-        add_limits(slots, x, np.ones(len(self._models)))
+        add_limits(targets, x, np.ones(len(self._models)))
         sentence_rows = np.unique(y_keys[0], return_inverse=True)[1]
         add_limits(sentence_rows, y, np.ones(len(usable)))
         # sum_{t with m} x[t, i] - y[m, i] <= 0.
@@ -385,26 +397,25 @@ class _Limits:
         matrix = scipy.sparse.csr_array((coefficients, (rows, columns)), shape)
 
         # `linprog` minimises, so the coefficients of the objective are negative.
-        gains = self._gains[slots, sentences]
+        gains = self._gains[targets, sentences]
         max_total = 1.0 + len(self._models) * gains.max(initial=0.0)
         cost = np.concatenate([-1.0 - gains / max_total, np.zeros(n_y)])
         solve: Any = scipy.optimize.linprog  # its type stubs do not allow sparse matrices
         result = solve(cost, matrix, np.concatenate(upper_limits), bounds=(0, 1), method="highs")
-        return slots, sentences, np.asarray(result.x[:n_x])
+        return targets, sentences, np.asarray(result.x[:n_x])
 
     def find_addable_sentences(self, assigned: IntArray, usable: IntArray) -> IntArray:
         """Find unused sentences that could improve an assignment without exceeding a limit.
 
-        The sentences are found greedily, in the order of their largest decrease in loss for any
-        empty slot; ties are resolved by the largest decrease for any slot. Since it is not yet
-        known to which slot a sentence will be assigned, it counts towards the limits of all slots
-        for which it is usable.
+        Sentences are selected greedily, in the order of the largest decrease in loss that they
+        offer to a natural sentence without an assigned sentence; ties are broken by the largest
+        decrease for any natural sentence. It is not yet known to which natural sentence a selected
+        sentence will be assigned, so it counts towards the limits of all for which it is valid.
 
         Parameters
         ----------
         assigned
-            Index of the sentence for each natural sentence that needs a synthetic sentence; -1 if
-            no sentence is assigned.
+            Index of the sentence assigned to each natural sentence; -1 for none.
         usable
             Indices of the sentences that can be assigned to at least one natural sentence.
 
@@ -416,10 +427,12 @@ class _Limits:
         used, sizes = set(assigned[assigned >= 0].tolist()), self._count_groups(assigned)
         unused = np.array([i for i in usable.tolist() if i not in used], dtype=np.int64)
         gains = np.nan_to_num(self._gains[:, unused], nan=-np.inf)
-        empty_slot_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
+        largest_gains = gains.max(axis=0)
+        largest_unassigned_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
         addable = []
-        for n in np.lexsort([-gains.max(axis=0), -empty_slot_gains]).tolist():
-            models = {self._models[slot] for slot in np.flatnonzero(np.isfinite(gains[:, n]))}
+        # `lexsort` sorts by its last key first.
+        for n in np.lexsort([-largest_gains, -largest_unassigned_gains]).tolist():
+            models = {self._models[target] for target in np.flatnonzero(np.isfinite(gains[:, n]))}
             groups = self._find_groups(int(unused[n]), models)
             if all(sizes[group] < self._get_cap(group) for group in groups):
                 sizes.update(groups)
@@ -427,24 +440,24 @@ class _Limits:
         return np.array(addable, dtype=np.int64)
 
 
-def assign_syntheses(
+def synthesize_from_pool(
     pool: SentencePool,
-    slots: Sequence[Slot],
+    targets: Sequence[Target],
     seed: int,
     strategy: str = "sample",
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
-) -> list[Synthesis]:
-    """Assign sentences of a pool to natural sentences, and return the results as `Synthesis`.
+) -> list[SynthesisResult]:
+    """Assign sentences of a pool to natural sentences as their synthetic sentences.
 
-    A slot is a natural sentence that needs a synthetic sentence. The result for an empty slot
-    contains the natural sentence in place of a synthetic sentence, and the loss 0.
+    If no sentence can be assigned to a natural sentence, the result contains the natural sentence
+    in place of a synthetic sentence, and the loss 0.
 
     Parameters
     ----------
     pool
         Sampled sentences with their scores.
-    slots
+    targets
         Natural sentences, each with the loss and the constraints of its synthetic sentence.
     seed, strategy
         Random seed of the run and name of the strategy, for the description of the results.
@@ -453,31 +466,31 @@ def assign_syntheses(
 
     Returns
     -------
-    list of Synthesis
-        One result for each element of `slots`.
+    list of SynthesisResult
+        One result for each element of `targets`.
     """
-    assigned = assign_sentences(pool, slots, diversity_cap, max_word_share)
-    syntheses = []
-    for slot, sentence in zip(slots, assigned, strict=True):
-        contrast = slot.contrast
-        text = slot.natural if sentence is None else sentence
-        natural_scores = {name: pool.scores[name][slot.natural] for name in contrast.names}
-        scores = {name: pool.scores[name][text] for name in contrast.names}
-        syntheses.append(
-            Synthesis(
-                natural=slot.natural,
-                sentence=text,
-                models=contrast.names,
+    assigned = assign_sentences(pool, targets, diversity_cap, max_word_share)
+    results = []
+    for target, assigned_sentence in zip(targets, assigned, strict=True):
+        natural, problem = target.natural, target.problem
+        synthetic = natural if assigned_sentence is None else assigned_sentence
+        natural_scores = {name: pool.scores[name][natural] for name in problem.names}
+        scores = {name: pool.scores[name][synthetic] for name in problem.names}
+        results.append(
+            SynthesisResult(
+                natural=natural,
+                sentence=synthetic,
+                models=problem.names,
                 natural_scores=tuple(natural_scores.values()),
                 scores=tuple(scores.values()),
-                loss=contrast.sentence_loss(scores, natural_scores),
-                steps=(),
-                n_scores=(0,) * len(contrast.names),
-                problem=repr(contrast),
+                loss=problem.sentence_loss(scores, natural_scores),
                 strategy=strategy,
                 seed=seed,
+                # These sentences were not found by separate searches with replacement steps.
+                steps=(),
+                n_scores=(0,) * len(problem.names),
                 attempt=0,
-                accepting=contrast.accept,
+                accepting=problem.accept,
             )
         )
-    return syntheses
+    return results

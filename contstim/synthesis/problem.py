@@ -116,16 +116,16 @@ class MinScore:
 
 
 @dataclass(frozen=True)
-class ModelContrast:
-    """Loss and constraints of a synthesis problem, with models given by name.
+class ProblemDefinition:
+    """Definition of a synthesis problem: loss and constraints, with models given by name.
 
-    A search modifies a natural sentence n into a synthetic sentence s. With rejecting models r and
-    accepting models a, it solves
+    The solution for a natural sentence n is the synthetic sentence s that, with rejecting models r
+    and accepting models a, solves
 
         minimise    max_r [log p_r(s) - log p_r(n)] / scale_r        (the loss)
         subject to  log p_a(s) >= log p_a(n) - margin  for every a,
 
-    and the constraints in `bounds` and `edits`.
+    and satisfies the constraints in `bounds` and `edits`.
 
     Attributes
     ----------
@@ -137,8 +137,8 @@ class ModelContrast:
     margin
         Maximum decrease of the score of an accepting model, in nats.
     bounds
-        Additional lower bounds on scores of the synthetic sentence. Their models may be others than
-        the rejecting and accepting models.
+        Additional lower bounds on scores of the synthetic sentence, also under models that are
+        neither rejecting nor accepting.
     edits
         Limits on the changes to the natural sentence.
     scales
@@ -198,13 +198,13 @@ class ModelContrast:
         return dict(zip(self.reject, scales, strict=True))
 
     def loss(self, scores: Mapping[str, FloatArray], natural: Mapping[str, float]) -> FloatArray:
-        """Return how probable synthetic sentences are for the models that should reject them.
+        """Return the losses of synthetic sentences, which a search minimises.
 
         The loss of a synthetic sentence s, compared with a natural sentence n, is the maximum of
 
             [log p_r(s) - log p_r(n)] / scale_r
 
-        over the models r in `reject`. The divisor scale_r is the standard deviation of the model's
+        over the rejecting models r. The divisor scale_r is the standard deviation of the model's
         scores of natural sentences, or 1 if there is only one model.
 
         Parameters
@@ -218,8 +218,8 @@ class ModelContrast:
         Returns
         -------
         array
-            Losses, shape (S,). Negative if all rejecting models find the synthetic sentence less
-            probable than the natural one.
+            Losses, shape (S,). A loss is negative if each rejecting model finds the synthetic
+            sentence less probable than the natural one.
         """
         scales = self.scale_by_model.items()
         changes = [(scores[name] - natural[name]) / scale for name, scale in scales]
@@ -237,8 +237,8 @@ class ModelContrast:
         arrays = {name: np.array([scores[name]]) for name in self.reject}
         return float(self.loss(arrays, natural)[0])
 
-    def rename_models(self, names: Mapping[str, str]) -> ModelContrast:
-        """Return the contrast with new names of its models."""
+    def rename_models(self, names: Mapping[str, str]) -> ProblemDefinition:
+        """Return the problem with its models renamed."""
         return replace(
             self,
             reject=tuple(names[name] for name in self.reject),
@@ -249,9 +249,9 @@ class ModelContrast:
 
 @dataclass(frozen=True)
 class Problem:
-    """Search for a sentence that is improbable under some models but not under others.
+    """Problem of finding a sentence that is improbable under some models but not under others.
 
-    `ModelContrast` states the loss and the constraints as formulas. This class has the same
+    `ProblemDefinition` states the loss and the constraints as formulas. This class has the same
     attributes, with loaded models in place of their names.
 
     Attributes
@@ -284,7 +284,7 @@ class Problem:
     --------
     >>> bigram, trigram = load_model("contstim:bigram"), load_model("contstim:trigram")
     >>> problem = Problem((bigram,), (trigram,), bounds=("contstim:unigram>=natural-2",))
-    >>> [str(constraint) for constraint in problem.contrast.constraints]
+    >>> [str(constraint) for constraint in problem.definition.constraints]
     ['contstim:unigram>=natural-2', 'contstim:trigram>=natural']
     """
 
@@ -324,22 +324,22 @@ class Problem:
             )
 
     @cached_property
-    def contrast(self) -> ModelContrast:
-        """Loss and constraints of the problem, with models given by name."""
-        return ModelContrast(
-            tuple(model.name for model in self.reject),
-            tuple(model.name for model in self.accept),
-            self.margin,
-            self.bounds,
-            self.edits,
-            self.scales,
+    def definition(self) -> ProblemDefinition:
+        """The same problem, with models given by name."""
+        return ProblemDefinition(
+            reject=tuple(model.name for model in self.reject),
+            accept=tuple(model.name for model in self.accept),
+            margin=self.margin,
+            bounds=self.bounds,
+            edits=self.edits,
+            scales=self.scales,
         )
 
     @cached_property
     def models_by_name(self) -> dict[str, SentenceModel]:
-        """Mapping from name to model, in the order of `ModelContrast.names`."""
+        """Mapping from name to model, in the order of `ProblemDefinition.names`."""
         models = {model.name: model for model in (*self.reject, *self.accept, *self.bound_models)}
-        return {name: models[name] for name in self.contrast.names}
+        return {name: models[name] for name in self.definition.names}
 
     def min_scores(self, natural: Mapping[str, float]) -> dict[str, float]:
         """Return the minimum score of a synthetic sentence under each model with a constraint.
@@ -358,7 +358,7 @@ class Problem:
             Mapping from model name to minimum score, in nats.
         """
         min_scores = dict[str, float]()
-        for constraint in self.contrast.constraints:
+        for constraint in self.definition.constraints:
             name = constraint.model
             bound = constraint.minimum(natural[name])
             minimum = bound + self.models_by_name[name].batch_tolerance
@@ -433,10 +433,10 @@ def require_two_words(text: str, language: Language = ENGLISH) -> None:
         )
 
 
-def require_feasible_start(
+def require_feasible_natural(
     sentence: Sentence, constraints: Sequence[MinScore], natural: Mapping[str, float]
 ) -> None:
-    """Check that a natural sentence satisfies all constraints, because edits start from it.
+    """Check that a natural sentence satisfies all constraints of a search that starts from it.
 
     Raises
     ------

@@ -19,12 +19,17 @@ _MAX_REQUIRED_TRIALS = 64
 
 
 def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
-    """Change the words that must change, and other words if the constraints demand it.
+    """Change the words that must change, and other words if the constraints require it.
 
-    The slack of a sentence is the smallest difference, over the constrained models, between
-    its score and the minimum score. It is negative if the sentence violates a constraint. Each
-    required position in turn gets the word with the largest slack. As long as the slack is
-    negative, the words at all positions are then replaced in the same way.
+    The *slack* of a sentence is min_m (score_m - minimum_m) over the models m with a minimum score.
+    It is negative if the sentence violates a constraint. First, the word at each required position
+    is replaced by the word that gives the largest slack. While the slack is negative, the words at
+    all positions are then replaced in the same way.
+
+    Parameters
+    ----------
+    search
+        Search after its natural sentence has been scored.
 
     Returns
     -------
@@ -49,7 +54,7 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
                 sentence, slack, has_improved = changed, new_slack, True
 
     scores = search.score(sentence)
-    constraints = search.problem.contrast.constraints
+    constraints = search.problem.definition.constraints
     violated, violation = worst_violation(constraints, search.natural_scores, scores)
     if violated is not None:
         raise InfeasibleError(
@@ -90,20 +95,22 @@ def _maximise_slack(
     changed = {position, *Edits.changed_positions(natural, sentence), *required}
     if edits.max_changes is not None and len(changed) > edits.max_changes:
         return sentence, slack
+
+    # Estimate the slack for each word that may be used.
     candidates = search.candidates(position, 0, sentence)
     mask = candidates.is_allowed.copy()
     natural_index = candidates.words.index.get(search.natural.words[position])
     if natural_index is not None and position in required:
         mask[natural_index] = False
     indices = np.flatnonzero(mask)
-    estimates = np.full(len(indices), np.inf)
+    estimated_slacks = np.full(len(indices), np.inf)
     for name, minimum in search.min_scores.items():
         scores = candidates.replacements[name].estimates[indices]
-        estimates = np.minimum(estimates, scores - minimum)
+        estimated_slacks = np.minimum(estimated_slacks, scores - minimum)
 
-    # Compute exact scores of the permitted words with the best estimates.
+    # Compute the slack for the permitted words with the best estimates.
     permitted: list[int] = []
-    for i in indices[np.argsort(-estimates, kind="stable")].tolist():
+    for i in indices[np.argsort(-estimated_slacks, kind="stable")].tolist():
         changed_sentence = sentence.replace(position, candidates.words.words[i])
         if _permits_before_edits(search, changed_sentence, position, unedited):
             permitted.append(i)
@@ -129,10 +136,10 @@ def _maximise_slack(
 def _permits_before_edits(
     search: Search, sentence: Sentence, position: int, unedited: tuple[int, ...]
 ) -> bool:
-    """Return whether a new word is permitted while other required edits are still to be made.
+    """Return whether a new word is permitted, although other words will be replaced later.
 
-    Only the words around the new word, up to the nearest words that will be replaced later, are
-    checked: they must agree with each other and have an unambiguous spelling.
+    The words around the new word, up to the nearest words that will be replaced, must agree with
+    each other, and parsing their text must give the same words.
 
     Parameters
     ----------

@@ -29,8 +29,9 @@ class Step:
     old, new
         Words before and after the replacement.
     scores
-        Score of the new sentence under each model in nats, in the order of `Synthesis.models`. If
-        several words were replaced together, scores after the last replacement.
+        Score of the new sentence under each model in nats, in the order of
+        `SynthesisResult.models`. If several words were replaced together, scores after the last
+        replacement.
     n_scores
         Number of candidate sentences that each model has scored so far, in the same order.
     """
@@ -45,12 +46,11 @@ class Step:
 
 @displayable
 @dataclass(frozen=True)
-class Synthesis:
+class SynthesisResult:
     """Result of a search for one synthetic sentence.
 
-    The search minimises the loss of a sentence: its decrease in log-probability, compared with the
-    natural sentence, under the rejecting models (see `ModelContrast`). Scores are log-probabilities
-    of complete sentences in nats.
+    The search looks for a sentence that is improbable under the *rejecting* models and remains
+    probable under the *accepting* models. Scores are log-probabilities of sentences in nats.
 
     Attributes
     ----------
@@ -59,23 +59,22 @@ class Synthesis:
     sentence
         Synthetic sentence. If the search found no better sentence, it equals `natural`.
     models
-        Names of the rejecting models, of the models that only have a lower bound, and of the
-        accepting models.
+        Names of all models: the rejecting models, the models for which there is only a lower bound
+        on the score, and the accepting models.
     natural_scores, scores
         Scores of `natural` and of `sentence`, in the order of `models`.
     loss
-        Loss of `sentence`; 0 if it equals the natural sentence.
+        Maximum over the rejecting models of the score of `sentence` minus the score of `natural`,
+        which the search minimises (`ProblemDefinition.loss`). 0 if the sentences are equal.
     steps
         Replacements of words, in the order in which they were made.
     n_scores
         Number of candidate sentences that each model scored. 0 for models that score all words of
         the vocabulary at once.
-    problem
-        Description of the problem, for output files.
     strategy
         Name and options of the strategy, for example ``edit?candidates=all``.
     seed, attempt
-        Seed of the search, and number of the attempt with this seed.
+        Seed of the search, and index of the search among those with the same seed.
     finished
         Whether the search was complete. False if the strategy skipped candidates that might have
         improved the sentence.
@@ -84,7 +83,7 @@ class Synthesis:
         server. `sentence` is then the best sentence up to that point. Empty otherwise.
     accepting
         Names of the accepting models.
-    filter_only
+    non_guiding_models
         Names of the compared models that did not guide the sampling of sentences, because they do
         not score prefixes.
 
@@ -105,14 +104,13 @@ class Synthesis:
     loss: float
     steps: tuple[Step, ...]
     n_scores: tuple[int, ...]
-    problem: str
     strategy: str
     seed: int
     attempt: int
     finished: bool = True
     stopped: str = ""
     accepting: tuple[str, ...] = ()
-    filter_only: tuple[str, ...] = ()
+    non_guiding_models: tuple[str, ...] = ()
 
     @property
     def is_changed(self) -> bool:
@@ -187,7 +185,7 @@ class Triplet(TableRow):
     ...     contstim.synthesize("The ship left at dawn.", reject=reject, accept=accept)
     ...     for reject, accept in (models[::-1], models)
     ... )
-    >>> Triplet.from_syntheses(first, second, repeat=1).synthetic_2
+    >>> Triplet.from_results(first, second, repeat=1).synthetic_2
     'The recourse left at two.'
     """
 
@@ -208,7 +206,7 @@ class Triplet(TableRow):
     extra_columns: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def from_syntheses(cls, first: Synthesis, second: Synthesis, repeat: int) -> Triplet:
+    def from_results(cls, first: SynthesisResult, second: SynthesisResult, repeat: int) -> Triplet:
         """Combine two results of searches from the same natural sentence into a triplet.
 
         Parameters
@@ -274,17 +272,23 @@ class Triplet(TableRow):
 
 
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
-    """Return columns ``spec_1`` and ``spec_2``, from which the models of a triplet can be loaded.
+    """Return the specification strings of both models of a triplet, as extra columns.
 
-    The result is empty if the row is not a triplet, and if the names of all models in the table
-    are specification strings themselves.
+    A specification string, for example ``hf:gpt2``, loads a model. The columns are needed if models
+    have shorter names in the table.
 
     Parameters
     ----------
     row
         Row of a table of synthetic sentences.
     specs
-        Mapping from the name of a model in tables to its specification string.
+        Mapping from the name of each model in the table to its specification string.
+
+    Returns
+    -------
+    dict
+        Values of the columns ``spec_1`` and ``spec_2``. Empty if the row is not a triplet, or if
+        every model is named by its specification string.
     """
     if not isinstance(row, Triplet) or all(name == spec for name, spec in specs.items()):
         return {}
@@ -292,7 +296,7 @@ def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class ContrastRow(TableRow):
+class SentenceRow(TableRow):
     """Synthetic sentence that is improbable under some models and probable under others.
 
     Each object is a row of a table with the attributes as columns.
@@ -309,7 +313,7 @@ class ContrastRow(TableRow):
     n_replaced
         Number of replaced words.
     finished
-        Whether the search was complete (`Synthesis.finished`).
+        Whether the search was complete (`SynthesisResult.finished`).
     strategy, seed
         Strategy and seed of the search.
     extra_columns
@@ -328,9 +332,9 @@ class ContrastRow(TableRow):
     extra_columns: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def from_synthesis(
-        cls, reject: Sequence[str], accept: Sequence[str], result: Synthesis
-    ) -> ContrastRow:
+    def from_result(
+        cls, reject: Sequence[str], accept: Sequence[str], result: SynthesisResult
+    ) -> SentenceRow:
         """Convert the result of a search to a row of the table of synthetic sentences.
 
         Parameters
@@ -367,7 +371,7 @@ class ContrastRow(TableRow):
 
 
 #: Row of a table of synthetic sentences.
-Row = Triplet | ContrastRow
+Row = Triplet | SentenceRow
 
 
 def sentences_with_originals(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
@@ -386,7 +390,7 @@ def max_attempts(per_sentence: int) -> int:
 
 
 def distinct_triplets(
-    pairs: Iterable[tuple[Synthesis, Synthesis]], per_sentence: int, minimum_drop: float
+    pairs: Iterable[tuple[SynthesisResult, SynthesisResult]], per_sentence: int, minimum_drop: float
 ) -> list[Triplet]:
     """Combine a natural sentence and two synthetic sentences into each of several triplets.
 
@@ -411,7 +415,7 @@ def distinct_triplets(
             result.is_improved and -result.loss >= minimum_drop for result in (first, second)
         )
         if is_sufficient and texts not in triplets:
-            triplets[texts] = Triplet.from_syntheses(first, second, repeat=len(triplets) + 1)
+            triplets[texts] = Triplet.from_results(first, second, repeat=len(triplets) + 1)
         if len(triplets) == per_sentence:
             break
     return list(triplets.values())

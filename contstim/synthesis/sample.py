@@ -37,13 +37,13 @@ class SampledBatch:
     ----------
     drafts
         Sampled sentences with their log-probabilities.
-    filter_only
+    non_guiding_models
         Names of the compared models that did not guide the sampling, because they do not score
         prefixes. Their scores are only used to select among the sampled sentences.
     """
 
     drafts: list[Draft]
-    filter_only: tuple[str, ...] = ()
+    non_guiding_models: tuple[str, ...] = ()
 
 
 @settings
@@ -68,12 +68,14 @@ class GuidedSampling(SamplingOptions, Strategy):
         return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
     def run(self, search: Search) -> bool:
-        """Sample sentences for one natural sentence, and propose each of them to the search.
+        """Sample synthetic sentences for one natural sentence, and keep the best one.
 
         The samples have the same number of words and the same punctuation as the natural sentence.
-        The search accepts a sample if it is feasible and better than all previous samples. Sampling
-        stops after `n_batches` batches, or when no sample of the last ``2 * ROUND_BATCHES`` batches
-        was accepted.
+        The search accepts a sample if it satisfies the constraints and has a lower loss than all
+        previous samples. Sampling stops after `n_batches` batches, or when no sample of the last
+        ``2 * ROUND_BATCHES`` batches was accepted.
+
+        Returns True, because the search is always complete.
         """
         natural = search.natural
         form = SentenceForm(
@@ -89,7 +91,7 @@ class GuidedSampling(SamplingOptions, Strategy):
         last_improvement = 0
         for number in range(self.n_batches):
             batch = self.sample_batch(search.problem, search.shared_vocabulary, form, prompts, rng)
-            search.filter_only = batch.filter_only
+            search.non_guiding_models = batch.non_guiding_models
             for draft in batch.drafts:
                 words = Sentence.parse(draft.sentence, natural.language).words
                 if search.accept(natural.with_words(words)):
@@ -134,9 +136,9 @@ class GuidedSampling(SamplingOptions, Strategy):
         shared_vocabulary
             Words that all models of the problem know.
         form
-            Lengths and punctuation of the sentences.
+            Permitted lengths and punctuation marks of the sampled sentences.
         natural
-            Natural sentences from which the sentences of the prompt are drawn.
+            Natural sentences among which the sentences of the prompt are drawn.
         rng
             Random number generator.
         """
@@ -150,4 +152,4 @@ class GuidedSampling(SamplingOptions, Strategy):
         n_prompts = min(self.n_prompts, len(natural))
         prompt_indices = rng.choice(len(natural), size=n_prompts, replace=False)
         prompt = format_prompt(natural[i] for i in prompt_indices)
-        return SampledBatch(writer.write(prompt, rng), writer.filter_only)
+        return SampledBatch(writer.write(prompt, rng), writer.non_guiding_models)

@@ -52,7 +52,7 @@ class SharedVocabulary:
     )
 
     def exclude(self, words: Collection[str]) -> SharedVocabulary:
-        """Return a copy without some words, which must be case-folded, and without frequencies."""
+        """Return a copy without the case-folded `words`. The copy has no word frequencies."""
         if not words:
             return self
         fold = self.vocabulary.language.fold
@@ -69,7 +69,7 @@ class SharedVocabulary:
         return self if self._unrestricted is None else self._unrestricted
 
     def word_positions(self, sentence: Sentence) -> list[int]:
-        """Return the positions of words with a letter or digit, and not of a dash, for example."""
+        """Return the positions of words with a letter or digit, which excludes dashes."""
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
     def restricted_words(self, natural: Sentence, edits: Edits) -> dict[int, tuple[str, ...]]:
@@ -88,9 +88,9 @@ class SharedVocabulary:
     def permits(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
         """Return whether a natural sentence may be changed into `sentence`.
 
-        The new words must be in the vocabulary and must not repeat other words, and the changes
-        must be within the limits. If the text of the sentence is parsed, the same words must
-        result. Scores are not considered.
+        The new words must be in the vocabulary and must not repeat other words, the changes must be
+        within the limits, and parsing the text of the sentence must give the same words. Scores are
+        not considered.
 
         Parameters
         ----------
@@ -134,13 +134,14 @@ class SharedVocabulary:
         position
             Index of the word in the sentence.
         options
-            Words to use instead of the vocabulary.
+            Words to use instead of the vocabulary, for example because the limits on edits list
+            them.
 
         Returns
         -------
         WordList
-            Known words. The same object is returned for all positions with the same `options` and
-            punctuation.
+            Words that all models know. The same object is returned for all positions with the same
+            `options` and punctuation.
 
         Raises
         ------
@@ -175,14 +176,21 @@ class SharedVocabulary:
     def first_and_later_words(
         self, words_by_position: Mapping[int, Iterable[str]]
     ) -> tuple[WordList, WordList]:
-        """Return the known words for the first position and for all later positions.
+        """Return the words with which sentences can begin, and the words with which they continue.
+
+        Both lists contain the vocabulary words and the additional words that all models know.
 
         Parameters
         ----------
         words_by_position
-            Words to append to the vocabulary, by the position at which they are needed.
+            Additional words for some positions, which need not be in the vocabulary.
+
+        Returns
+        -------
+        first_words, later_words
+            Words for position 0 and for all later positions.
         """
-        blank = Sentence(("", ""), ("", ""), ("", ""))
+        without_punctuation = Sentence(("", ""), ("", ""), ("", ""))
         first_words, later_words = list[str](), list[str]()
         for position, words in words_by_position.items():
             (later_words if position else first_words).extend(words)
@@ -190,7 +198,9 @@ class SharedVocabulary:
         for position, words in enumerate((first_words, later_words)):
             distinct = list(dict.fromkeys(words))
             known_words = tuple(compress(distinct, self._is_known(distinct))) if distinct else ()
-            word_lists.append(_append_words(self.words_at(blank, position), known_words))
+            word_lists.append(
+                _append_words(self.words_at(without_punctuation, position), known_words)
+            )
         return word_lists[0], word_lists[1]
 
     def filter_by_n_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
@@ -211,10 +221,9 @@ class SharedVocabulary:
         return self._same_length_words[key]
 
     def _count_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
-        """Return the number of tokens of V words under each model, shape (M, V).
+        """Return the number of tokens of V words under M models that use tokens, shape (M, V).
 
-        Models that do not split text into tokens are left out. Each word is tokenised with the
-        punctuation around the word at `position` of the sentence.
+        Each word is tokenised with the punctuation around the word at `position` of the sentence.
         """
         # A word at a later position is tokenised after an arbitrary first word.
         first = self.vocabulary.words_at(0).words[:1] if position else ()

@@ -47,19 +47,22 @@ _MAX_HISTORY = 2000
 
 @dataclass
 class Surrogate:
-    """Regression data that predict the error of one model's estimates.
+    """Linear regression that predicts the error of one model's estimated sentence scores.
 
-    The data are the candidates that were scored exactly at the positions searched so far. The
-    symbols e, u, l, d and k are defined in the documentation of the module.
+    The model estimates the score e of a sentence with each candidate word, and an upper bound e + u
+    of this score. The regression is trained on candidates at all positions searched so far for
+    which the model has also computed the exact score.
 
     Attributes
     ----------
     features
-        Features of the candidates, one array of shape (n, 7) for each batch: (l, u - l, d) / u in
-        columns 0 to 2 for candidates of one token and in columns 3 to 5 for candidates of several
-        tokens, and k / 3 in the last column.
+        Features of the candidates, one array (n, 7) for each batch. With l, the minimum of u over
+        all candidates, and d, the difference between e and the score of the current sentence, the
+        columns 0 to 2 are l / u, (u - l) / u and d / u for candidates of one token, and 0
+        otherwise. The columns 3 to 5 are the same for candidates of several tokens. The last column
+        is the number of tokens beyond the first (at most three), divided by three.
     targets
-        Errors of the estimates, (exact - e) / u, one array of shape (n,) for each batch.
+        Errors of the estimates, (exact score - e) / u, one array (n,) for each batch.
     """
 
     features: list[FloatArray] = field(default_factory=list)

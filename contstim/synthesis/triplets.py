@@ -19,7 +19,7 @@ from contstim.progress import track
 from contstim.synthesis import synthesize
 from contstim.synthesis.problem import require_distinct_models
 from contstim.synthesis.results import (
-    Synthesis,
+    SynthesisResult,
     Triplet,
     distinct_triplets,
     max_attempts,
@@ -109,25 +109,26 @@ def synthesize_triplets(
 
     def search_pairs(
         sentence: str, shared_vocabulary: SharedVocabulary
-    ) -> Iterator[tuple[Synthesis, Synthesis]]:
-        """Yield pairs of synthetic sentences, one that each of the two models should reject.
+    ) -> Iterator[tuple[SynthesisResult, SynthesisResult]]:
+        """Search repeatedly for two synthetic sentences, with different random numbers each time.
 
         Parameters
         ----------
         sentence
             Natural sentence from which both searches start.
         shared_vocabulary
-            Words that may be used, which both models know.
+            Words that may be used. Both models know all of them.
+
+        Yields
+        ------
+        first, second
+            Synthetic sentence that is improbable only under model 2, and synthetic sentence that is
+            improbable only under model 1.
         """
         model_1, model_2 = shared_vocabulary.models
         for attempt in range(max_attempts(per_sentence)):
-            settings: dict[str, Any] = {
-                "strategy": strategy,
-                "seed": seed,
-                "attempt": attempt,
-                "shared_vocabulary": shared_vocabulary,
-                **options,
-            }
+            settings: dict[str, Any] = {"strategy": strategy, "seed": seed, "attempt": attempt}
+            settings |= {"shared_vocabulary": shared_vocabulary, **options}
             first = synthesize(sentence, reject=model_2, accept=model_1, **settings)
             second = synthesize(sentence, reject=model_1, accept=model_2, **settings)
             yield first, second

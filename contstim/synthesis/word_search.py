@@ -128,7 +128,7 @@ class WordSearch:
             ended_early = self._score_candidates()
             if self.best_index is None:
                 return ended_early
-            if self._verification_costs(self.best_index) > self._remaining_inputs():
+            if self._verification_costs(self.best_index) > self._count_inputs_left():
                 self.state.is_complete = False
                 return False
             if self.candidates.propose(self.best_index):
@@ -139,24 +139,24 @@ class WordSearch:
     def _score_candidates(self) -> bool:
         """Score candidates until no further score is worth its cost.
 
-        Each candidate is scored by the models in the order of their costs. In each iteration,
-        either a cheaper model scores a batch of candidates, or the most expensive model scores the
-        candidates with the largest acquisition values. The acquisition value of a candidate is its
-        expected improvement times the probability that it satisfies the constraints.
+        The models score each candidate in the order of their costs. In each iteration, either a
+        cheap model scores a batch of candidates, or the most expensive model scores the candidates
+        with the largest acquisition values. The acquisition value of a candidate is its expected
+        improvement times the probability that it satisfies the constraints.
 
         Returns whether a limit on the number of scores was reached.
         """
-        *cheaper_models, most_expensive = self.models
+        *cheap_models, most_expensive = self.models
         while True:
             indices = self._find_undecided()
             if not len(indices):
                 return False
 
-            # Each candidate waits for the first cheaper model that has not scored it. Candidates
-            # that all cheaper models have scored are ready for the most expensive model.
+            # Each candidate waits for the first cheap model that has not scored it. Candidates that
+            # every cheap model has scored are ready for the most expensive model.
             waiting: dict[str, IntArray] = {}
             is_ready = np.ones(len(indices), dtype=np.bool_)
-            for name in cheaper_models:
+            for name in cheap_models:
                 is_scored = ~np.isnan(self.candidates.exact_scores[name][indices])
                 if (is_ready & ~is_scored).any():
                     waiting[name] = indices[is_ready & ~is_scored]
@@ -164,10 +164,10 @@ class WordSearch:
             acquisition = self._predict_feasibility(indices) * self._predict_gain(indices)
             acquisition = np.where(is_ready, acquisition, 0.0)
             max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
-            if self._score_cheaper(waiting, max_acquisition, any_ready):
+            if self._score_cheap(waiting, max_acquisition, any_ready):
                 continue
 
-            # No cheaper score is worth its cost: use the most expensive model, or stop.
+            # No score under a cheap model is worth its cost: use the most expensive model, or stop.
             n_left = self._count_scores_left(most_expensive)
             none_possible = not any_ready and all(self._count_scores_left(n) <= 0 for n in waiting)
             if n_left <= 0 or none_possible:
@@ -181,25 +181,27 @@ class WordSearch:
             order = np.argsort(-acquisition, kind="stable")
             self._score(most_expensive, indices[order[is_ready[order]][:size]])
 
-    def _score_cheaper(
+    def _score_cheap(
         self, waiting: dict[str, IntArray], max_acquisition: float, any_ready: bool
     ) -> bool:
-        """Let one of the cheaper models score a batch of candidates, if it is worth the cost.
+        """Score a batch of candidates under one of the cheap models, if this is worth its cost.
+
+        Cheap models are all models except the most expensive one, which scores only candidates that
+        every cheap model has scored ("ready" candidates).
 
         Parameters
         ----------
         waiting
-            Mapping from model name to the candidates that wait for a score by this model.
+            Mapping from the name of a cheap model to the candidates that it should score next.
         max_acquisition
-            Maximum acquisition value, in nats, of the candidates that all cheaper models have
-            scored.
+            Maximum acquisition value of the ready candidates, in nats.
         any_ready
-            Whether all cheaper models have scored any undecided candidate.
+            Whether there is at least one ready candidate.
 
         Returns
         -------
         bool
-            Whether a model has scored a batch.
+            Whether a batch was scored.
         """
         for name, indices in waiting.items():
             batch = self._select_batch(name, indices, max_acquisition, any_ready)
@@ -223,24 +225,23 @@ class WordSearch:
     def _select_batch(
         self, name: str, indices: IntArray, max_acquisition: float, any_ready: bool
     ) -> IntArray:
-        """Return the batch of candidates that a cheaper model should score next.
+        """Select the batch of candidates that a cheap model should score next.
 
-        A score by a cheaper model can raise the maximum acquisition value, max(expected improvement
-        * probability of feasibility). The expected increase is the value of the score. The batch
-        contains the candidates with the highest values. It is worth its cost if its total value
-        exceeds the expected improvement that the most expensive model achieves at the same cost.
+        A new score can raise the maximum acquisition value, max(expected improvement * probability
+        of feasibility). The expected increase is the value of the score. The batch contains the
+        candidates with the highest values. It is worth its cost if its total value exceeds the
+        expected improvement that the most expensive model achieves at the same cost.
 
         Parameters
         ----------
         name
-            Name of the cheaper model.
+            Name of the cheap model.
         indices
-            Candidates that wait for a score by this model.
+            Candidates without a score under this model.
         max_acquisition
-            Maximum acquisition value, in nats, of the candidates that all cheaper models have
-            scored.
+            Maximum acquisition value, in nats, of the candidates that every cheap model has scored.
         any_ready
-            Whether all cheaper models have scored any undecided candidate.
+            Whether there is at least one candidate that every cheap model has scored.
 
         Returns
         -------
@@ -251,11 +252,11 @@ class WordSearch:
         if n_left <= 0:
             return indices[:0]
         feasibility = self._predict_feasibility(indices)
-        if name in self.candidates.contrast.reject:
+        if name in self.candidates.definition.reject:
             margin = max_acquisition / feasibility
             values = feasibility * self._predict_gain(indices, margin)
         else:
-            # A score by a constrained model shows whether the candidate satisfies its constraint.
+            # The score shows whether the candidate satisfies the constraint on this model.
             margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
             values = feasibility * np.maximum(self._predict_gain(indices) - margin, 0.0)
         size = min(n_left, max(_BATCH_SIZE, self._count_scored(name) // 4), _MAX_BATCH_SIZE)
@@ -268,14 +269,14 @@ class WordSearch:
     def _score(self, name: str, indices: IntArray) -> None:
         """Compute exact scores of candidates under one model, and update the surrogate.
 
-        Only as many candidates are scored as the cost limit of the sentence allows, including
-        the later costs of their scores by the other models and of their verification.
+        Only the first candidates are scored if the cost limit does not suffice for all of them. The
+        cost includes the later scores of at least one candidate under the other models and its
+        verification.
         """
-        costs = self.candidates.score_costs(name)[indices]
-        later_costs = np.maximum.accumulate(self._completion_costs(indices) - costs)
-        n_affordable = np.searchsorted(
-            np.cumsum(costs) + later_costs, self._remaining_inputs(), side="right"
-        )
+        score_costs = self.candidates.score_costs(name)[indices]
+        later_costs = np.maximum.accumulate(self._decision_costs(indices) - score_costs)
+        total_costs = np.cumsum(score_costs) + later_costs
+        n_affordable = np.searchsorted(total_costs, self._count_inputs_left(), side="right")
         # `_find_undecided` returns affordable candidates only, so the first one is affordable even
         # if rounding errors suggest otherwise.
         indices = indices[: max(1, int(n_affordable))]
@@ -284,9 +285,9 @@ class WordSearch:
         self._update_best()
 
     def _count_scored(self, name: str) -> int:
-        """Return the number of candidates at this position that a model has scored.
+        """Return the number of candidates at this position that a model has scored individually.
 
-        The number is 0 for models that score all words at once, because their scores cost nothing.
+        Models that score all words at once score no candidate individually, so the number is 0.
         """
         if self.candidates.replacements[name].is_exact:
             return 0
@@ -301,44 +302,49 @@ class WordSearch:
         ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
         return self.max_scores * ratio - self._count_scored(name)
 
-    def _completion_costs(self, indices: IntArray) -> FloatArray:
-        """Return the number of model inputs needed to decide on each candidate, shape (k,).
+    def _decision_costs(self, indices: IntArray) -> FloatArray:
+        """Return the cost of deciding whether each candidate replaces the word, shape (k,).
 
-        It includes all unknown scores of the candidate, and the verification of the candidate or
-        of the best candidate so far, whichever costs more.
+        The cost is a number of model inputs. To decide on a candidate, its unknown scores are
+        computed. Then either this candidate or the best candidate so far is verified; the higher of
+        the two verification costs is assumed.
         """
-        best = self.best_index
-        min_verification = 0.0 if best is None else self._verification_costs(best)
         costs = np.zeros(len(indices))
         for name in self.candidates.replacements:
             is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
             costs += self.candidates.score_costs(name)[indices] * is_unknown
-        return costs + np.maximum(self._verification_costs(indices), min_verification)
+        best = self.best_index
+        best_cost = 0.0 if best is None else float(self._verification_costs(best))
+        return costs + np.maximum(self._verification_costs(indices), best_cost)
 
     def _verification_costs(self, indices: IntArray | int) -> FloatArray:
-        """Return the number of inputs with which all models score each whole sentence, (k,)."""
+        """Return the number of model inputs to score each sentence under all models, shape (k,)."""
         names = self.candidates.replacements
         return np.asarray(sum(self.candidates.score_costs(name)[indices] for name in names))
 
-    def _remaining_inputs(self) -> float:
+    def _count_inputs_left(self) -> float:
         return self.max_inputs - self.candidates.counter.cost
 
     def _update_best(self) -> None:
         """Update `best_index` and `best_loss` after new scores or a refused proposal.
 
-        Candidates with an unknown score are not considered: the score is NaN, and comparisons with
-        NaN are false.
+        The best candidate has the lowest loss of all candidates that satisfy the constraints, were
+        not refused and improve on the best sentence so far. Candidates with an unknown score are
+        not considered: the score is NaN, and comparisons with NaN are false.
         """
-        exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
-        losses = self.candidates.contrast.loss(exact, self.candidates.natural_scores)
-        is_better = losses < self.candidates.target_loss + SCORE_TOLERANCE
-        for name, minimum in self.candidates.min_scores.items():
-            is_better &= exact[name] >= minimum - SCORE_TOLERANCE
-        is_better &= ~np.isin(self.indices, list(self.refused))
+        candidates = self.candidates
+        scores = {name: s[self.indices] for name, s in candidates.exact_scores.items()}
+        losses = candidates.definition.loss(scores, candidates.natural_scores)
+        # Scores can change slightly when the candidate is verified. Therefore, accept violations up
+        # to the tolerance here; the verification is strict.
+        is_eligible = losses < candidates.target_loss + SCORE_TOLERANCE
+        for name, minimum in candidates.min_scores.items():
+            is_eligible &= scores[name] >= minimum - SCORE_TOLERANCE
+        is_eligible &= ~np.isin(self.indices, list(self.refused))
         self.best_index: int | None = None
-        self.best_loss = self.candidates.target_loss
-        if is_better.any():
-            best = int(np.where(is_better, losses, np.inf).argmin())
+        self.best_loss = candidates.target_loss
+        if is_eligible.any():
+            best = int(np.where(is_eligible, losses, np.inf).argmin())
             self.best_index, self.best_loss = int(self.indices[best]), float(losses[best])
 
     def _find_undecided(self) -> IntArray:
@@ -347,17 +353,18 @@ class WordSearch:
         A candidate is undecided if at least one score is unknown, if its known scores exclude
         neither feasibility nor an improvement, and if the cost limit suffices for unknown scores.
         """
-        exact = {n: values[self.indices] for n, values in self.candidates.exact_scores.items()}
+        candidates = self.candidates
+        scores = {name: s[self.indices] for name, s in candidates.exact_scores.items()}
+        losses = candidates.definition.loss(scores, candidates.natural_scores)
         tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
-        is_excluded = (
-            self.candidates.contrast.loss(exact, self.candidates.natural_scores)
-            >= self.best_loss + tolerance
-        )
-        for name, minimum in self.candidates.min_scores.items():
-            is_excluded |= exact[name] < minimum - SCORE_TOLERANCE
-        is_excluded |= ~np.any([np.isnan(values) for values in exact.values()], axis=0)
+        # Unknown scores and losses are NaN, for which these comparisons are false.
+        is_excluded = losses >= self.best_loss + tolerance
+        for name, minimum in candidates.min_scores.items():
+            is_excluded |= scores[name] < minimum - SCORE_TOLERANCE
+        # Candidates with all scores are decided.
+        is_excluded |= ~np.any([np.isnan(values) for values in scores.values()], axis=0)
         undecided = self.indices[~is_excluded]
-        is_affordable = self._completion_costs(undecided) <= self._remaining_inputs()
+        is_affordable = self._decision_costs(undecided) <= self._count_inputs_left()
         self.state.is_complete &= bool(is_affordable.all())
         return undecided[is_affordable]
 
@@ -379,41 +386,54 @@ class WordSearch:
         return np.maximum(probability, 1e-300)
 
     def _predict_gain(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
-        """Return the expected improvement of each candidate over the best loss, shape (k,).
+        """Return the expected improvement of each candidate over the lowest loss so far.
 
-        The expected improvement is E max(0, best_loss - margin - loss) for the predictive
-        distribution of the candidate's loss. With one rejecting model, it has a closed form. With
-        several rejecting models, the loss is a maximum over these models, and the expectation is
-        estimated by quasi-Monte Carlo sampling.
+        The expected improvement is E max(0, best_loss - margin - loss), where the expectation is
+        over the predictive distribution of the candidate's loss. The loss is the maximum, over the
+        rejecting models, of a normally distributed variable. For one rejecting model, the
+        expectation has a closed form. For several, it is estimated by quasi-Monte Carlo sampling.
+
+        Parameters
+        ----------
+        indices
+            Indices of the candidates, shape (k,).
+        margin
+            Minimum improvement that counts, in units of the loss; a scalar or an array (k,).
+
+        Returns
+        -------
+        array
+            Expected improvements, shape (k,).
         """
-        contrast, natural = self.candidates.contrast, self.candidates.natural_scores
-        target = self.best_loss - margin
+        definition, natural = self.candidates.definition, self.candidates.natural_scores
+        target_loss = self.best_loss - margin
         means, deviations = {}, {}
-        # Known scores are exact: their posterior standard deviation is 0.
-        for name in contrast.reject:
+        for name in definition.reject:
             mean, deviation = self.posteriors[name].predict(indices)
-            exact = self.candidates.exact_scores[name][indices]
-            means[name] = np.where(np.isnan(exact), mean, exact)
-            deviations[name] = np.where(np.isnan(exact), deviation, 0.0)
-        if len(contrast.reject) > 1:
-            # Sample the scores of each candidate, shape (k, number of samples).
-            samples = {}
-            for name, normal in zip(means, _standard_normal_samples(len(means)), strict=True):
-                samples[name] = means[name][:, None] + deviations[name][:, None] * normal
-            improvements = np.reshape(target, (-1, 1)) - contrast.loss(samples, natural)
-            return np.asarray(np.maximum(improvements, 0.0).mean(axis=1))
-        mean = contrast.loss(means, natural)
-        ((name, scale),) = contrast.scale_by_model.items()
-        deviation = deviations[name] / scale
-        certain = np.maximum(target - mean, 0.0)
-        return np.where(deviation > 0, expected_improvement(target, mean, deviation), certain)
+            scores = self.candidates.exact_scores[name][indices]
+            is_unknown = np.isnan(scores)
+            means[name] = np.where(is_unknown, mean, scores)
+            deviations[name] = np.where(is_unknown, deviation, 0.0)
+
+        if len(definition.reject) == 1:
+            ((name, scale),) = definition.scale_by_model.items()
+            mean_loss, loss_deviation = definition.loss(means, natural), deviations[name] / scale
+            improvement = expected_improvement(target_loss, mean_loss, loss_deviation)
+            known_improvement = np.maximum(target_loss - mean_loss, 0.0)
+            return np.where(loss_deviation > 0, improvement, known_improvement)
+
+        # Draw samples of the scores of each candidate, shape (k, number of samples).
+        samples = {}
+        for name, normal in zip(means, _standard_normal_samples(len(means)), strict=True):
+            samples[name] = means[name][:, None] + deviations[name][:, None] * normal
+        improvements = np.reshape(target_loss, (-1, 1)) - definition.loss(samples, natural)
+        return np.asarray(np.maximum(improvements, 0.0).mean(axis=1))
 
     def _min_improvement_per_score(self) -> float:
-        """Return the expected improvement of the loss below which the search leaves a position.
+        """Return the minimum expected improvement for which another score is computed, in nats.
 
-        The search computes another score only if it is expected to improve the loss by at least
-        this amount, in nats: an eighth of the mean improvement per score that was computed so far
-        for this sentence. The bound applies until the first improvement at a position.
+        The minimum is an eighth of the mean improvement per score so far, over all positions of the
+        sentence. It applies until the first improvement at a position.
         """
         if self.state.n_scores == 0:
             return 0.0
@@ -422,10 +442,10 @@ class WordSearch:
 
 
 def _relative_costs(candidates: Candidates) -> dict[str, float]:
-    """Return the cost of one exact score under each model, relative to the highest cost.
+    """Return the cost of scoring one candidate under each model, relative to the highest cost.
 
-    The models are ordered by cost. The order of models with equal costs is the reverse of their
-    order in the problem, so that accepting models come before rejecting models.
+    The dictionary is ordered by increasing cost. Of models with equal costs, accepting models come
+    before rejecting models.
     """
     # The cost is the number of model inputs, times the multiply-adds per input if these are known
     # for all models whose scores have a cost.

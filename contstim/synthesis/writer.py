@@ -69,8 +69,8 @@ class SamplingOptions:
     n_prompts
         Number of natural sentences in the prompt; 0 for a writer trained on single sentences.
     max_samples
-        Maximum number of sentences sampled for each side of a pair, or for a single natural
-        sentence.
+        Maximum number of sentences sampled for each combination of rejecting and accepting models,
+        or for a single natural sentence.
     min_improvement
         Share by which a round of sampling must increase the total decrease in loss. If it does not,
         and each natural sentence has its synthetic sentences, sampling stops.
@@ -163,8 +163,8 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
     dict
         Mapping from model name to weight.
     """
-    scales = problem.contrast.scale_by_model
-    accepting = problem.contrast.accept
+    scales = problem.definition.scale_by_model
+    accepting = problem.definition.accept
     rejecting = {name: 0.0 - 1.0 / scale / len(scales) for name, scale in scales.items()}
     total_weight = -sum(rejecting.values())
     weights = {name: weight / total_weight for name, weight in rejecting.items()}
@@ -179,8 +179,8 @@ class _Batch:
 
     Attributes
     ----------
-    numbers
-        Index of each sentence in the original batch, shape (R,).
+    original_rows
+        Index of each sentence in the batch before any removal, shape (R,).
     words
         Words of each sentence.
     commas
@@ -189,7 +189,7 @@ class _Batch:
         For each sentence, the log-probability of each word and its comma under the writer.
     """
 
-    numbers: IntArray
+    original_rows: IntArray
     words: tuple[tuple[str, ...], ...]
     commas: tuple[tuple[bool, ...], ...]
     log_probs: tuple[tuple[float, ...], ...]
@@ -202,38 +202,59 @@ class _Batch:
     def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
         """Return a batch of k sentences, each extended by one word.
 
-        `rows` (k,) contains the index of each sentence to extend, `words` its new word, and
-        `log_probs` (k,) the log-probability of this word under the writer, in nats.
+        Parameters
+        ----------
+        rows
+            Index of each sentence to extend, shape (k,).
+        words
+            New word of each of these sentences.
+        log_probs
+            Log-probability of each new word under the writer in nats, shape (k,).
         """
-        row_words = zip(rows.tolist(), words, strict=True)
-        row_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
+        new_words = zip(rows.tolist(), words, strict=True)
+        new_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
         return _Batch(
-            numbers=self.numbers[rows],
-            words=tuple((*self.words[row], word) for row, word in row_words),
+            original_rows=self.original_rows[rows],
+            words=tuple((*self.words[row], word) for row, word in new_words),
             commas=tuple((*self.commas[row], False) for row in rows.tolist()),
-            log_probs=tuple((*self.log_probs[row], value) for row, value in row_log_probs),
+            log_probs=tuple((*self.log_probs[row], value) for row, value in new_log_probs),
         )
 
     def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
         """Return a batch with a comma after the last word of some sentences.
 
-        `has_comma` tells which sentences get a comma, and `log_probs` contains the log-probability
-        of a comma after each sentence under the writer, in nats; both have the shape (R,).
+        Parameters
+        ----------
+        has_comma
+            Whether a comma follows each sentence, shape (R,).
+        log_probs
+            Log-probability of a comma after each sentence under the writer in nats, shape (R,).
         """
         added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
-        commas = []
-        for sentence_commas, comma in zip(self.commas, has_comma.tolist(), strict=True):
-            commas.append((*sentence_commas[:-1], comma))
-        word_log_probs = []
-        for values, added in zip(self.log_probs, added_log_probs, strict=True):
-            word_log_probs.append((*values[:-1], values[-1] + added))
+        commas, word_log_probs = [], []
+        for row, (comma, added) in enumerate(zip(has_comma.tolist(), added_log_probs, strict=True)):
+            commas.append((*self.commas[row][:-1], comma))
+            word_log_probs.append((*self.log_probs[row][:-1], self.log_probs[row][-1] + added))
         return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
 
     def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Complete the sentence with the index `row` by a final punctuation mark.
+        """Complete a sentence of the batch by a final punctuation mark.
 
-        `end` is the log-probability of the mark under the writer, in nats. Returns None if parsing
-        the text of the sentence would yield other words.
+        Parameters
+        ----------
+        row
+            Index of the sentence.
+        mark
+            Final punctuation mark.
+        end
+            Log-probability of the mark under the writer, in nats.
+        language
+            Language, which determines opening marks such as the Spanish ``¿``.
+
+        Returns
+        -------
+        Draft or None
+            Complete sentence. None if parsing its text would yield different words.
         """
         words, log_probs = self.words[row], self.log_probs[row]
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
@@ -250,9 +271,9 @@ class SentenceWriter:
     Parameters
     ----------
     model
-        Causal model from which sentences are sampled.
+        Causal model from which sentences are sampled, the *writer*.
     weighted_models
-        Weight in the guidance and model, for each compared model (see `guidance_weights`).
+        Pairs of a weight and a compared model (see `guidance_weights`).
     shared_vocabulary
         Words that all models know.
     form
@@ -264,7 +285,7 @@ class SentenceWriter:
 
     Attributes
     ----------
-    filter_only
+    non_guiding_models
         Names of the compared models that do not guide, because they do not score prefixes.
     """
 
@@ -288,14 +309,14 @@ class SentenceWriter:
         self.word_lists = shared_vocabulary.first_and_later_words(form.words)
         guide_prefix = None if guide is None else empty_prefix(guide, self.word_lists, guide=True)
         weights: dict[Prefixes, float] = {}
-        filter_only = []
+        non_guiding_models = []
         for weight, compared in weighted_models:
             prefix = empty_prefix(compared, self.word_lists) or guide_prefix
             if prefix is None:
-                filter_only.append(compared.name)
+                non_guiding_models.append(compared.name)
             else:
                 weights[prefix] = weights.get(prefix, 0.0) + weight
-        self.filter_only = tuple(filter_only)
+        self.non_guiding_models = tuple(non_guiding_models)
         self._guiding_weights, self._guiding_prefixes = [*weights.values()], [*weights]
         # Indices of first words and of later words that are only the beginning of a longer word.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
@@ -345,14 +366,14 @@ class SentenceWriter:
                     has_comma = np.log(rng.random(len(log_probs))) < log_probs
                 batch = batch.add_commas(has_comma, log_probs)
                 prefixes = [p.add_commas(has_comma) for p in prefixes]
-            prefix_rows = np.arange(len(batch.numbers))
+            prefix_rows = np.arange(len(batch.words))
         return drafts
 
     def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
         """Return which words may come next in each unfinished sentence.
 
-        A word is allowed if it is permitted at this position (`SentenceForm.words`) and does not
-        already occur in the sentence. Repeatable words may occur again.
+        A word is excluded if another list of words is prescribed for this position, or if the word
+        already occurs in the sentence. Repeatable words, for example "the", may occur again.
 
         Parameters
         ----------
@@ -385,9 +406,13 @@ class SentenceWriter:
     ) -> tuple[IntArray, IntArray, FloatArray, Prefixes] | None:
         """Draw the next word of each of R unfinished sentences.
 
-        A word w is drawn with probability proportional to q(w)^(1/temperature) * exp(guidance *
-        sum_m c_m log p_m(w)), with the writer's truncated distribution q and the weights c_m of the
-        guiding models (Gumbel-max trick).
+        A word w is drawn with probability proportional to
+
+            q(w)^(1/temperature) exp(guidance sum_m c_m log p_m(w)),
+
+        where q is the truncated distribution of the model that writes the sentences (the writer),
+        and c_m is the weight of guiding model m. The Gumbel-max trick is used: Gumbel noise is
+        added to the logarithms of these values, and the word with the maximum is selected.
 
         Parameters
         ----------
@@ -406,19 +431,19 @@ class SentenceWriter:
             For the k sentences that can be continued: index of the sentence, index of its next
             word, and log-probability of this word under the writer, shape (k,).
         writer_prefixes
-            Extended prefixes under the writer. None is returned instead of the four values if no
-            sentence can be continued.
+            Prefixes under the writer, extended by the words. If no sentence can be continued, None
+            is returned instead of the four values.
         """
         first_rows = np.unique(prefix_rows, return_index=True)[1]
         is_allowed = self._is_allowed(batch, prefixes[0].next_words)[first_rows]
         candidate_rows, indices, log_probs, is_exact = self._truncate(prefixes[0], is_allowed)
-        contrast = np.zeros(len(candidate_rows))
+        weighted_log_probs = np.zeros(len(candidate_rows))
         for weight, guiding in zip(self._guiding_weights, prefixes[1:], strict=True):
-            contrast += weight * guiding.log_probs(candidate_rows, indices)
+            weighted_log_probs += weight * guiding.log_probs(candidate_rows, indices)
 
         # The best strength of the guidance depends on the models. It therefore increases from the
         # first to the last sentence of the batch.
-        guidance = self.options.guidance * (batch.numbers + 1) / self.options.batch_size
+        guidance = self.options.guidance * (batch.original_rows + 1) / self.options.batch_size
         candidates = [np.flatnonzero(candidate_rows == row) for row in prefix_rows]
 
         # Draw words, and draw again where the drawn word is only the beginning of a longer word
@@ -432,7 +457,9 @@ class SentenceWriter:
                 is_whole = ~np.isin(indices[group], list(fragments))
                 if is_whole.any():
                     noise = rng.gumbel(size=len(group))
-                    noise = np.where(is_whole, guidance[row] * contrast[group] + noise, -np.inf)
+                    noise = np.where(
+                        is_whole, guidance[row] * weighted_log_probs[group] + noise, -np.inf
+                    )
                     perturbations[row] = noise
                     # Score exactly only the words that can have the largest value.
                     values = log_probs[group] / self.options.temperature + noise
@@ -464,9 +491,8 @@ class SentenceWriter:
     ) -> tuple[IntArray, IntArray, FloatArray, BoolArray]:
         """Truncate the writer's distribution of the next word by top-p and min-p.
 
-        For the truncation, the probability of a word of several tokens is estimated: the
-        probability of its first token is divided equally among all words that begin with this
-        token.
+        The probability of a word of several tokens is estimated for this purpose: the probability
+        of its first token is divided equally among all words that begin with this token.
 
         Parameters
         ----------

@@ -170,6 +170,7 @@ class Sentence:
         """
         errors = []
         for position, (left, right) in enumerate(pairwise(self.words)):
+            # Skip words with punctuation between them: after the left or before the right word.
             if self.after[position] or self.before[position + 1]:
                 continue
             reason = self.language.agreement_error(left, right)
@@ -207,7 +208,7 @@ class Sentence:
         return self.with_words((*self.words[:position], word, *self.words[position + 1 :]))
 
     def with_words(self, words: Sequence[str]) -> Sentence:
-        """Return a sentence of W other words with the same punctuation."""
+        """Return a sentence of W new words with the same punctuation."""
         return Sentence(tuple(words), self.before, self.after, self.language)
 
 
@@ -243,9 +244,9 @@ class WordList:
         return {word: i for i, word in enumerate(self.words)}
 
     def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:
-        """Return the indices in the list of each case-folded word.
+        """Return a mapping from case-folded word to its indices in the list.
 
-        A case-folded word can have several indices, for example of "May" and "may".
+        A case-folded word can have several indices, for example those of "May" and "may".
         """
         indices = self._case_insensitive_indices.get(language)
         if indices is None:
@@ -284,7 +285,7 @@ def highlight_changes(before: str, after: str) -> str:
         for block in matcher.get_matching_blocks():
             is_same[block.b : block.b + block.size] = [True] * block.size
 
-    # Mark each run of consecutive changed words.
+    # Highlight each run of consecutive changed words.
     runs = []
     pairs = zip(is_same, new_words, strict=True)
     for is_unchanged, run in groupby(pairs, key=itemgetter(0)):

@@ -21,7 +21,7 @@ from contstim.text.normalise import normalise_sentence
 from contstim.text.vocabulary import Vocabulary
 from contstim.text_files import read_lines
 
-#: Methods that divide a text into sentences, see `corpus_sentences`.
+#: Methods that split a text into sentences, see `corpus_sentences`.
 SPLITTERS = ("lines", "rule", "punkt", "auto")
 
 #: Requirements on the punctuation of a sentence, see `SentenceRules`.
@@ -56,11 +56,11 @@ def corpus_sentences(
         ``nltk:NAME`` for an installed NLTK corpus. NLTK searches the folders in the environment
         variable ``NLTK_DATA``.
     split
-        Division into sentences. ``lines``: one sentence per line. ``rule``: paragraphs, separated
-        by blank lines, are divided by `split_sentences`. ``punkt``: paragraphs are divided by
-        NLTK's Punkt model of English. ``auto``: ``punkt`` if it is installed and the language is
-        English, otherwise ``rule``. Tokenised NLTK corpora are already divided into sentences; for
-        other NLTK corpora ``lines`` is the same as ``auto``.
+        Method that splits the text into sentences. ``lines``: one sentence per line. ``rule``:
+        paragraphs, separated by blank lines, are split by `split_sentences`. ``punkt``: paragraphs
+        are split by NLTK's Punkt model of English. ``auto``: ``punkt`` if it is installed and the
+        language is English, otherwise ``rule``. Tokenised NLTK corpora are already split into
+        sentences; for other NLTK corpora ``lines`` is the same as ``auto``.
     language
         Language of the text. Default English.
 
@@ -83,7 +83,7 @@ def corpus_sentences(
 
 
 def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], list[str]]:
-    """Return a function that divides a paragraph into sentences.
+    """Return a function that splits a paragraph into sentences.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], li
 
 
 def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
-    """Divide a paragraph into sentences by a simple rule.
+    """Split a paragraph into sentences by a simple rule.
 
     A sentence ends after a word with a final ``.``, ``?``, ``!`` or ``…``, possibly followed by
     quotation marks or brackets, if the next word does not begin with a lower-case letter. A full
@@ -129,7 +129,7 @@ def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
 
 
 def _may_end_sentence(word: str) -> bool:
-    """Return whether a sentence can end after a word, given with its punctuation.
+    """Return whether a sentence can end after a word with its punctuation.
 
     The word must have final punctuation, and must not be an initial or an abbreviation.
     """
@@ -153,8 +153,8 @@ def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 def _nltk_sentences(name: str, split: str) -> Iterator[str]:
     """Yield the sentences of the NLTK corpus `name`.
 
-    Plain texts are divided into sentences by the method `split`, see `corpus_sentences`. Tokenised
-    corpora are already divided, and their tokens are joined into ordinary text.
+    Plain texts are split into sentences by the method `split`, see `corpus_sentences`. Tokenised
+    corpora are already split, and their tokens are joined into ordinary text.
     """
     import nltk.corpus
     from nltk.corpus.reader import CorpusReader, PlaintextCorpusReader

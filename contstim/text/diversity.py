@@ -191,7 +191,7 @@ class WordShareLimit:
         return self._batch
 
     def accept(self, written: Sequence[Sequence[str]]) -> None:
-        """Accept the sentences of the last batch that satisfy the limit, and reject the others.
+        """Accept the sentences of the last batch that satisfy the limit, and reject the rest.
 
         Parameters
         ----------
@@ -233,9 +233,19 @@ class WordShareLimit:
                 pass
 
     def _count_new_words(self, index: int, texts: Sequence[str]) -> Counter[str]:
-        """Return the number of synthetic sentences with each word not in their natural sentence.
+        """Count the synthetic sentences that contain each word added to a natural sentence.
 
-        `index` is the index of the natural sentence from which the sentences `texts` were made.
+        Parameters
+        ----------
+        index
+            Index of the natural sentence.
+        texts
+            Synthetic sentences made from it.
+
+        Returns
+        -------
+        Counter
+            Number of sentences in `texts` for each word that the natural sentence does not contain.
         """
         natural = self._natural_words[index]
         new_words = (set(folded_words(text, self._language)) - natural for text in texts)
@@ -244,8 +254,14 @@ class WordShareLimit:
     def _update_counts(self, index: int, texts: Sequence[str], sign: int) -> None:
         """Update the counts of words when synthetic sentences are accepted or withdrawn.
 
-        `index` is the index of their natural sentence. `sign` is 1 for accepted sentences and -1
-        for withdrawn ones.
+        Parameters
+        ----------
+        index
+            Index of the natural sentence.
+        texts
+            Synthetic sentences made from it.
+        sign
+            1 if the sentences are accepted, -1 if they are withdrawn.
         """
         natural = self._natural_words[index]
         n_missing = self._n_per_natural - len(texts)

@@ -97,24 +97,25 @@ class Language:
     direction
         Writing direction, ``ltr`` or ``rtl``.
     script_pattern
-        Regular expression of a letter that no other registered language uses. Empty if the
-        letters do not identify the language.
+        Regular expression for letters that no other registered language uses. Empty if the letters
+        do not identify the language.
     frequent_words
         Frequent words in lower case; `detect_language` uses them to recognise the language.
     segment
-        Function that divides a text without spaces into words and marks. Their concatenation is
+        Function that segments a text without spaces into words and marks. Their concatenation is
         the text. None if words are separated by white space.
     elision_pattern
-        Regular expression of the words, in lower case, that are joined to the next word without
-        a space.
+        Regular expression for the lower-case words that are joined to the next word without a
+        space.
     space_before
-        No-break space that precedes a closing mark, by mark.
+        Mapping from closing mark to the no-break space that precedes it.
     space_after
-        No-break space that follows an opening mark, by mark.
+        Mapping from opening mark to the no-break space that follows it.
     opening_marks
-        Mark that opens a sentence, by the mark that ends it (``¿`` for ``?``).
+        Mapping from final mark to the mark that opens the sentence, for example ``?`` to ``¿``.
     upper
-        Upper-case letter, by lower-case letter, where it differs from Unicode's (Turkish i).
+        Mapping from lower-case to upper-case letter, for letters that differ from Unicode's
+        mapping, such as the Turkish i.
     has_case
         Whether sentences begin with a capital letter.
     noun_cues
@@ -199,7 +200,7 @@ class Language:
         return word.translate(self._lower_table).casefold() if self.upper else word.casefold()
 
     def capitalise(self, word: str) -> str:
-        """Return a word with its first letter in upper case and the others unchanged."""
+        """Return a word with its first letter in upper case and its other letters unchanged."""
         return self.upper.get(word[:1], word[:1].upper()) + word[1:]
 
     def split(self, text: str) -> list[str]:
@@ -279,9 +280,9 @@ class Language:
         return bool(re.fullmatch(self.elision_pattern or _NEVER, word, re.IGNORECASE))
 
     def agreement_error(self, left: str, right: str) -> str:
-        """Return the reason why two adjacent words are ungrammatical; empty if they are not.
+        """Return the reason why two adjacent words are ungrammatical; empty if they are correct.
 
-        The words are given without punctuation.
+        The words must be given without punctuation.
         """
         if not self.agreement:
             return ""
@@ -303,8 +304,8 @@ class Language:
             start = text.find(word, end)
             if start < 0:
                 raise InputError(
-                    f"Cannot find the word {word!r} in {text!r}: the text has other spaces than "
-                    f"{self.name} prescribes. Apply Language.normalise_spacing first."
+                    f"cannot find the word {word!r} in {text!r}, because the spaces differ from "
+                    f"the rules of {self.name}; apply Language.normalise_spacing first"
                 )
             end = start + len(word)
             spans.append((start, end))
@@ -312,10 +313,17 @@ class Language:
 
 
 def _attach_marks(pieces: Iterable[str]) -> list[str]:
-    """Attach punctuation marks to the adjacent words.
+    """Attach opening marks to the next word, and closing marks to the previous word.
 
-    `pieces` are the words and marks of a text. Opening marks are attached to the next word, and
-    closing marks to the previous word.
+    Parameters
+    ----------
+    pieces
+        Words and marks of a text, as a segmenter separates them.
+
+    Returns
+    -------
+    list of str
+        Words with their marks.
     """
     words: list[str] = []
     opening = ""

@@ -118,10 +118,19 @@ FRENCH = Language(
 
 
 def _harmony_rule(particle: str, vowels: str, endings: str = "") -> AgreementRule:
-    """Return a rule of Turkish vowel harmony.
+    """Return a rule of Turkish vowel harmony, for one form of a particle.
 
-    The rule forbids a particle after a word in which the last vowel is none of `vowels`. `endings`
-    is a regular expression of the endings of the particle.
+    The rule marks the form as ungrammatical unless the last vowel of the word before it is one of
+    the vowels that harmonise with the form.
+
+    Parameters
+    ----------
+    particle
+        Form of the particle, for example "de".
+    vowels
+        Vowels that harmonise with the form, for example "eiöü".
+    endings
+        Regular expression for the suffixes that can follow the form.
     """
     harmonic = f"[^ ]*[{vowels}][^aeıioöuü ]*"
     has_other_vowel = f"(?!{harmonic}$)[^ ]*[aeıioöuü][^ ]*"
@@ -190,7 +199,7 @@ def segment_chinese(text: str) -> Sequence[str]:
     """Segment a Chinese text into words and marks by jieba's dictionary.
 
     Of all divisions into words of the dictionary, the most probable one is used. Words outside the
-    dictionary are divided into characters.
+    dictionary are split into characters.
 
     Raises
     ------
@@ -252,7 +261,7 @@ copyreg.pickle(Language, _reduce)
 
 
 def language_from_script(text: str) -> Language:
-    """Return a language with which a text of unknown language can be divided into words.
+    """Return a language with which a text of unknown language can be segmented into words.
 
     This is Chinese, or another language without spaces between words, if the text contains a letter
     of its script. Otherwise it is English.

@@ -97,7 +97,7 @@ class Vocabulary:
             parts = [word] if self.language.is_space_delimited else self.language.split(word)
             if parts != [word]:
                 raise InputError(
-                    f"the vocabulary contains {word!r}, which {self.language.name} divides into "
+                    f"the vocabulary contains {word!r}, which {self.language.name} splits into "
                     f"{' and '.join(parts)}; give single words"
                 )
         for word, frequency in self.frequencies.items():
@@ -154,9 +154,9 @@ class Vocabulary:
         A vocabulary has one list of words for the first position of a sentence and one list for
         all other positions. Capitalised words go to the first list if they begin a sentence in the
         text, that is, at the start of a line or after ``.``, ``?``, ``!`` or ``…``. Lower-case
-        words go to the second list. Names within sentences do so, too, if `rules` include names.
-        In languages that capitalise all nouns, so do capitalised words after a determiner or
-        similar cue.
+        words go to the second list, as do names within sentences if `rules` include names.
+        In languages that capitalise all nouns, capitalised words after a determiner or similar cue
+        also go to the second list.
 
         Parameters
         ----------
@@ -259,37 +259,47 @@ class Vocabulary:
         sentence_initial: set[str] | None = None,
         sentence_internal: set[str] | None = None,
     ) -> Vocabulary:
-        """Build a vocabulary from words that satisfy the rules.
+        """Build a vocabulary: decide at which positions of a sentence each word is allowed.
 
-        `sentence_initial` and `sentence_internal` are the words that occur in a text at the start
-        of sentences and within sentences. If they are None, only the case of a word determines at
-        which positions it is allowed.
+        Parameters
+        ----------
+        words
+            Words of the vocabulary.
+        rules
+            Rules for names, capitalised words and the first position.
+        frequencies
+            Mapping from word to its count or relative frequency.
+        sentence_initial, sentence_internal
+            Words that a text contains at the beginning of sentences and within sentences. If they
+            are None, only the case of a word determines its positions.
         """
-        listed = set(words)
-        first = [
-            word
-            for word in words
-            if not word[:1].islower() and (sentence_initial is None or word in sentence_initial)
-        ]
-        elsewhere = []
+        all_words = set(words)
+        first, elsewhere = list[str](), list[str]()
         for word in words:
+            occurs_first = sentence_initial is None or word in sentence_initial
+            if not word[:1].islower() and occurs_first:
+                first.append(word)
+            # A capitalised word is allowed within sentences if it is a name, not only the first
+            # word of a sentence: it also occurs there, and never in lower case.
             has_capital = word[:1].isupper() or word[:1].istitle()
-            is_seen = sentence_internal is None or word in sentence_internal
-            is_name = rules.names and is_seen and word.lower() not in listed
-            if not has_capital or word in rules.capitals or is_name:
+            occurs_within = sentence_internal is None or word in sentence_internal
+            is_name = occurs_within and word.lower() not in all_words
+            if not has_capital or word in rules.capitals or (rules.names and is_name):
                 elsewhere.append(word)
-        relative = _normalise_counts(frequencies)
+        word_frequencies = _normalise_counts(frequencies)
         if rules.derive_first:
             capitalise = rules.language.capitalise
             first += map(capitalise, elsewhere)
-            derived = {capitalise(word): relative[word] for word in elsewhere if word in relative}
-            relative = {**derived, **relative}
+            # A capitalised form has the frequency of the word, unless it has a frequency itself.
+            known_words = [word for word in elsewhere if word in word_frequencies]
+            derived = {capitalise(word): word_frequencies[word] for word in known_words}
+            word_frequencies = {**derived, **word_frequencies}
         used = {*first, *elsewhere}
         return cls(
             WordList.from_words(first),
             WordList.from_words(elsewhere),
             rules.repeatable,
-            {word: frequency for word, frequency in relative.items() if word in used},
+            {word: frequency for word, frequency in word_frequencies.items() if word in used},
             language=rules.language,
         )
 
@@ -312,9 +322,12 @@ class Vocabulary:
         return self.first if position == 0 else self.elsewhere
 
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
-        """Return a copy with other words at the first position and elsewhere.
+        """Return a copy with new lists of words; known frequencies of these words are kept.
 
-        Frequencies of the words are copied.
+        Parameters
+        ----------
+        first, elsewhere
+            Words for the first position of a sentence, and for all other positions.
         """
         first, elsewhere = WordList.from_words(first), WordList.from_words(elsewhere)
         used = {*first, *elsewhere}
@@ -403,12 +416,13 @@ class Vocabulary:
     ) -> Vocabulary:
         """Read a vocabulary from a word list or CSV file.
 
-        A word list has one word per line. A CSV needs the column ``word`` only; the others are
-        optional. ``first`` and ``elsewhere`` (default: the opposite of ``first``) state the
+        A word list has one word per line. A CSV file needs only the column ``word``; other columns
+        are optional. ``first`` and ``elsewhere`` (default: the opposite of ``first``) state the
         positions, which otherwise follow from the case of the words as in `from_words`.
         ``repeatable`` replaces the list of the rules. ``frequency`` may contain counts; if one
-        exceeds 1, all are divided by their sum. ``tags`` contains Penn Treebank tags separated
-        by spaces, the most frequent first. ``language`` applies if the argument is ``en``.
+        exceeds 1, all values are divided by their sum. ``tags`` contains Penn Treebank tags
+        separated by spaces, the most frequent first. ``language`` applies if the argument is
+        ``en``.
 
         Parameters
         ----------

@@ -122,7 +122,7 @@ class WordOptions:
         Parameters
         ----------
         folder
-            Folder that relative paths refer to.
+            Folder of the study plan, to which relative paths of word lists refer.
         language
             Language of the words. Default English.
 
@@ -147,12 +147,14 @@ class WordOptions:
         return allowed, frozenset(blocked)
 
     def blocked_words(self, folder: Path, language: Language = ENGLISH) -> frozenset[str]:
-        """Return the blocked and offensive words, which are never used, case-folded.
+        """Return the case-folded words that sentences must not contain.
+
+        These are the words of the lists in `block` and, if `offensive` is set, offensive words.
 
         Parameters
         ----------
         folder
-            Folder that relative paths refer to.
+            Folder of the study plan, to which relative paths of word lists refer.
         language
             Language of the words. Default English.
 
@@ -176,18 +178,21 @@ class WordOptions:
     def check_not_blocked(
         self, words: Iterable[str], folder: Path, language: Language = ENGLISH
     ) -> None:
-        """Raise `InputError` if the possible edits of a sentence include a blocked word.
-
-        The message names the first such word.
+        """Check that users have not listed a word as a replacement and also blocked it.
 
         Parameters
         ----------
         words
-            Words listed as possible edits of a sentence.
+            Words that users list as replacements for words of natural sentences.
         folder
-            Folder that relative paths refer to.
+            Folder of the study plan, to which relative paths of word lists refer.
         language
             Language of the words. Default English.
+
+        Raises
+        ------
+        InputError
+            If a word is blocked; the message names the first one.
         """
         blocked = self.blocked_words(folder, language)
         for word in words:
@@ -204,7 +209,7 @@ class WordOptions:
         vocabulary
             Words to select from.
         folder
-            Folder that relative paths refer to.
+            Folder of the study plan, to which relative paths of word lists refer.
 
         Raises
         ------
@@ -229,8 +234,8 @@ class WordOptions:
         tags = expand_classes(self.part_of_speech)
         if tags and not vocabulary.tags:
             vocabulary = tag_words(vocabulary)
-        # Find the words that are not names, in lower case. In German, where all nouns are
-        # capitalised, these are all words allowed elsewhere.
+        # Find the lower-case forms of all words that are not names. In German, where all nouns are
+        # capitalised, capitalised words within sentences need not be names.
         common_words = {
             language.lower(word)
             for word in vocabulary.elsewhere
@@ -363,8 +368,8 @@ def same_class_words(
     Returns
     -------
     dict
-        Candidates by position. There are none for words without tags, such as names. Separate
-        punctuation marks have no entry.
+        Mapping from position to candidates. Words without tags, such as names, have no candidates,
+        and separate punctuation marks have no entry.
     """
     words = {}
     for position, word in enumerate(sentence.words):
@@ -384,7 +389,14 @@ def _words_with_tags(
 ) -> tuple[str, ...]:
     """Return the words of a vocabulary that can have one of several part-of-speech tags.
 
-    `is_first` selects the words allowed at the first position instead of those allowed elsewhere.
+    Parameters
+    ----------
+    vocabulary
+        Words with their tags.
+    is_first
+        Whether to return words for the first position of a sentence or for all other positions.
+    tags
+        Penn Treebank tags.
     """
     words = vocabulary.first if is_first else vocabulary.elsewhere
     return tuple(w for w in words if not tags.isdisjoint(vocabulary.tags.get(w.lower(), ())))

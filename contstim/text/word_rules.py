@@ -13,7 +13,8 @@ from contstim.text.languages import ENGLISH, get_language
 #: Characters that a word may consist of, see `WordRules`.
 CHARACTERS = ("letters", "marks", "any")
 
-_WITHOUT_INNER_MARKS = str.maketrans("", "", "'’-")
+# Translation table that removes apostrophes and hyphens.
+_REMOVE_MARKS = str.maketrans("", "", "'’-")
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,16 @@ class WordRules:
         _, core, _ = split_word(text)
         if core != text or self.language.split(text) != [text]:
             return False
+        # Elided words, for example the French "l'", may end in an apostrophe.
         if self.language.is_elided(text):
             return True
         if self.characters == "any":
             return any(map(str.isalnum, text))
-        # Marks are only allowed between letters or digits.
-        if not (text[:1].isalnum() and (text[-1].isalnum() or _is_letter(text[-1]))):
+        # Apostrophes and hyphens are only allowed inside the word.
+        if not text[0].isalnum() or not (text[-1].isalnum() or _is_letter(text[-1])):
             return False
-        letters = text.translate(_WITHOUT_INNER_MARKS) if self.characters == "marks" else text
-        return letters.isalpha() or all(map(_is_letter, letters))
+        letters = text.translate(_REMOVE_MARKS) if self.characters == "marks" else text
+        return all(map(_is_letter, letters))
 
 
 def _is_letter(character: str) -> bool:

@@ -184,8 +184,8 @@ class _GuidedWordSearch:
     def _may_improve(self, indices: IntArray) -> FloatArray:
         """Return which candidates may satisfy the constraints and lower the loss."""
         exact, candidates = self.candidates.exact_scores, self.candidates
-        losses = candidates.contrast.loss(
-            {name: exact[name][indices] for name in candidates.contrast.reject},
+        losses = candidates.definition.loss(
+            {name: exact[name][indices] for name in candidates.definition.reject},
             candidates.natural_scores,
         )
         may_improve = ~(losses >= candidates.target_loss + SCORE_TOLERANCE)
@@ -208,7 +208,7 @@ class _GuidedWordSearch:
             intercept, slope = regression_line(x[is_known], y[is_known])
             predicted = intercept + slope * x[indices]
             scores[name] = np.where(np.isnan(scores[name]), predicted, scores[name])
-        losses = candidates.contrast.loss(scores, candidates.natural_scores)
+        losses = candidates.definition.loss(scores, candidates.natural_scores)
         for name, minimum in candidates.min_scores.items():
             losses = losses + _PENALTY * np.maximum(minimum - scores[name], 0.0)
         return losses

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from contstim import load_model, pool
-from contstim.synthesis.forecast import count_expected_slots
-from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
-from contstim.synthesis.problem import MinScore, ModelContrast
+from contstim.synthesis.forecast import count_expected_sentences
+from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
+from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
 
 #: Lower bounds on the reading score, each with a number of natural sentences. The last is hopeless.
@@ -58,8 +58,10 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
     """Return the values of a table row: the forecast and the result of one setting."""
     one, two = [spec for spec in scores if spec != reader.model]
     # What model 1 accepts comes first.
-    contrasts = [ModelContrast((r,), (a,), bounds=(reader,)) for r, a in ((two, one), (one, two))]
-    slots = [Slot(text, contrast) for text in natural for contrast in contrasts]
+    problems = [
+        ProblemDefinition((r,), (a,), bounds=(reader,)) for r, a in ((two, one), (one, two))
+    ]
+    targets = [Target(text, problem) for text in natural for problem in problems]
     tolerance = {spec: load_model(spec).batch_tolerance for spec in (one, two)}
     reading_scores = scores[reader.model]
     n_rounds = min(map(len, sides)) // ROUND_BATCHES
@@ -72,20 +74,22 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
             sampled = (s for batch in batches for s in batch)
             candidates |= dict.fromkeys(s for s in sampled if reading_scores[s] >= reader.value)
         sentences = SentencePool(tuple(candidates), scores, tolerance)
-        syntheses = assign_syntheses(sentences, slots, 1, "sample", max_word_share=MAX_WORD_SHARE)
-        found = sum(synthesis.is_changed for synthesis in syntheses)
-        gain = -sum(synthesis.loss for synthesis in syntheses)
+        results = synthesize_from_pool(
+            sentences, targets, 1, "sample", max_word_share=MAX_WORD_SHARE
+        )
+        found = sum(result.is_changed for result in results)
+        gain = -sum(result.loss for result in results)
         if number == 0:
             n_first = found
-            forecast = max(found, count_expected_slots(sentences, slots, float(n_rounds)))
-        is_filled = found == len(slots)
+            forecast = max(found, count_expected_sentences(sentences, targets, float(n_rounds)))
+        is_filled = found == len(targets)
         if is_filled and gain < (1 + GuidedSampling().min_improvement) * previous:
             break
         previous = gain
-        empty = {i % 2 for i, synthesis in enumerate(syntheses) if not synthesis.is_changed}
+        empty = {i % 2 for i, result in enumerate(results) if not result.is_changed}
         wanted = sorted(empty) or [0, 1]
     values = (
-        f"{reader.value:g}, {len(natural)}", len(slots), n_first, forecast, found,
+        f"{reader.value:g}, {len(natural)}", len(targets), n_first, forecast, found,
         f"{gain / max(1, found):.1f}", 2 * n_rounds * ROUND_BATCHES, sum(n_used),
     )  # fmt: skip
     return dict(zip(HEADER, values, strict=True))

@@ -21,8 +21,8 @@ import torch
 from contstim import load_model, pool
 from contstim.files import write_atomically
 from contstim.pipeline.tasks import build_problem
-from contstim.synthesis.pool import SentencePool, Slot, assign_syntheses
-from contstim.synthesis.problem import MinScore, ModelContrast
+from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
+from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
@@ -35,10 +35,10 @@ FLOORS = (-99.0, -5.0, -4.5, -4.1, -3.9, -3.7, -3.4, -3.1, -2.8)
 STARTS = 55
 
 
-def _sides(pair: Sequence[str]) -> list[ModelContrast]:
+def _sides(pair: Sequence[str]) -> list[ProblemDefinition]:
     one, two = pair
     # What model 1 accepts comes first.
-    return [ModelContrast((two,), (one,)), ModelContrast((one,), (two,))]
+    return [ProblemDefinition((two,), (one,)), ProblemDefinition((one,), (two,))]
 
 
 def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) -> Iterator[dict]:
@@ -47,10 +47,10 @@ def _batches(pair: Sequence[str], how: GuidedSampling, seed: int, folder: Path) 
     proposal = SharedVocabulary(bundled_vocabulary(), tuple(models))
     form = how.choose_form(natural[:STARTS])
     for number in range(how.n_batches):
-        for side, contrast in enumerate(_sides([model.spec for model in models])):
+        for side, definition in enumerate(_sides([model.spec for model in models])):
             file = folder / f"{number}-{side}.json"
             if not file.is_file():
-                problem = build_problem(contrast, models)
+                problem = build_problem(definition, models)
                 rng = np.random.default_rng([seed, number, side])
                 began = time.process_time()
                 drafts = how.sample_batch(problem, proposal, form, natural, rng).drafts
@@ -112,14 +112,14 @@ def main() -> None:
     for least in FLOORS:
         bounds = (MinScore(judging, least),)
         places = [
-            Slot(text, ModelContrast(s.reject, s.accept, bounds=bounds))
+            Target(text, ProblemDefinition(s.reject, s.accept, bounds=bounds))
             for text in natural
             for s in _sides(specs)
         ]
-        made = assign_syntheses(written, places, args.seed)
+        made = synthesize_from_pool(written, places, args.seed)
         both = [made[2 * i : 2 * i + 2] for i in range(len(natural))]
         triplets = [
-            Triplet.from_syntheses(one, two, 1)
+            Triplet.from_results(one, two, 1)
             for one, two in both
             if one.is_changed and two.is_changed
         ]

@@ -150,7 +150,7 @@ def test_a_plan_sets_what_is_not_given(tmp_path: Path, capsys: pytest.CaptureFix
     plan.write_text(
         'models = ["contstim:bigram", "contstim:trigram"]\n[study]\nname = "x"\nseed = 4\n'
         '[sentences]\nlimit = 2\n[synthesis]\nstrategy = "edit?candidates=all"\nper_pair = 1\n'
-        'starts = "all"\n'
+        'allocation = "all"\n'
     )
     assert main(["synthesize", "--plan", str(plan)]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))

@@ -27,7 +27,7 @@ file = "texts.txt"
 [vocabulary]
 file = "words.csv"
 [synthesis]
-starts = "all"
+allocation = "all"
 per_pair = 4
 strategy = "{strategy}"
 margin = {margin}

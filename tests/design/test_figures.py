@@ -47,5 +47,5 @@ def test_points_are_those_of_the_table():
 
 
 def test_a_figure_of_several_panels_needs_as_many_axes():
-    with pytest.raises(InputError, match=r"the figure needs 2 axes, got 1; give as many"):
+    with pytest.raises(InputError, match=r"the figure needs 2 axes, got 1; give one per panel"):
         powered(create_axes(1))

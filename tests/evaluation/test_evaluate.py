@@ -220,7 +220,7 @@ def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shap
         (lambda w: w.iloc[1:], "model 'a' has no score for 1 of 40 sentences, for example"),
         (
             lambda w: pd.concat([w, w.iloc[:1].assign(a=0.0)]),
-            "model 'a' of the scores table has two scores of",
+            "model 'a' of the scores table has two scores for",
         ),
         (lambda w: w.assign(a=np.inf), "as infinite"),
         (lambda w: w.assign(a="x"), "column 'a' of the scores table contains 'x', not a number"),
@@ -268,7 +268,7 @@ def test_two_scores_of_a_sentence_are_refused_whatever_its_spaces(make_study):
     for scores in (pd.concat([wide, spaced]), long, {"a": of_a}):
         with pytest.raises(
             InputError,
-            match=r"^model 'a' (of the scores table )?has two scores of 'First of 0 in 0'",
+            match=r"^model 'a' (of the scores table )?has two scores for 'First of 0 in 0'",
         ):
             evaluate(study, scores)
     # The models may have the sentences in different rows.

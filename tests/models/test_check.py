@@ -119,7 +119,7 @@ class _Sweeping(RandomBigramModel):
 @pytest.mark.parametrize(
     ("faulty", "message"),
     [
-        (_Shifted, "one by one|in reverse order|differently"),
+        (_Shifted, "one at a time|in reverse order|differently"),
         (_Forgetful, "as the sum of its word scores"),
         (_Overbound, "above its bound"),
         (_Misplaced, "as a whole"),
@@ -127,7 +127,7 @@ class _Sweeping(RandomBigramModel):
         (_Unbounded, "above its bound nan"),
         (_Totalled, "as nan by score_with_counts"),
         (_Sweeping, "in_vocabulary returns bool of shape"),
-        (_Lenient, "but its event refuses unknown words"),
+        (_Lenient, "but event.unknown is 'error'"),
     ],
 )
 def test_a_faulty_model_is_found_out(faulty: type[RandomBigramModel], message: str) -> None:

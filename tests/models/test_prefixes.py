@@ -119,7 +119,7 @@ def test_words_are_read_without_filling_them_up() -> None:
 
 def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("contstim:gpt")
-    monkeypatch.setattr(of_transformers, "can_extend_trees", lambda *arguments: False)
+    monkeypatch.setattr(of_transformers, "supports_tree_cache", lambda *arguments: False)
     begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)

@@ -74,7 +74,7 @@ def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
     [
         ("sentence,a,b\nX.,-1,-2\n", "", "which column of {} contains the scores? add column="),
         ("sentence,a\nX.,oops\n", "?column=a", "column 'a' of {} contains no number for 'X.'"),
-        ("sentence,a\nX.,-1\nX.,-2\n", "", "{} has two scores of 'X.'; keep one,"),
+        ("sentence,a\nX.,-1\nX.,-2\n", "", "{} has two scores for 'X.'; keep one,"),
         ("sentence,a\nX.,nan\nY.,-1\n", "", "column 'a' of {} contains no number for 'X.'"),
         ("text,a\nX.,-1\n", "", "{} has no column 'sentence'; a table of scores needs one"),
         ("sentence,model,log_prob\nX.,a,-1\nX.,b,-1\n", "", "{} contains scores of 2 models; add"),
@@ -95,7 +95,7 @@ def test_sentences_it_lacks_are_named(file: Path) -> None:
     with pytest.raises(InputError) as error:
         model.score(["The dog slept.", "New one.", "New two."])
     assert str(error.value) == (
-        f"'table:{file}' has no score of 2 of 3 sentences: 'New one.', 'New two.'; a table scores "
+        f"'table:{file}' lacks scores for 2 of 3 sentences: 'New one.', 'New two.'; a table scores "
         "only the sentences it contains: score these in the program that wrote it and add them, or "
         "use a model that can be loaded"
     )

@@ -106,7 +106,7 @@ def synthesis_plan(
     **options: object,
 ) -> StudyPlan:
     """Return a study plan like those of ``contstim synthesize``."""
-    options = {"strategy": "edit?candidates=all", "starts": "all", "pairs": pairs} | options
+    options = {"strategy": "edit?candidates=all", "allocation": "all", "pairs": pairs} | options
     compared = [*models, *(spec for pair in pairs for spec in pair)]
     return StudyPlan(
         tuple(dict.fromkeys(compared)),
@@ -141,6 +141,6 @@ def create_run(plan: StudyPlan) -> Run:
 
 def mark_sentence(study: StudyPlan, name: str) -> str:
     """Write the first natural sentence of the last pair to a file that the faulty model reads."""
-    sentence = [*SYNTHESIS.get_job(create_run(study)).starts_by_goal.values()][-1][0]
+    sentence = [*SYNTHESIS.get_job(create_run(study)).sentences_by_problems.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

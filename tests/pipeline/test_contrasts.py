@@ -13,7 +13,7 @@ from contstim import (
     Edits,
     Problem,
     SentenceModel,
-    Synthesis,
+    SynthesisResult,
     load_model,
     pool,
     standard_deviations,
@@ -26,7 +26,7 @@ from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.study import read_study_plan, run_status, run_study
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.synthesis_options import SynthesisOptions
-from contstim.synthesis.results import ContrastRow, Row, Triplet
+from contstim.synthesis.results import Row, SentenceRow, Triplet
 from contstim.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("table_family")
@@ -46,7 +46,9 @@ SETS = {
 }
 
 
-def _python(reject: list[str], accept: list[str], sentences: Sequence[str]) -> list[Synthesis]:
+def _python(
+    reject: list[str], accept: list[str], sentences: Sequence[str]
+) -> list[SynthesisResult]:
     """Return the improved syntheses of the Python function."""
     rejecting, accepting = ([load_model(spec) for spec in side] for side in (reject, accept))
     problem = Problem(
@@ -64,7 +66,7 @@ def _python(reject: list[str], accept: list[str], sentences: Sequence[str]) -> l
     return [found for found in every if found.is_improved]
 
 
-def _check(row: dict[str, str], found: Synthesis) -> None:
+def _check(row: dict[str, str], found: SynthesisResult) -> None:
     assert row["natural"] == found.natural
     assert row["synthetic"] == found.sentence
     assert float(row["loss"]) == found.loss
@@ -90,7 +92,7 @@ def test_plan_command_and_python_give_equal_rows(tmp_path: Path, name: str) -> N
     (tmp_path / "study.toml").write_text(
         f"models = {MODELS}\n[study]\nname = 'sets'\n[sentences]\nfile = 'natural.txt'\n"
         "[vocabulary]\nfile = 'words.csv'\n[synthesis]\nstrategy = 'edit?candidates=all'\n"
-        f"starts = 'all'\nper_pair = 3\nreject = {reject}\naccept = {accept}\n"
+        f"allocation = 'all'\nper_pair = 3\nreject = {reject}\naccept = {accept}\n"
         f"min_scores = ['{BOUND}']\nmargin = 0.5\nedits = 'max=3,fixed=0'\n",
         "utf-8",
     )
@@ -127,7 +129,7 @@ def test_interrupted_contrasts_continue_to_equal_bytes(tmp_path: Path) -> None:
         SENTENCES, VOCABULARY, models=MODELS, reject=tuple(reject), accept=tuple(accept), per_pair=2
     )
     whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
-    assert all(isinstance(row, ContrastRow) for row in _rows(plan, whole))
+    assert all(isinstance(row, SentenceRow) for row in _rows(plan, whole))
     with pytest.raises(KeyboardInterrupt):
         write_synthesis(plan, out, RecordingExecutor(stop_after=3))
     _rows(plan, out)
@@ -142,7 +144,7 @@ def test_few_sentences_are_supplemented_for_scales(tmp_path: Path) -> None:
     start = "The ship left at dawn."
     plan = synthesis_plan([start], vocabulary, models=bundled, **sides)
     (row,) = _rows(plan)
-    assert isinstance(row, ContrastRow)
+    assert isinstance(row, SentenceRow)
     reject = [load_model(spec) for spec in bundled[:2]]
     scales = standard_deviations(reject, [start, *pool()[:30]])
     problem = Problem(tuple(reject), (load_model(bundled[2]),), scales=scales)

@@ -36,7 +36,7 @@ def test_defaults_of_a_small_plan(tmp_path: Path) -> None:
     assert found.out == tmp_path / "runs" / "mine"
     assert found.find_options(NaturalOptions) is None
     synthesis = found.get_options(SynthesisOptions)
-    assert (synthesis.strategy, synthesis.starts) == ("edit", "partitioned")
+    assert (synthesis.strategy, synthesis.allocation) == ("edit", "partitioned")
     assert found.get_options(DesignOptions).get_layout().catch == 12
     assert found.pairs() == [("contstim:bigram", "contstim:trigram")]
 

@@ -29,8 +29,8 @@ from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import SampleTask, ScoreTask
 from contstim.pipeline.worker import Worker
 from contstim.selection.scores import read_scores
-from contstim.synthesis.pool import SentencePool, Slot
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.pool import SentencePool, Target
+from contstim.synthesis.results import SynthesisResult
 from contstim.text.diversity import folded_words, infrequent_words
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import bundled_vocabulary
@@ -85,11 +85,11 @@ def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, Synthesis
         assert {7 <= n <= 9 for n in lengths} == {True}
         assert float(row["synthetic_1_lp_2"]) == pytest.approx(second[1], abs=1e-6)
     notes = json.loads((folder / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
-    assert notes["pool"] == report.n_candidates
-    assert set(notes["satisfying"]) == {
+    assert notes["n_candidates"] == report.n_candidates
+    assert set(notes["n_satisfying"]) == {
         BOUND,
         *(f"{m}>=natural" for m in MODELS),
-        *(name for name in notes["satisfying"] if name.startswith("all constraints")),
+        *(name for name in notes["n_satisfying"] if name.startswith("all constraints")),
     }
 
 
@@ -133,7 +133,7 @@ def test_models_that_only_filter_are_reported(
     report_rows(report, is_triplets=True)
     assert f"{models[1]} does not score prefixes" in capsys.readouterr().err
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
-    assert notes["filter_only"] == report.filter_only == [models[1]]
+    assert notes["non_guiding_models"] == report.non_guiding_models == [models[1]]
 
 
 def test_another_seed_gives_another_pool(
@@ -146,7 +146,7 @@ def test_another_seed_gives_another_pool(
 def test_the_pool_is_a_readable_table_of_scores(whole: tuple[Path, SynthesisReport]) -> None:
     out, report = whole[0] / "pool.csv", whole[1]
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
-    assert {row["source"] for row in rows} == {"natural", "written"}
+    assert {row["source"] for row in rows} == {"natural", "sampled"}
     assert {row["sentence"] for row in rows if row["source"] == "natural"} == set(STARTS)
     for spec in MODELS:
         of_model = [row for row in rows if row["model"] == spec]
@@ -241,19 +241,19 @@ def test_sampling_ends_when_all_slots_are_filled() -> None:
 
 def test_only_sides_with_empty_slots_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
     """All sentences that the trigram model should reject are taken away after each assignment."""
-    real = pooled_job.assign_syntheses
+    real = pooled_job.synthesize_from_pool
 
     def empty_one_side(
-        pool: SentencePool, slots: Sequence[Slot], *args: Any, **options: Any
-    ) -> list[Synthesis]:
+        pool: SentencePool, targets: Sequence[Target], *args: Any, **options: Any
+    ) -> list[SynthesisResult]:
         return [
-            replace(synthesis, sentence=synthesis.natural, loss=0.0)
-            if slot.contrast.reject == (MODELS[1],)
-            else synthesis
-            for slot, synthesis in zip(slots, real(pool, slots, *args, **options), strict=True)
+            replace(result, sentence=result.natural, loss=0.0)
+            if target.problem.reject == (MODELS[1],)
+            else result
+            for target, result in zip(targets, real(pool, targets, *args, **options), strict=True)
         ]
 
-    monkeypatch.setattr(pooled_job, "assign_syntheses", empty_one_side)
+    monkeypatch.setattr(pooled_job, "synthesize_from_pool", empty_one_side)
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
         "&batch_size=8&max_samples=80"
@@ -263,8 +263,8 @@ def test_only_sides_with_empty_slots_are_sampled_further(monkeypatch: pytest.Mon
     executor = RecordingExecutor()
     write_synthesis(longer, None, executor)
     tasks = [task for task in executor.submitted if isinstance(task, SampleTask)]
-    assert {task.contrast.reject for task in tasks if task.batch < 5} == {MODELS[:1], MODELS[1:]}
-    assert {task.contrast.reject for task in tasks if task.batch >= 5} == {MODELS[1:]}
+    assert {task.definition.reject for task in tasks if task.batch < 5} == {MODELS[:1], MODELS[1:]}
+    assert {task.definition.reject for task in tasks if task.batch >= 5} == {MODELS[1:]}
 
 
 def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> None:

@@ -30,11 +30,12 @@ from contstim.pipeline.stages.set import SetOptions
 from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.study import read_study_plan, run_study
-from contstim.pipeline.synthesis_options import Goal, SynthesisOptions
+from contstim.pipeline.synthesis_job import Problems
+from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import Task
 from contstim.pipeline.worker import RunContext
 from contstim.selection import ResponseModel
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.results import SynthesisResult
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_options_of_the_strategy_are_used(tmp_path: Path, monkeypatch: pytest.Mo
     file.write_text(file.read_text("utf-8").replace("candidates=all", "inputs=77"))
     asked = []
 
-    def spy(*args: Any, **options: Any) -> Synthesis:
+    def spy(*args: Any, **options: Any) -> SynthesisResult:
         asked.append(options["strategy"])
         return synthesize(*args, **options)
 
@@ -86,24 +87,23 @@ def test_options_of_the_strategy_are_used(tmp_path: Path, monkeypatch: pytest.Mo
 def test_start_sentences_are_partitioned_or_shared(study: StudyPlan) -> None:
     run = create_run(study)
 
-    def starts(plan: StudyPlan, **values: Any) -> dict[Goal, list[str]]:
+    def allocate(plan: StudyPlan, **values: Any) -> dict[Problems, list[str]]:
         changed = plan.replace_options(SynthesisOptions, **values)
-        return dict(SYNTHESIS.get_job(replace(run, plan=changed)).starts_by_goal)
+        return dict(SYNTHESIS.get_job(replace(run, plan=changed)).sentences_by_problems)
 
-    partitioned = [s for own in starts(study).values() for s in own]
+    partitioned = [s for own in allocate(study).values() for s in own]
     assert len(partitioned) == len(set(partitioned)) == 12
-    sizes = [len(own) for own in starts(study, per_pair=None).values()]
+    sizes = [len(own) for own in allocate(study, per_pair=None).values()]
     assert sizes == [14, 13, 13]
-    three = starts(study, starts="shared")
-    two = starts(replace(study, models=study.models[:2]), starts="shared")
-    # A model more leaves the other pairs' starts as they are.
-    one, other = ((spec,) for spec in study.models[:2])
-    goal = (other, one), (one, other)
-    assert three[goal] == two[goal]
+    three = allocate(study, allocation="shared")
+    two = allocate(replace(study, models=study.models[:2]), allocation="shared")
+    # The sentences of a pair do not depend on the other models.
+    ((problems, sentences),) = two.items()
+    assert three[problems] == sentences
     assert len({tuple(own) for own in three.values()}) == 3
     later = replace(study, study=replace(study.study, seed=4))
-    assert starts(later) != starts(study)
-    every = starts(later, starts="all", per_pair=None)
+    assert allocate(later) != allocate(study)
+    every = allocate(later, allocation="all", per_pair=None)
     assert list(every.values()) == [run.sentences] * 3
 
 

@@ -24,7 +24,7 @@ from contstim.pipeline.stages.synthesis import SYNTHESIS
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.synthesis import synthesize
-from contstim.synthesis.results import ContrastRow, Row
+from contstim.synthesis.results import Row, SentenceRow
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.strategy import load_cached_model
 from contstim.synthesis.triplets import synthesize_triplets
@@ -93,7 +93,7 @@ def test_one_contrast_gives_one_row_per_sentence(tmp_path: Path) -> None:
             seed=1,
             shared_vocabulary=proposal,
         )
-        assert row == ContrastRow.from_synthesis([reject.name], [accept.name], result)
+        assert row == SentenceRow.from_result([reject.name], [accept.name], result)
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
@@ -215,7 +215,7 @@ def test_settings_contain_every_option() -> None:
     plan = synthesis_plan(SENTENCES, VOCABULARY, models=("table:11", "table:12"))
     others = {
         "strategy": "edit",
-        "starts": "shared",
+        "allocation": "shared",
         "per_pair": 1,
         "per_sentence": 2,
         "minimum_drop": 1.0,

@@ -109,10 +109,10 @@ def test_a_shard_has_all_tasks_of_a_limited_pair(tmp_path: Path) -> None:
         study = plan(0.1 if limited else 1.0)
         run = Run.from_plan(study, RunStore(tmp_path), SequentialExecutor().describe_models)
         syntheses = SYNTHESIS.get_job(run)
-        (goal,) = syntheses.starts_by_goal
+        (problems,) = syntheses.sentences_by_problems
         parts[limited] = {
-            syntheses.create_task(contrast, sentence).shard_key
-            for contrast in syntheses.options.build_contrasts(goal)
+            syntheses.create_task(problem, sentence).shard_key
+            for problem in problems
             for sentence in SENTENCES
         }
     assert len(parts[True]) == 1

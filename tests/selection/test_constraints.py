@@ -301,7 +301,7 @@ def test_constraints_that_make_no_sense(constraint, message):
 
 
 def test_more_choices_than_a_solver_is_given(monkeypatch):
-    monkeypatch.setattr(column_generation, "MAX_COLUMNS", 3)
+    monkeypatch.setattr(column_generation, "MAX_VARIABLES", 3)
     weights = pd.Series(1.0, index=scores(60, 2).index)
     with pytest.raises(InfeasibleError, match="no selection found among the 3 most promising"):
         select_natural_pairs(scores(60, 2), 2, constraints=[Linear(weights, lower=0)])

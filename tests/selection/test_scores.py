@@ -129,7 +129,7 @@ def test_arrays(tmp_path):
         ("sentence,m1,m2\na,1,x\n", "column 'm2' of {} contains 'x', not a number"),
         (
             "sentence,m1,m2\na,1,2\na,3,4\n",
-            "model 'm1' of {} has two scores of 'a'; keep one, or, if each row is a word, "
+            "model 'm1' of {} has two scores for 'a'; keep one, or, if each row is a word, "
             "sum them: as a model, 'table:FILE?rows=words'",
         ),
         (
@@ -138,7 +138,7 @@ def test_arrays(tmp_path):
         ),
         (
             "sentence,model,log_prob\na,m,1\na,m,2\n",
-            "model 'm' of {} has two scores of 'a'; keep one, or, if each row is a word, "
+            "model 'm' of {} has two scores for 'a'; keep one, or, if each row is a word, "
             "sum them: as a model, 'table:FILE?rows=words'",
         ),
     ],

@@ -249,7 +249,7 @@ def test_refusals():
         select_triplets(table, reference=pd.DataFrame({"m1": [1.0, 2.0]}))
     for missing in (np.nan, -np.inf):
         empty = pd.DataFrame({"m1": [missing], "m2": [1.0]})
-        with pytest.raises(InputError, match="the reference table has no score of model 'm1'"):
+        with pytest.raises(InputError, match="the reference table lacks a score for model 'm1'"):
             select_triplets(table, reference=empty)
 
 

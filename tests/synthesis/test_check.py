@@ -61,7 +61,7 @@ class _Forcing(Strategy):
 
     def run(self, search: Search) -> bool:
         candidates = search.candidates(0)
-        (name, *_) = candidates.contrast.reject
+        (name, *_) = candidates.definition.reject
         index = int(candidates.replacements[name].score(candidates.find_promising()).argmin())
         word = candidates.words.words[int(candidates.find_promising()[index])]
         search.sentence = search.sentence.replace(0, word)

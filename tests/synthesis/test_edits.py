@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from toy_words import SIX
 
-from contstim import Problem, Synthesis, Vocabulary, WordList, synthesize
+from contstim import Problem, SynthesisResult, Vocabulary, WordList, synthesize
 from contstim.errors import InfeasibleError, InputError
 from contstim.models.toy import RandomBigramModel
 from contstim.synthesis.coordinate_search import Search
@@ -71,7 +71,7 @@ def _neighbours(start: str, sentence: str, edits: Edits) -> list[str]:
 def _feasible(problem: Problem, start: str, sentences: list[str]) -> dict[str, float]:
     """Return those of some sentences that keep the constraints, with their losses."""
     (reject,), (accept,) = problem.reject, problem.accept
-    (constraint,) = problem.contrast.constraints
+    (constraint,) = problem.definition.constraints
     least = constraint.minimum(accept.score([start])[0])
     scores, accepted = reject.score(sentences), accept.score(sentences)
     before = reject.score([start])[0]
@@ -116,7 +116,7 @@ def test_the_limit_of_edits_bites() -> None:
 
 
 def test_what_must_change_changes_even_where_the_loss_rises() -> None:
-    def found(edits: Edits) -> Synthesis:
+    def found(edits: Edits) -> SynthesisResult:
         problem = _problem("all", edits)
         return synthesize(
             start, problem=problem, vocabulary=VOCABULARY, strategy="edit?candidates=all"

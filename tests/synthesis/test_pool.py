@@ -11,14 +11,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contstim.synthesis.forecast import count_expected_slots, explain_shortfall
-from contstim.synthesis.pool import (
-    SentencePool,
-    Slot,
-    assign_sentences,
-    assign_syntheses,
-)
-from contstim.synthesis.problem import MinScore, ModelContrast
+from contstim.synthesis.forecast import count_expected_sentences, explain_shortfall
+from contstim.synthesis.pool import SentencePool, Target, assign_sentences, synthesize_from_pool
+from contstim.synthesis.problem import MinScore, ProblemDefinition
 
 NATURAL = ["n one two.", "n three four."]
 
@@ -34,19 +29,19 @@ def _pool(seed: int, n: int) -> SentencePool:
     return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
 
 
-def _places(*bounds: MinScore) -> list[Slot]:
+def _places(*bounds: MinScore) -> list[Target]:
     both = (
-        ModelContrast(("b",), ("a",), bounds=bounds),
-        ModelContrast(("a",), ("b",), bounds=bounds),
+        ProblemDefinition(("b",), ("a",), bounds=bounds),
+        ProblemDefinition(("a",), ("b",), bounds=bounds),
     )
-    return [Slot(text, contrast) for text in NATURAL for contrast in both]
+    return [Target(text, problem) for text in NATURAL for problem in both]
 
 
-def _gain(pool: SentencePool, place: Slot, text: str) -> float | None:
+def _gain(pool: SentencePool, place: Target, text: str) -> float | None:
     """Return the fall of what rejects, None where a constraint is broken, sentence by sentence."""
-    (reject,), (accept,) = place.contrast.reject, place.contrast.accept
+    (reject,), (accept,) = place.problem.reject, place.problem.accept
     scores = pool.scores
-    for bound in place.contrast.bounds:
+    for bound in place.problem.bounds:
         if scores[bound.model][text] < bound.value:
             return None
     if scores[accept][text] < scores[accept][place.natural] + pool.batch_tolerance[accept]:
@@ -118,12 +113,12 @@ def test_limit_on_sentences_with_the_same_word() -> None:
         | {text: float(rng.normal(-9, 4)) for text in written}
         for model, by_sentence in pool.scores.items()
     }
-    # Of 20 natural sentences, four contain "moss". There are 40 slots for each of two pairs.
+    # Of 20 natural sentences, four contain "moss". There are 40 targets for each of two pairs.
     natural = [f"{'moss' if i < 4 else 'reed'} n{i} it so." for i in range(20)]
     scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
     pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
     places = [
-        Slot(text, ModelContrast((one,), (two,)))
+        Target(text, ProblemDefinition((one,), (two,)))
         for pair in (("a", "b"), ("b", "f"))
         for text in natural
         for one, two in (pair, pair[::-1])
@@ -151,7 +146,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
 def test_syntheses_say_what_the_scores_are() -> None:
     pool, places = _pool(2, 30), _places()
     given = assign_sentences(pool, places)
-    made = assign_syntheses(pool, places, seed=5)
+    made = synthesize_from_pool(pool, places, seed=5)
     for place, text, synthesis in zip(places, given, made, strict=True):
         assert synthesis.sentence == (place.natural if text is None else text)
         assert synthesis.scores == tuple(
@@ -175,16 +170,16 @@ def test_it_is_said_how_many_keep_each_constraint() -> None:
 
 @pytest.mark.parametrize("factor", [1, 2, 5])
 def test_forecast_equals_a_larger_assignment(factor: int) -> None:
-    """A pool in which each sentence occurs several times; each slot has a usable sentence."""
-    pool, slots = _pool(2, 5), _places()
+    """A pool in which each sentence occurs several times; each target has a usable sentence."""
+    pool, targets = _pool(2, 5), _places()
     copies = {f"{text[:-1]} {k}.": text for text in pool.sentences for k in range(factor)}
     scores = {
         model: {**by_sentence, **{copy: by_sentence[text] for copy, text in copies.items()}}
         for model, by_sentence in pool.scores.items()
     }
     larger = SentencePool(tuple(copies), scores, pool.batch_tolerance)
-    n_filled = sum(text is not None for text in assign_sentences(larger, slots, 1000))
-    assert count_expected_slots(pool, slots, factor) == n_filled
+    n_filled = sum(text is not None for text in assign_sentences(larger, targets, 1000))
+    assert count_expected_sentences(pool, targets, factor) == n_filled
 
 
 def test_forecast_is_close_to_the_result_of_more_samples() -> None:
@@ -198,10 +193,10 @@ def test_forecast_is_close_to_the_result_of_more_samples() -> None:
         }
         # Few sentences are as probable under model a as the improbable natural sentences.
         scores["a"] |= {text: scores["a"][text] + 7 for text in natural}
-        slots = [Slot(text, ModelContrast(("b",), ("a",))) for text in natural]
+        targets = [Target(text, ProblemDefinition(("b",), ("a",))) for text in natural]
         pools = [SentencePool(tuple(sampled[:n]), scores, {}) for n in (60, 300)]
-        found = [sum(map(bool, assign_sentences(p, slots, 1000))) for p in pools]
+        found = [sum(map(bool, assign_sentences(p, targets, 1000))) for p in pools]
         n_first, n_found = n_first + found[0], n_found + found[1]
-        n_forecast += count_expected_slots(pools[0], slots, 5.0)
+        n_forecast += count_expected_sentences(pools[0], targets, 5.0)
     assert n_first < 0.7 * n_found
     assert n_forecast == pytest.approx(n_found, rel=0.12)

@@ -16,8 +16,8 @@ from contstim.models.toy import RandomBigramModel
 from contstim.synthesis import parse_strategy
 from contstim.synthesis.check import find_improvements
 from contstim.synthesis.coordinate_search import Search
-from contstim.synthesis.problem import ModelContrast
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.problem import ProblemDefinition
+from contstim.synthesis.results import SynthesisResult
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.text import Sentence, WordList
 
@@ -114,7 +114,6 @@ def test_two_models_are_the_problem_of_one_and_one() -> None:
     for start in STARTS:
         one = synthesize(start, problem=problem, vocabulary=FREE)
         assert one == synthesize(start, reject=reject, accept=accept, vocabulary=FREE)
-        assert one.problem == repr(ModelContrast((reject.name,), (accept.name,)))
 
 
 def test_the_tightest_of_several_bounds_holds() -> None:
@@ -123,7 +122,7 @@ def test_the_tightest_of_several_bounds_holds() -> None:
     natural = float(accept.score([start])[0])
     loose, tight = MinScore(accept.name, natural - 4), MinScore(accept.name, 0.0, natural=True)
 
-    def write(*bounds: MinScore) -> Synthesis:
+    def write(*bounds: MinScore) -> SynthesisResult:
         problem = Problem((reject,), bounds=bounds, bound_models=(accept,))
         return synthesize(start, problem=problem, vocabulary=FREE)
 
@@ -185,7 +184,7 @@ def test_a_bound_names_a_model_or_gives_a_spec() -> None:
     reject, accept = (load_model(f"contstim:{name}") for name in ("bigram", "trigram"))
     named = load_model("mine=contstim:unigram")
     problem = Problem((reject,), (accept,), bounds=("mine>=-5",), bound_models=(named,))
-    assert problem.contrast.bounds == (MinScore("mine", -5.0),)
+    assert problem.definition.bounds == (MinScore("mine", -5.0),)
     with pytest.raises(InputError, match="'gpt' is not a model spec"):
         Problem((reject,), (accept,), bounds=("gpt>=-5",))
 
@@ -219,7 +218,7 @@ def test_a_bound_names_a_model_or_gives_a_spec() -> None:
 )
 def test_contrasts_that_cannot_be(values: dict[str, tuple[str, ...]], message: str) -> None:
     with pytest.raises(InputError) as error:
-        ModelContrast(**values)
+        ProblemDefinition(**values)
     assert str(error.value) == message
 
 
@@ -281,7 +280,7 @@ def test_slow_models_score_only_what_others_leave(strategy: str) -> None:
     third = _Asked(2)
     bound = MinScore(third.name, -1.0, natural=True)
     problem = Problem((reject,), (accept,), bounds=(bound,), bound_models=(third,))
-    results: dict[str, Synthesis] = {}
+    results: dict[str, SynthesisResult] = {}
     sizes: set[int] = set()
     for start in ALL[::7]:
         third.asked.clear()

@@ -22,7 +22,7 @@ from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.edit import Edit
 from contstim.synthesis.edits import Edits
 from contstim.synthesis.problem import Problem
-from contstim.synthesis.results import Synthesis
+from contstim.synthesis.results import SynthesisResult
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.strategy import Strategy
 from contstim.text import Sentence, WordList
@@ -145,7 +145,7 @@ def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
 def test_the_same_seed_gives_the_same_sentence_and_another_attempt_another_order() -> None:
     reject, accept = _models(2)
 
-    def run(seed: int, attempt: int) -> Synthesis:
+    def run(seed: int, attempt: int) -> SynthesisResult:
         return synthesize(
             NATURAL,
             reject=reject,
@@ -250,7 +250,7 @@ def test_no_candidate_is_scored_twice(
 def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     reject, accept = _models(8, ("bound", "bound"))
 
-    def run() -> Synthesis:
+    def run() -> SynthesisResult:
         return synthesize(
             NATURAL,
             reject=reject,

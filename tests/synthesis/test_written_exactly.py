@@ -85,11 +85,11 @@ def test_fresh_scores_satisfy_all_constraints(strategy: GuidedSampling | Beam) -
         if not new:
             return
         scores = {name: m.score([natural, sentence]) for name, m in problem.models_by_name.items()}
-        for constraint in problem.contrast.constraints:
+        for constraint in problem.definition.constraints:
             then, now = scores[constraint.model]
             assert now >= constraint.minimum(then)
         then, now = ({name: own[i] for name, own in scores.items()} for i in (0, 1))
-        assert problem.contrast.sentence_loss(now, then) < 0
+        assert problem.definition.sentence_loss(now, then) < 0
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample, "load_cached_model", lambda spec: WRITER)

@@ -325,7 +325,7 @@ class TestOtherLanguages:
         assert {"l'", "qu'"} <= {*listed.elsewhere}
         assert "L'" in listed.first
         assert not {"l", "qu"} & {*listed.elsewhere}
-        with pytest.raises(InputError, match="which French divides into l' and eau"):
+        with pytest.raises(InputError, match="which French splits into l' and eau"):
             Vocabulary(words.first, WordList.from_words(["l'eau"]), language=words.language)
 
     def test_turkish_first_forms(self, tmp_path):

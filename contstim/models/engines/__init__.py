@@ -43,7 +43,7 @@ class PromptLogprobs:
 
 
 class EngineModel(SentenceModel):
-    """Base class of causal models with log-probabilities from another program.
+    """Base class of causal models that run in another program.
 
     The score is log P(s) = Σ_t log p(t | inserted tokens, prefix, tokens before t), where the
     program inserts tokens, for example a start token, before each text. With neither inserted
@@ -109,8 +109,15 @@ class EngineModel(SentenceModel):
     def _align(self, text: str, answer: PromptLogprobs) -> TokenScores:
         """Convert the answer of the program to the scored tokens of a sentence.
 
-        Each token is assigned to the word in which it starts; whitespace belongs to the next word.
+        Each token is assigned to the word in which it starts; white space belongs to the next word.
         The tokens before the sentence are removed.
+
+        Parameters
+        ----------
+        text
+            The sentence.
+        answer
+            Tokens of the prefix and the sentence, with their log-probabilities.
         """
         # Offsets in the sentence; negative for tokens before it.
         starts = answer.starts - len(self.prefix)
@@ -160,5 +167,5 @@ def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) ->
     except ValueError:
         value = minimum - 1
     if value < minimum:
-        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a whole number from {minimum} on")
+        raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a whole number >= {minimum}")
     return value

@@ -102,7 +102,7 @@ class LlamaModel(EngineModel):
         return file_digest(self.path)
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Compute the log-probabilities of S texts, one after the other."""
+        """Compute the log-probabilities of S texts, one at a time."""
         return [self._compute(text) for text in texts]
 
     def _compute(self, text: str) -> PromptLogprobs:

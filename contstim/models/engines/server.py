@@ -159,7 +159,7 @@ class ServedModel(EngineModel):
             or _largest_difference(reference, self._reference) > _MAX_DIFFERENCE
         ):
             raise EngineError(
-                f"{self.name} now gives another answer for {_TEST_TEXTS[0]!r} than at first; check "
+                f"{self.name} now answers differently for {_TEST_TEXTS[0]!r} than at first; check "
                 "that it still serves the same model"
             )
         for text, answer in zip(texts, answers, strict=True):
@@ -202,9 +202,17 @@ class ServedModel(EngineModel):
         raise EngineError(f"{self.name} gives no answer ({reason}); check that it is running")
 
     def _post(self, data: bytes) -> tuple[int, bytes, str]:
-        """Send one POST request with the JSON text `data`.
+        """Send a POST request.
 
-        Returns the HTTP status, the body, and the header ``Retry-After`` (empty if missing).
+        Parameters
+        ----------
+        data
+            JSON text.
+
+        Returns
+        -------
+        status, body, retry_after
+            HTTP status, content of the answer, and header ``Retry-After`` (empty if missing).
         """
         address = urlsplit(self.url)
         connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
@@ -263,8 +271,15 @@ class ServedModel(EngineModel):
     def _align_tokens(self, listing: _Listing, text: str) -> PromptLogprobs:
         """Find the tokens of a text in the list of tokens that the server returned.
 
-        The server may insert tokens before the text, and it generates one token after it. The other
-        tokens must spell the text. Their log-probabilities are validated.
+        The server may insert tokens before the text, and it generates one token after the text. All
+        tokens in between must spell the text. Their log-probabilities are validated.
+
+        Parameters
+        ----------
+        listing
+            Tokens and log-probabilities from the server.
+        text
+            Text that was sent to the server.
         """
         tokens, values, tops = listing.tokens, listing.token_logprobs, listing.top_logprobs
         if len(tokens) != len(values) or (tops is not None and len(tops) != len(tokens)):
@@ -311,7 +326,7 @@ class ServedModel(EngineModel):
 
 
 def validate_server(model: ServedModel) -> float:
-    """Validate a server by scoring a few texts in single requests and in one request.
+    """Validate a server by scoring a few texts, in separate requests and in one joint request.
 
     Returns
     -------

@@ -25,8 +25,8 @@ from contstim.models.hf.token_tree import (
     MAX_ROW_TOKENS,
     TokenTree,
     TreeCache,
-    can_extend_trees,
     pack_trees,
+    supports_tree_cache,
     supports_trees,
     tree_logits,
 )
@@ -191,10 +191,22 @@ class CausalModel(TransformerModel, PrefixModel):
         )
 
     def add_prefix_and_end(self, sentence: str, encoded: EncodedSentence) -> EncodedSentence:
-        """Add the tokens before and after a sentence, and select the scored tokens.
+        """Add the prefix and the end-of-sentence token to a sentence, and select the scored tokens.
 
-        The prefix is not scored, the end is. Without a prefix, the first word is not scored either,
-        because no token predicts it.
+        The prefix is not scored, but the end is. Without a prefix, the first word is not scored
+        either, because no token predicts it.
+
+        Parameters
+        ----------
+        sentence
+            Text of the sentence, for the error message.
+        encoded
+            Tokens of the sentence.
+
+        Raises
+        ------
+        InputError
+            If no token would be scored.
         """
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
         scored = np.flatnonzero(encoded.word_indices >= (0 if self.prefix else 1))
@@ -221,8 +233,8 @@ class CausalModel(TransformerModel, PrefixModel):
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probability of each scored token of S sentences.
 
-        If the network allows it, a long text before the sentences is computed only once, and so are
-        first words that several sentences share. Otherwise each sentence is computed as a whole.
+        If the network supports it, a long text before the sentences is computed only once, as well
+        as first words that several sentences share. Otherwise each sentence is computed as a whole.
 
         Returns
         -------
@@ -251,8 +263,8 @@ class CausalModel(TransformerModel, PrefixModel):
     def cached_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute the log-probabilities of tokens from cached keys and values of the prefix.
 
-        The prefix is the text before every sentence, for example a prompt. Sentences that begin
-        with the same tokens share them (tree attention).
+        The prefix is the text before every sentence, for example a prompt. Tokens with which
+        several sentences begin are computed once (tree attention).
 
         Returns
         -------
@@ -261,7 +273,7 @@ class CausalModel(TransformerModel, PrefixModel):
             cannot continue from cached keys and values.
         """
         if self._prefix_cache is None:
-            if not can_extend_trees(self.network, len(self.prefix), self.prefix[:1]):
+            if not supports_tree_cache(self.network, len(self.prefix), self.prefix[:1]):
                 return None
             ids = np.array(self.prefix, dtype=np.int64)
             self._prefix_cache = TreeCache.prefill(self.network, ids, use_cache=True)
@@ -424,8 +436,8 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         array
-            Structured array of `predict`, shape (m,). At the last position of a row no token
-            follows, so the field ``token`` is undefined.
+            Structured array of `predict`, shape (m,). No token follows the last position of a row,
+            so the field ``token`` is undefined there.
         """
         next_tokens = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
         used_ids = ids[:, : int(positions.max()) + 1]
@@ -475,7 +487,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return model
 
     def empty_prefix(self, first: WordList, later: WordList) -> CausalPrefixes | None:
-        """Return the empty prefix, from which sentences are written word by word.
+        """Return an empty sentence prefix, which can be extended word by word.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ import torch
 from contstim.arrays import FloatArray, IntArray
 from contstim.models.base import ReplacementScores, ScoringCost
 from contstim.models.hf.encoding import EncodedSentence
-from contstim.models.hf.kv_cache import KVCache, can_extend, prefill
+from contstim.models.hf.kv_cache import KVCache, prefill, supports_cache
 from contstim.models.hf.transformer import SurroundingTokens
 from contstim.models.hf.trie import TokenTrie, guess_log_probs
 from contstim.text import Sentence, WordList
@@ -82,7 +82,7 @@ class LeftContext:
         """
         network, left = model.network, surrounding.left
         max_length = len(left) + max_word_tokens + len(surrounding.right)
-        use_cache = can_extend(network, max_length, model.checkpoint.max_tokens, model.prefix)
+        use_cache = supports_cache(network, max_length, model.checkpoint.max_tokens, model.prefix)
         logits, past = prefill(network, left, use_cache=use_cache)
         # The token after the last position depends on the candidate; 0 is a placeholder.
         predictions = model.predict(logits, np.append(left[1:], 0))
@@ -98,9 +98,10 @@ class LeftContext:
     def score_nodes(self, trie: TokenTrie, length: int) -> tuple[FloatArray, IntArray]:
         """Compute log p(token | preceding tokens) for tokens of the candidates, within a budget.
 
-        The first tokens of the candidates are predicted by the tokens before the replaced word.
-        Later tokens need further runs of the network. The budget is the cost of scoring the
-        original sentence 100 times, or V / 10 times if this is less.
+        The probabilities of all first tokens are known from the tokens before the replaced word.
+        Later tokens need further runs of the network, for as many nodes of the trie as the budget
+        permits. The budget is the cost of scoring the original sentence 100 times, or V / 10 times
+        if this is less.
 
         Parameters
         ----------
@@ -112,11 +113,11 @@ class LeftContext:
         Returns
         -------
         log_probs : array
-            Log-probability of the token of each node, shape (N,), nats; for nodes that were not
-            computed 0, the upper bound of a log-probability.
-        chosen : array
-            Nodes at which the network predicted the next token, in ascending order. The
-            log-probabilities of their children are computed.
+            Log-probability of the token of each node, shape (N,), nats. It is 0, the upper bound of
+            a log-probability, for nodes that were not computed.
+        expanded : array
+            Nodes at which the network predicted the next token, in ascending order. The computed
+            nodes are the children of these nodes.
         """
         log_probs = np.zeros(len(trie.parents), dtype=np.float64)
         first_nodes = np.flatnonzero(trie.depths == 1)
@@ -127,22 +128,25 @@ class LeftContext:
             return log_probs, np.zeros(0, dtype=np.int64)
         network = self.model.network
         # Costs are numbers of multiply-adds, about one per weight: an input token uses the weights
-        # of the layers, and a prediction uses the weights of the output layer.
+        # of the layers, and a prediction uses the weights of the output layer. Subtract the cost of
+        # the run that has already predicted the first tokens.
         token_cost, prediction_cost = network.n_weights
-        prefill_cost = len(self.surrounding.left) * (token_cost + prediction_cost)
-        budget = max_sentences * (length * token_cost + prediction_cost) - prefill_cost
-        chosen = trie.choose(self.first_log_probs, (token_cost, prediction_cost), budget)
-        for inputs in trie.build_inputs(chosen):
+        sentence_cost = length * token_cost + prediction_cost
+        first_run_cost = len(self.surrounding.left) * (token_cost + prediction_cost)
+        budget = max_sentences * sentence_cost - first_run_cost
+        expanded = trie.select_nodes(self.first_log_probs, (token_cost, prediction_cost), budget)
+        for inputs in trie.build_inputs(expanded):
             for batch, logits in network.iter_logits(
                 inputs.ids, inputs.rows, inputs.positions, self.model.batch_tokens, self.past
             ):
-                children, parent_indices = trie.find_children(inputs.nodes[batch])
-                rows = torch.from_numpy(parent_indices).to(logits.device)
+                # Each row of `logits` predicts the tokens of the children of one node.
+                children, parent_rows = trie.find_children(inputs.nodes[batch])
+                rows = torch.from_numpy(parent_rows).to(logits.device)
                 tokens = torch.from_numpy(trie.tokens[children]).to(logits.device)
-                # Log-softmax of the selected logits only.
+                # Log-softmax of the needed logits only.
                 values = logits[rows, tokens] - logits.logsumexp(dim=1)[rows]
                 log_probs[children] = values.to(torch.float64).cpu().numpy()
-        return log_probs, chosen
+        return log_probs, expanded
 
     def score_words(self, tokens: IntArray) -> FloatArray:
         """Return the exact score of the sentence with each of k candidates.
@@ -189,10 +193,10 @@ def score_causal_candidates(
     """Score a sentence under a causal model with one word replaced by each of V candidates.
 
     The upper bound of a candidate's score is the log-probability of the words before it and of its
-    first tokens. A budget determines how many tokens are computed; the others have log-probability
-    0 in the bound. The estimate of the score adds two numbers to the bound: predictions of a
-    regression (`guess_log_probs`) for the other tokens of the candidate, and the log-probabilities
-    of the later words in the original sentence.
+    first tokens. A budget determines how many tokens are computed; other tokens have
+    log-probability 0 in the bound. The estimate of the score adds two numbers to the bound:
+    predictions of a regression (`guess_log_probs`) for the other tokens of the candidate, and the
+    log-probabilities of the later words in the original sentence.
 
     Parameters
     ----------
@@ -228,12 +232,12 @@ def score_causal_candidates(
         )
     context = LeftContext.compute(model, encoded, surrounding, int(n_tokens.max(initial=1)))
     trie = candidates.trie
-    node_log_probs, chosen = context.score_nodes(trie, len(encoded.ids))
+    node_log_probs, expanded = context.score_nodes(trie, len(encoded.ids))
     upper_bounds = np.minimum(context.log_prob + trie.sum_to_words(node_log_probs), 0.0)
     estimates = upper_bounds + log_probs[encoded.word_indices > position].sum()
-    is_complete = bool(trie.is_covered(chosen).all())
+    is_complete = bool(trie.is_covered(expanded).all())
     if not is_complete:
-        estimates += trie.sum_to_words(guess_log_probs(trie, node_log_probs, chosen))
+        estimates += trie.sum_to_words(guess_log_probs(trie, node_log_probs, expanded))
 
     if context.past is None:
         n_inputs = np.ones(len(words))

@@ -68,8 +68,8 @@ class Checkpoint:
 def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: Any) -> str:
     """Return the SHA-256 of weights, tokenizer and configuration, hexadecimal.
 
-    The configuration is included because equal weights give different scores with another number
-    of attention heads, another window or another activation function.
+    The configuration is included because the same weights give different scores with a different
+    number of attention heads, window size or activation function.
 
     Parameters
     ----------
@@ -145,8 +145,20 @@ def _read_checkpoint(
 ) -> Checkpoint:
     """Load a checkpoint and check that it can score sentences.
 
-    `ModelFileError` is raised if the network has no trained language-model head, if a masked model
-    defines no mask token, or if the predictions of a causal model depend on later words.
+    Parameters
+    ----------
+    spec
+        Model specification.
+    device, dtype
+        Device and data type of the weights.
+    run_code
+        Whether code that is part of the checkpoint may run.
+
+    Raises
+    ------
+    ModelFileError
+        If the network has no trained language-model head, if a masked model defines no mask token,
+        or if the predictions of a causal model depend on later words.
     """
 
     def loader_for(config: Any) -> Any:

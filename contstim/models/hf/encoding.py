@@ -137,7 +137,7 @@ class CandidateTokens:
 
 
 class SubwordTokenizer:
-    """Tokenizer that divides a sentence into subword tokens and assigns each token to a word.
+    """Tokenizer that splits a sentence into subword tokens and assigns each token to a word.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ class SubwordTokenizer:
     Attributes
     ----------
     first
-        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
-        ``unmarked`` if tokens do not include white space.
+        Token of the first word: ``spaced`` if it includes a space, ``unspaced`` if not, or
+        ``unmarked`` if no token of the vocabulary includes white space.
     """
 
     def __init__(self, tokenizer: Any, options: SharedOptions, name: str, *, special: bool) -> None:
@@ -174,21 +174,29 @@ class SubwordTokenizer:
                 f"unknown='unk' in {name!r}: its tokenizer has no unknown-word token with known "
                 "character offsets; leave the option out"
             )
-        self.first = self._first_word_form()
+        self.first = self._determine_first_word()
 
-    def _first_word_form(self) -> str:
-        """Return the form of the first word.
+    def _determine_first_word(self) -> str:
+        """Determine whether the token of the first word includes a space (attribute `first`).
 
-        An error is raised if the option ``first`` names a form that the tokenizer cannot produce.
+        Many tokenizers have two tokens for a word, with and without a space before it. The option
+        ``first`` selects one of them, or leaves the choice to the tokenizer (``auto``).
+
+        Raises
+        ------
+        SpecError
+            If the tokenizer cannot produce the token that the option selects.
         """
         option = self.options.first
-        if not self.token_classes.marks_space:
+        if not self.token_classes.marks_space:  # The vocabulary has only one token for each word.
             if option != "auto":
                 raise SpecError(
                     f"first={option!r} in {self.name!r}: its vocabulary does not mark white space; "
                     "leave the option out"
                 )
             return "unmarked"
+        # Test whether the tokenizer adds a space before the first word. Tokens with a space are the
+        # tokens that start a word.
         ids = self.tokenizer(self.sample_word, add_special_tokens=False)["input_ids"]
         adds_space = bool(self.token_classes.is_starting[ids[0]])
         if option == "unspaced" and adds_space:
@@ -344,10 +352,16 @@ class SubwordTokenizer:
         )
 
     def _check_token(self, token: int, word: str, text: str) -> None:
-        """Raise an error if a token of a word is a special token or the unknown-word token.
+        """Check that a token of a word is neither a special token nor the unknown-word token.
 
-        Unknown words are accepted if the option ``unknown`` is ``unk``. The error message quotes
-        `word` and the sentence `text`.
+        Unknown words are accepted if the option ``unknown`` is ``unk``.
+
+        Parameters
+        ----------
+        token
+            Id of the token.
+        word, text
+            The word and its sentence, for error messages.
         """
         if token not in self._special_ids:
             return
@@ -365,10 +379,22 @@ class SubwordTokenizer:
         )
 
     def _align_tokens(self, text: str, ids: list[int], tokens: list[str]) -> list[tuple[int, int]]:
-        """Find the start and end of each token in a text, for tokenizers that do not report them.
+        """Find the position of each token in a text, for tokenizers that do not report it.
 
         The tokens are compared with the text from left to right, ignoring case, accents and white
-        space. The result contains the offsets (start, end) of each token, in characters.
+        space.
+
+        Parameters
+        ----------
+        text
+            The text.
+        ids, tokens
+            Ids of its tokens, and the tokens as written in the vocabulary.
+
+        Returns
+        -------
+        list of tuple
+            Offsets (start, end) of each token, in characters.
         """
         characters: list[tuple[str, int]] = []
         for index, character in enumerate(text):
@@ -402,9 +428,9 @@ class SubwordTokenizer:
     def count_tokens(
         self, words: Sequence[str], n_occurrences: IntArray, n_initial: IntArray
     ) -> FloatArray:
-        """Count the tokens of a text from the number of occurrences of each of its words.
+        """Count how often each token occurs in a text, given the counts of its words.
 
-        Each word is tokenised only twice, at the beginning of a sentence and after another word.
+        Each word is tokenised only twice: at the beginning of a sentence and after another word.
 
         Parameters
         ----------

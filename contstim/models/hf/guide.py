@@ -25,9 +25,9 @@ class MaskedGuide(TokenPrefixes):
     """R sentence prefixes under a masked model, which proposes the next word.
 
     The input of the network is a prefix, two mask tokens and a full stop. The prediction at the
-    first mask token gives the log-probabilities of the next token. They serve to write a sentence
-    from left to right. Their sum is not the model's score of the sentence, in which each token is
-    predicted from the later words as well.
+    first mask token gives the log-probabilities of the next token, with which a search writes a
+    sentence from left to right. They do not sum to the model's score of the sentence, which
+    predicts each token from later words as well.
 
     Parameters
     ----------

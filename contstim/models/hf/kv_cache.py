@@ -60,7 +60,7 @@ def prefill(
 ) -> tuple[torch.Tensor, KVCache]:
     """Run the network on one row of tokens and cache its keys and values.
 
-    Some networks compute wrong logits from a cache, see `can_extend`.
+    Some networks compute wrong logits from a cache, see `supports_cache`.
 
     Parameters
     ----------
@@ -88,46 +88,48 @@ def prefill(
     return logits, KVCache(tuple(ids.tolist()), cache, network.device)
 
 
-def can_extend(
+def supports_cache(
     network: Network, length: int, max_tokens: int | None, prefix: Sequence[int]
 ) -> bool:
-    """Test whether a network computes the same logits from a cache as without a cache.
+    """Test whether a network computes the same logits with a key-value cache as without one.
 
-    Networks with sliding windows, attention chunks or recurrent states may compute other logits,
-    but only for rows beyond some length. The length is therefore rounded up to a power of two, and
-    a row of this length is tested once, with different parts of it cached.
+    Networks with sliding windows, attention chunks or recurrent states may compute different logits
+    for sequences beyond some length. The length is therefore rounded up to a power of two, and a
+    sequence of this length is tested with six different numbers of cached tokens. The result is
+    stored, so that each length is tested only once.
 
     Parameters
     ----------
     network
         Causal network.
     length
-        Number of tokens of the longest row.
+        Number of tokens of the longest sequence.
     max_tokens
         Maximum number of input tokens; None if there is no limit.
     prefix
-        Ids of the tokens at the beginning of every row. Some networks count positions from one of
-        these tokens.
+        Ids of the tokens at the beginning of every sequence. Some networks count positions from one
+        of these tokens.
     """
     length = max(4, 2 ** (length - 1).bit_length())
     length = length if max_tokens is None else min(length, max_tokens)
 
-    def is_correct() -> bool:
+    def gives_same_logits() -> bool:
         ids = network.sample_ids(length, prefix)
-        row = torch.from_numpy(ids[None]).to(network.device)
-        # Numbers of cached tokens: about a quarter, a half, three quarters, and the extremes.
-        starts = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
-        for start in sorted(start for start in starts if 0 < start < length):
+        sequence = torch.from_numpy(ids[None]).to(network.device)
+        # Test about a quarter, a half and three quarters of the tokens, and the extremes.
+        n_cached = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
+        for start in sorted(n for n in n_cached if 0 < n < length):
             _, past = prefill(network, ids[:start])
             if past.cache is None:
                 return False
-            # Compare two continued rows with the whole row, at their first and last positions.
+            # Continue the cached tokens by the rest of the sequence, twice in one batch. Compare
+            # the first and the last new position with the whole sequence.
             positions = torch.tensor([start, length - 1], device=network.device)
             rows = torch.tensor([0, 0, 1, 1], device=network.device)
             with torch.inference_mode():
-                expected = network.logits(row, torch.zeros_like(positions), positions)
+                expected = network.logits(sequence, torch.zeros_like(positions), positions)
                 logits = network.logits(
-                    row[:, start:].repeat(2, 1),
+                    sequence[:, start:].repeat(2, 1),
                     rows,
                     (positions - start).repeat(2),
                     **past.repeat(2, length - start),
@@ -136,4 +138,4 @@ def can_extend(
                 return False
         return True
 
-    return network.check_once(("extend", length, tuple(prefix)), is_correct)
+    return network.check_once(("cache", length, tuple(prefix)), gives_same_logits)

@@ -141,24 +141,28 @@ class MaskedModel(TransformerModel, PrefixModel):
         return (*super().packages, *METRICS.packages(self.options.metric))
 
     def plan(self, encoded: EncodedSentence) -> MaskingPlan:
-        """Return the masked copies of a sentence and the tokens that the metric predicts."""
+        """Return the masked copies of a sentence that the metric needs, and their predictions."""
         return create_masking_plan(encoded.word_lengths, self.options)
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Sum the weighted log-probabilities of the predictions of each token.
+        """Combine the predictions of masked tokens to one score for each token of a sentence.
+
+        A metric predicts a token from one or several masked copies of the sentence. The score of
+        the token is a weighted sum of the log-probabilities. `plan` lists the copies, the predicted
+        tokens and the weights.
 
         Parameters
         ----------
         encoded
             Tokens of the sentence.
         log_probs
-            Log-probability of each prediction in the masking plan of the sentence, nats.
+            Log-probability of each prediction in nats, in the order of `plan`.
 
         Returns
         -------
         TokenScores
-            Weighted sum for each scored token. If the metric samples word orders, the standard
-            error of the score is included.
+            Score of each token. It includes a standard error if the metric uses a random sample of
+            word orders (``permutation`` for long sentences).
         """
         plan = self.plan(encoded)
         return encoded.with_log_probs(plan.sum_by_token(log_probs), plan.stderr(log_probs))
@@ -177,8 +181,8 @@ class MaskedModel(TransformerModel, PrefixModel):
         Returns
         -------
         list of array
-            Log-probabilities of the predicted tokens of each sentence, in the order of its masking
-            plan, nats.
+            Log-probabilities of the predicted tokens of each sentence in nats, in the order of
+            `plan`.
         """
         plans = [self.plan(sentence) for sentence in encoded]
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
@@ -209,7 +213,7 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def is_self_guided(self) -> bool:
-        """Whether a search can use the model's own proposals of words, which must cost little.
+        """Whether the model can propose words for a search at low cost.
 
         This requires a metric with at most one masked copy per token.
         """
@@ -218,7 +222,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         return len(create_masking_plan(word_lengths, self.options).masks) <= len(word_lengths)
 
     def guide_prefix(self, first: WordList, later: WordList) -> MaskedGuide | None:
-        """Return the empty prefix, to which the model proposes words one after the other.
+        """Return an empty sentence prefix, which the model extends by one word at a time.
 
         Parameters
         ----------

@@ -112,7 +112,7 @@ class MaskedWord:
         return int(np.count_nonzero(np.diff(rows))) + 1
 
     def weigh_shared_inputs(self) -> tuple[IntArray, FloatArray]:
-        """Find the masked copies that mask the whole word, and their importance for the score.
+        """Find the copies in which the whole word is masked, and their weights in the score.
 
         Returns
         -------
@@ -168,9 +168,12 @@ class MaskedWord:
                     )
 
     def sum_candidate_tokens(self, tokens: IntArray) -> FloatArray:
-        """Return the weighted sum of the computed log-probabilities of each candidate's tokens.
+        """Return the part of each candidate's score that predicts the candidate itself.
 
-        Only predictions with the whole candidate masked are included.
+        The score of a sentence under a masked model is a weighted sum of log-probabilities of
+        masked tokens. This method sums the terms for the tokens of the candidate, with the weights
+        of the metric. It includes only terms that are predicted with the whole candidate masked,
+        and that `compute` has computed.
 
         Parameters
         ----------
@@ -180,7 +183,7 @@ class MaskedWord:
         Returns
         -------
         array
-            Weighted sums, shape (k,), nats.
+            Partial scores, shape (k,), nats.
         """
         table = self.candidate_token_sums.cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
@@ -264,10 +267,11 @@ class MaskedWord:
         return [(mask_by_row[row], index) for row, index in pairs]
 
     def find_missing_terms(self) -> IntArray:
-        """Return the indices of predictions of other words that have not been computed.
+        """Return the indices of predictions of other words that have not been computed yet.
 
-        Only predictions with the whole candidate masked are included. Upper bounds use 0 in place
-        of their log-probabilities; estimates use the log-probabilities in the original sentence.
+        Only predictions from copies with the whole candidate masked are considered. In upper
+        bounds, their log-probabilities are replaced by 0; in estimates, by the log-probabilities in
+        the original sentence.
         """
         terms = self.terms.masked_terms
         is_other = ~self.terms.is_word_term[terms]
@@ -331,7 +335,7 @@ def _select_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArr
 def compute_shared_inputs(
     masked_words: dict[int, MaskedWord], n_candidates: dict[int, int], length: int
 ) -> None:
-    """Compute predictions for the upper bounds of all candidates, within a budget.
+    """Compute the predictions on which the upper bounds of all candidates are based.
 
     Only copies of the sentence that mask the whole candidate are computed, in decreasing order of
     benefit / cost. The benefit of a copy is the weight of its predictions times the number of
@@ -345,7 +349,7 @@ def compute_shared_inputs(
         Mapping from a number of tokens to the sentence in which this number of masks replaces the
         word.
     n_candidates
-        Mapping from a number of tokens to the number of candidates with so many tokens.
+        Mapping from a number of tokens to the number of candidates with this many tokens.
     length
         Number of tokens of the original sentence.
     """

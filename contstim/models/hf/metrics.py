@@ -30,7 +30,7 @@ _WordLengths = tuple[int, ...]
 #: that need more copies are scored by sampling word orders.
 MAX_EXACT_ROWS = 65_536
 # Maximum number of tokens of a word for the exact mean over all orders of its tokens while word
-# orders are sampled. For longer words token orders are sampled, too.
+# orders are sampled. For longer words, token orders are sampled as well.
 _MAX_EXACT_TOKENS = 5
 
 
@@ -73,17 +73,17 @@ class MaskingPlan:
     n_pairs: int = 0
 
     def sum_by_token(self, values: FloatArray) -> FloatArray:
-        """Sum the weighted log-probabilities of the predictions of each token.
+        """Return the score of each token: the weighted sum of its predicted log-probabilities.
 
         Parameters
         ----------
         values
-            Log-probability of each of the n predictions of the plan, nats, shape (n,).
+            Log-probability of each of the n predictions in the plan, nats, shape (n,).
 
         Returns
         -------
         array
-            Contribution of each of the T scored tokens to the score, shape (T,), nats.
+            Scores of the T scored tokens, which sum to the score of the sentence, shape (T,), nats.
         """
         sums = np.bincount(self.tokens, self.weights * values, minlength=self.masks.shape[1])
         return sums.astype(np.float64)
@@ -112,7 +112,7 @@ class MaskingPlan:
 
 
 def apply_masks(ids: IntArray, positions: IntArray, masks: BoolArray, mask_id: int) -> IntArray:
-    """Create R copies of a sentence, each with another set of masked tokens.
+    """Create R copies of a sentence, each with a different set of masked tokens.
 
     Parameters
     ----------
@@ -186,9 +186,9 @@ def permutation(
 ) -> MaskingPlan:
     """Return a plan that averages over the orders of the words (Golan et al. 2023, section 4.3).
 
-    In a given order, the words are revealed one after the other, and each is predicted from the
-    words revealed before it. The sum of the log-probabilities is a log-probability of the sentence,
-    by the chain rule. For W words, the mean over all W! orders is
+    In a given order, the words are revealed one at a time, and each is predicted from the words
+    that were revealed before. By the chain rule, the sum of the log-probabilities is a
+    log-probability of the sentence. For W words, the mean over all W! orders is
 
         sum_i sum_R |R|! (W - 1 - |R|)! / W! log P(w_i | R revealed),
 
@@ -211,8 +211,8 @@ def permutation(
 def shapley_weights(n: int) -> FloatArray:
     """Return the weights of the Shapley value, r! (n - 1 - r)! / n! for r = 0, ..., n - 1.
 
-    Weight r is the probability that, in a random order of n elements, exactly a given set of r
-    elements comes before a given other element (Shapley 1953).
+    Weight r is the probability that, in a random order of n elements, the elements before a given
+    element are exactly a given set of r elements (Shapley 1953).
     """
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
@@ -220,8 +220,9 @@ def shapley_weights(n: int) -> FloatArray:
 def _list_exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> MaskingPlan:
     """Build the masking plan for the exact mean over all orders of words and of their tokens.
 
-    Many orders contain the same masked copy of the sentence, which is listed once. The weight of a
-    prediction is the probability that a random order contains it, see `shapley_weights`.
+    A masking plan lists masked copies of the sentence and the tokens to predict from them. Many
+    orders need the same masked copy, which is listed once. The weight of a prediction is the
+    probability that a random order needs it (`shapley_weights`).
     """
     n_words = len(word_lengths)
 
@@ -268,9 +269,10 @@ def _draw_orders(
 ) -> MaskingPlan:
     """Build the masking plan for the mean over sampled orders of the words.
 
-    Each order is paired with its reverse (antithetic sampling), which decreases the variance of the
-    mean. The orders depend only on the seed and the number of words, so sentences with equally many
-    words are scored with the same orders.
+    A masking plan lists masked copies of the sentence and the tokens to predict from them. Each
+    order is paired with its reverse (antithetic sampling), which decreases the variance of the
+    mean. The orders depend only on the seed and the number of words, so sentences with the same
+    number of words are scored with the same orders.
     """
     n_words, n_pairs = len(word_lengths), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
@@ -319,7 +321,7 @@ def _draw_orders(
 def _order_terms(
     word_tokens: Sequence[list[int]], word_order: IntArray, token_orders: Sequence[IntArray | None]
 ) -> Iterator[tuple[frozenset[int], int, float]]:
-    """Yield the predictions of tokens when the words of a sentence are revealed in one order.
+    """Yield the predictions that are needed to reveal the words of a sentence in one order.
 
     Parameters
     ----------
@@ -446,7 +448,11 @@ class ClassifiedTerms:
 def classify_terms(
     word_lengths: tuple[int, ...], position: int, options: MaskedOptions
 ) -> ClassifiedTerms:
-    """Classify the predictions that a score needs by their relation to one word of the sentence.
+    """Classify the terms of a sentence's score by whether they change if one word is replaced.
+
+    The score under a masked model is a weighted sum of terms, each the log-probability of a masked
+    token. A term belongs to the word if it predicts one of its tokens. A term depends on the word
+    also if one of its tokens is visible.
 
     Parameters
     ----------
@@ -455,7 +461,12 @@ def classify_terms(
     position
         Index of the word, counted from 0.
     options
-        Options of the model, including the metric, which determines the masking plan.
+        Options of the model, including the metric, which determines the terms.
+
+    Returns
+    -------
+    ClassifiedTerms
+        Indices of the terms in each class.
     """
     plan = create_masking_plan(word_lengths, options)
     start = sum(word_lengths[:position])  # index of the word's first token

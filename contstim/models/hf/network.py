@@ -52,8 +52,8 @@ class HiddenStateSelector:
     Attributes
     ----------
     indices
-        Selected positions, shape (m,), numbered through all rows of the batch, one row after the
-        other. None disables the hooks.
+        Selected positions, shape (m,), as indices into the positions of all rows of the batch,
+        concatenated. None disables the hooks.
     """
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class Network:
         Returns
         -------
         HiddenStateSelector or None
-            The hooks; None if the network computes other logits with the hooks.
+            The hooks; None if they would change the logits of the network.
         """
         modules = list(self.model.named_modules())
         attention_outputs = [m for name, m in modules if name.endswith("attention.output")][-1:]
@@ -278,7 +278,7 @@ class Network:
         tensor
             Logits, shape (m, V), float32 or wider.
         """
-        # Number the positions through all rows, one row after the other.
+        # Convert the positions to indices into the concatenated rows.
         indices = rows * ids.shape[1] + positions
         inputs = {**self._model_inputs(ids), **inputs}
         logits: torch.Tensor
@@ -434,7 +434,7 @@ class Network:
         return ids
 
     def check_once(self, key: tuple[object, ...], check: Callable[[], bool]) -> bool:
-        """Return whether the network passes a test, which is run only once.
+        """Return whether the network passes a test. The test is run only once.
 
         A network that raises one of `FORWARD_ERRORS` fails the test.
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.models.hf.token_tree import TreeCache, can_extend_trees
+from contstim.models.hf.token_tree import TreeCache, supports_tree_cache
 from contstim.models.prefixes import COMMA, Prefixes
 from contstim.text import Sentence, WordList
 
@@ -78,10 +78,10 @@ class TokenPrefixes(Prefixes):
         return np.minimum(bounds, 0.0), self._candidates.n_tokens == 1
 
     def log_group_sizes(self) -> FloatArray:
-        """Return the log of the number of words that share the first token of each word.
+        """Return, for each word, the log of the number of words with the same first token.
 
-        Words with the same first token have the same upper bound, `upper_bounds`, and divide the
-        probability of this token among them.
+        Words with the same first token have the same upper bound (`upper_bounds`), and share the
+        probability of this token.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class CausalPrefixes(TokenPrefixes):
 
     @classmethod
     def empty(cls, model: CausalModel, word_lists: tuple[WordList, WordList]) -> CausalPrefixes:
-        """Return the empty prefix, to which a search appends words to write sentences.
+        """Return the empty sentence prefix, from which sentences are written word by word.
 
         Parameters
         ----------
@@ -157,13 +157,15 @@ class CausalPrefixes(TokenPrefixes):
         word_lists
             Words for the first position of a sentence, and words for later positions.
         """
+        # Predict the first word from the special tokens and the prompt. The test of the cache uses
+        # only the first of these tokens, from which some networks count positions.
         ids = np.array(model.prefix, dtype=np.int64)
-        use_cache = can_extend_trees(model.network, len(ids), model.prefix[:1])
+        use_cache = supports_tree_cache(model.network, len(ids), model.prefix[:1])
         logits, past = TreeCache.prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
         if model.is_corrected:
-            # Subtract log p(the next token starts a word), so that the probabilities of all first
-            # words sum to 1.
+            # Corrected word probabilities (see `CausalModel`): subtract log p(the next token starts
+            # a word), so that the probabilities of all first words sum to 1.
             start_log_probs = next_log_probs[:, model.start_ids]
             next_log_probs = next_log_probs - start_log_probs.logsumexp(dim=1, keepdim=True)
         return cls(model, word_lists, 0, past, next_log_probs)
@@ -220,7 +222,7 @@ class CausalPrefixes(TokenPrefixes):
                 self._model.network, batch_rows, batch_tokens, all_logits=True
             )
             log_probs = logits.log_softmax(dim=1)
-            # The logits of all extensions follow one another; `stop` is the end of the current one.
+            # The logits of all extensions are concatenated; `stop` is the end of the current one.
             stop, sequences, positions, targets = 0, list[int](), list[int](), list[int]()
             for row, ids in batch:
                 stop += len(ids)
@@ -247,7 +249,7 @@ class CausalPrefixes(TokenPrefixes):
         return tuple(tokenizer.tokenize([mark])[0])
 
     def _all_log_probs(self, tokens: _Tokens) -> FloatArray:
-        """Return log p(tokens | prefix) of the same tokens after each prefix, shape (R,), nats."""
+        """Return log p(tokens | prefix) for each prefix, with the same tokens, shape (R,), nats."""
         rows = np.arange(len(self._next_log_probs))
         if not tokens:
             return np.zeros(len(rows))

@@ -91,7 +91,7 @@ class CheckpointSource:
 
 
 def locate_checkpoint(spec: ModelSpec) -> CheckpointSource:
-    """Return the location of the checkpoint of a spec: a folder, a GGUF file or a name on the hub.
+    """Find the checkpoint of a model: a folder, a GGUF file or a name on the Hugging Face hub.
 
     Raises
     ------
@@ -210,9 +210,13 @@ def _load_local(
 ) -> PretrainedNetwork:
     """Load a checkpoint after checking its configuration and its files.
 
-    `ModelFileError` is raised if the checkpoint needs its own code and `run_code` is not True, if
-    its configuration contains implausible sizes, or if it names files outside its folder. If
-    `local` is True, nothing is downloaded. The parameters are the same as in `load_pretrained`.
+    If `local` is True, nothing is downloaded. The other parameters are those of `load_pretrained`.
+
+    Raises
+    ------
+    ModelFileError
+        If the checkpoint needs its own code and `run_code` is not True, if its configuration
+        contains implausible sizes, or if it names files outside its folder.
     """
     options: dict[str, Any] = {**source.options, "local_files_only": local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)

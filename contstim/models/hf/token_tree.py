@@ -22,8 +22,8 @@ from contstim.models.hf.network import Network
 
 #: Maximum number of tokens in a row. The cost of attention grows with its square.
 MAX_ROW_TOKENS = 256
-# Number of cached tokens in the test of `TreeCache`. Networks that compute other logits from a
-# larger cache, but not from this one, are not known.
+# Number of cached tokens in the test of `TreeCache`. No network is known that passes the test but
+# computes different logits from a larger cache.
 _TESTED_CACHE = 1024
 
 
@@ -137,7 +137,7 @@ def tree_logits(
     Parameters
     ----------
     network
-        Network that passes the test `supports_trees`, or `can_extend_trees` with `past`.
+        Network that passes the test `supports_trees`, or `supports_tree_cache` with `past`.
     tree
         Token sequences that are merged into a tree.
     nodes
@@ -180,7 +180,7 @@ def _masked_logits(
     nodes
         Indices of the m tokens after which the logits are returned.
     cache
-        Keys and values of the K cached tokens, to which those of the row are appended.
+        Keys and values of the K cached tokens. The keys and values of the row are appended.
     """
     device = network.device
     # The mask is added to the attention scores: 0 leaves them unchanged, the lowest number hides.
@@ -221,7 +221,7 @@ class TreeCache:
     def prefill(
         cls, network: Network, ids: IntArray, *, use_cache: bool
     ) -> tuple[torch.Tensor, TreeCache]:
-        """Run the network on one row of tokens, and return all its logits and its cache."""
+        """Run the network on one row of tokens, and return the logits and the cache of the row."""
         logits, past = prefill(network, ids, use_cache=use_cache)
         return logits, cls((past.ids,), past.cache, np.ones((1, len(ids)), dtype=np.bool_))
 
@@ -276,7 +276,7 @@ class TreeCache:
         # Index of the row of each new token, and its position in this row.
         new_rows = np.repeat(np.arange(len(rows)), n_new)
         row_starts = np.array([len(ids) for ids in row_ids]) - stops
-        # Drop the tokens of the tree that are in none of the rows.
+        # Drop the tokens of the tree that belong to none of the rows.
         is_visible = self.is_visible[rows]
         used = np.flatnonzero(is_visible.any(axis=0))
         is_visible, cache = is_visible[:, used], self.select(used)
@@ -292,7 +292,7 @@ class TreeCache:
         return TreeCache(row_ids, cache, np.hstack([is_visible, is_in_row])), logits
 
 
-def can_extend_trees(network: Network, length: int, prefix: Sequence[int]) -> bool:
+def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) -> bool:
     """Test whether a network computes the same logits with a `TreeCache` as without a cache.
 
     Two rows of `length` tokens, rounded up to a power of two, are computed in two steps from a tree
@@ -309,16 +309,17 @@ def can_extend_trees(network: Network, length: int, prefix: Sequence[int]) -> bo
     """
     length = max(16, 2 ** (length - 1).bit_length())
 
-    def is_correct() -> bool:
+    def gives_same_logits() -> bool:
         ids = network.sample_ids(length, prefix)
         _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
-        # Fill the cache with tokens that are in none of the rows.
+        # Fill the cache with tokens that belong to none of the rows.
         repeated = np.resize(np.arange(length - 9), _TESTED_CACHE - length)
         for layer in past.cache.layers:
             layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
             layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
         is_visible = np.arange(_TESTED_CACHE - 9)[None] < length - 9
         past = TreeCache(past.ids, past.cache, is_visible)
+        # Split the last nine tokens into groups of different length, and append them in two steps.
         a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
         extended, _ = past.extend(network, [0, 0], [a, b], all_logits=False)
         _, logits = extended.extend(network, [1, 0], [c, d], all_logits=False)
@@ -326,7 +327,7 @@ def can_extend_trees(network: Network, length: int, prefix: Sequence[int]) -> bo
         expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
         return network.agree(logits, expected)
 
-    return network.check_once(("extend trees", length, tuple(prefix)), is_correct)
+    return network.check_once(("tree cache", length, tuple(prefix)), gives_same_logits)
 
 
 def supports_trees(
@@ -334,9 +335,9 @@ def supports_trees(
 ) -> bool:
     """Test whether a network computes the same logits in trees as in separate sequences.
 
-    Recurrent networks and networks that ignore position ids compute other logits. Networks with
+    Recurrent networks and networks that ignore position ids compute different logits. Networks with
     sliding windows or attention chunks do so only for large trees or long sequences, so the test is
-    repeated whenever `n_tokens` or `depth` exceeds another power of two.
+    repeated whenever `n_tokens` or `depth` exceeds a higher power of two.
 
     Parameters
     ----------
@@ -356,7 +357,7 @@ def supports_trees(
     depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
 
-    def is_correct() -> bool:
+    def gives_same_logits() -> bool:
         # Fill a tree with sequences that share half or a quarter of the first sequence.
         ids = network.sample_ids(n_tokens, prefix)
         sequences, unused = [ids[:depth]], ids[depth:]
@@ -377,4 +378,4 @@ def supports_trees(
                 return False
         return True
 
-    return network.check_once(("trees", n_tokens, depth, tuple(prefix)), is_correct)
+    return network.check_once(("trees", n_tokens, depth, tuple(prefix)), gives_same_logits)

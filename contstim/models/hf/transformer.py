@@ -237,7 +237,7 @@ class TransformerModel(SentenceModel):
     def iter_groups(
         self, encoded: Sequence[EncodedSentence], n_rows: Sequence[int]
     ) -> Iterator[list[int]]:
-        """Divide sentences into groups with the same number of tokens, which need no padding.
+        """Group sentences by their number of tokens, so that no padding is needed.
 
         A group fills a few batches. If there are several groups, a progress bar is shown.
 
@@ -275,7 +275,11 @@ class TransformerModel(SentenceModel):
     def score_candidates(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score V candidate words for one position of a sentence with spaces between words."""
+        """Score a sentence with one word replaced by each of V candidates.
+
+        The words of the sentence are separated by spaces, so that a candidate does not change the
+        tokens of other words.
+        """
 
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
@@ -322,26 +326,29 @@ class TransformerModel(SentenceModel):
         right = [] if surrounding is None else surrounding.right.tolist()
 
         def score(indices: IntArray) -> FloatArray:
+            """Return the scores of the selected candidates, with the fast function if possible."""
             indices = np.asarray(indices, dtype=np.int64)
             texts = [str(sentence.replace(position, words.words[i])) for i in indices]
-            # Group the candidates that `score_tokens` can score by their number of tokens.
-            members_by_length: dict[int, list[int]] = {}
-            scored_as_texts: list[int] = []
-            for k, ids in enumerate(self.tokenizer.tokenize(texts)):
-                candidate = candidates[indices[k]]
+            selected_tokens = [candidates[i] for i in indices]
+            # Rows of `texts` to score as whole sentences, and rows for the fast function, grouped
+            # by the number of tokens of the candidate.
+            slow_rows: list[int] = []
+            fast_rows: dict[int, list[int]] = {}
+            for row, text_ids in enumerate(self.tokenizer.tokenize(texts)):
+                tokens = selected_tokens[row]
                 # Some tokenizers split a word differently next to other words.
-                has_expected_tokens = [*self.prefix, *ids, *self.end] == [*left, *candidate, *right]
-                if score_tokens is not None and has_expected_tokens:
-                    members_by_length.setdefault(len(candidate), []).append(k)
+                has_expected_ids = [*self.prefix, *text_ids, *self.end] == [*left, *tokens, *right]
+                if score_tokens is not None and has_expected_ids:
+                    fast_rows.setdefault(len(tokens), []).append(row)
                 else:
-                    scored_as_texts.append(k)
+                    slow_rows.append(row)
             scores = np.empty(len(indices), dtype=np.float64)
-            if scored_as_texts:
-                scores[scored_as_texts] = self.score([texts[k] for k in scored_as_texts])
-            for members in members_by_length.values():
+            if slow_rows:
+                scores[slow_rows] = self.score([texts[row] for row in slow_rows])
+            for rows in fast_rows.values():
                 assert score_tokens is not None
-                tokens = [candidates[i] for i in indices[members]]
-                scores[members] = score_tokens(np.array(tokens, dtype=np.int64))
+                token_array = np.array([selected_tokens[row] for row in rows], dtype=np.int64)
+                scores[rows] = score_tokens(token_array)
             return scores
 
         return score

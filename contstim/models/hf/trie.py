@@ -23,20 +23,20 @@ _MIN_COMPUTED, _DEFAULT_LOG_PROB = 20, -3.0
 class TrieInputs:
     """Batch of R token sequences of equal length L, from which a network predicts trie nodes.
 
-    Each sequence is a path of the trie from a child of the root to a chosen node. The network's
-    prediction of the next token, at the position of any chosen node on the path, contains the
-    log-probabilities of all children of this node. The batch has m chosen nodes.
+    Each sequence is a path of the trie from a child of the root to an expanded node. The network's
+    prediction of the next token, at the position of any expanded node on the path, contains the
+    log-probabilities of all children of this node. The batch has m expanded nodes.
 
     Attributes
     ----------
     ids
         Token ids of the sequences, shape (R, L).
     rows
-        Index of the sequence that contains each chosen node, in ascending order, shape (m,).
+        Index of the sequence that contains each expanded node, in ascending order, shape (m,).
     positions
-        Position of each chosen node in its sequence, counted from 0, shape (m,).
+        Position of each expanded node in its sequence, counted from 0, shape (m,).
     nodes
-        Indices of the chosen nodes in the trie, shape (m,).
+        Indices of the expanded nodes in the trie, shape (m,).
     """
 
     ids: IntArray
@@ -112,14 +112,15 @@ class TokenTrie:
             paths=paths,
         )
 
-    def choose(
+    def select_nodes(
         self, first_log_probs: FloatArray, cost: tuple[float, float], budget: float
     ) -> IntArray:
-        """Choose the nodes at which the network predicts the next token, within a budget.
+        """Select the nodes to expand: nodes at which the network predicts the next token.
 
-        A prediction at a node gives the log-probabilities of its children, and so lowers the upper
-        bounds of all words that continue beyond the node. Nodes with more such words are chosen
-        first and, among equals, nodes with a more probable first token.
+        The prediction gives the log-probabilities of the children of the node, and so lowers the
+        upper bounds of all words that continue beyond the node. Nodes are selected in the order of
+        the number of these words and, for equal numbers, of the probability of their first token,
+        as long as the budget permits.
 
         Parameters
         ----------
@@ -128,13 +129,13 @@ class TokenTrie:
         cost
             Cost of one input token and cost of one prediction, in the same unit.
         budget
-            Maximum total cost of the chosen nodes, in the unit of `cost`.
+            Maximum total cost, in the unit of `cost`.
 
         Returns
         -------
         array
-            Numbers of the chosen nodes, in ascending order. All ancestors of a chosen node are
-            chosen as well.
+            Numbers of the selected nodes, in ascending order. All ancestors of a selected node are
+            selected as well.
         """
         inner = np.flatnonzero(self.n_longer)
         # Sort by number of longer words, probability of the first token, first token, and depth. A
@@ -143,7 +144,7 @@ class TokenTrie:
         first_tokens = self.paths[inner, 0]
         log_probs, n_longer = first_log_probs[first_tokens], self.n_longer[inner]
         order = inner[np.lexsort((self.depths[inner], first_tokens, -log_probs, -n_longer))]
-        # The first chosen child of a node extends the sequence of its parent by one token. Every
+        # The first selected child of a node extends the sequence of its parent by one token. Every
         # other child needs a new sequence of all tokens from the root.
         parents = self.parents[order]
         is_first_child = np.zeros(len(order), dtype=np.bool_)
@@ -152,40 +153,41 @@ class TokenTrie:
         n_tokens = np.where(is_first_child & (parents >= 0), 1, self.depths[order])
         token_cost, prediction_cost = cost
         total_costs = np.cumsum(n_tokens * token_cost + prediction_cost)
-        n_chosen = int(np.searchsorted(total_costs, budget, side="right"))
-        return np.sort(order[:n_chosen])
+        n_expanded = int(np.searchsorted(total_costs, budget, side="right"))
+        return np.sort(order[:n_expanded])
 
-    def build_inputs(self, chosen: IntArray) -> list[TrieInputs]:
+    def build_inputs(self, expanded: IntArray) -> list[TrieInputs]:
         """Return batches of token sequences, from which the network predicts the next tokens.
 
-        Each sequence is the path to a chosen node without chosen children. It also gives the
-        predictions at all other chosen nodes on its path, so each chosen node is needed only once.
+        Each sequence is the path to an expanded node without expanded children. It also gives the
+        predictions at all other expanded nodes on its path, so each expanded node is needed only
+        once.
 
         Parameters
         ----------
-        chosen
-            Numbers of the chosen nodes, the result of `choose`.
+        expanded
+            Numbers of the expanded nodes, the result of `select_nodes`.
 
         Returns
         -------
         list of TrieInputs
             One batch for each length of the sequences, in ascending order of length.
         """
-        # Assign each chosen node to one sequence, identified by the last node of the sequence.
-        # Proceed from the deepest level upwards: nodes without chosen children end a sequence, and
-        # other nodes join the sequence of their last chosen child. -1: not assigned yet.
+        # Assign each expanded node to one sequence, identified by the last node of the sequence.
+        # Proceed from the deepest level upwards: nodes without expanded children end a sequence,
+        # and other nodes join the sequence of their last expanded child. -1: not assigned yet.
         last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
-        for depth in range(int(self.depths[chosen].max(initial=0)), 0, -1):
-            level = chosen[self.depths[chosen] == depth]
+        for depth in range(int(self.depths[expanded].max(initial=0)), 0, -1):
+            level = expanded[self.depths[expanded] == depth]
             childless = level[last_nodes[level] < 0]
             last_nodes[childless] = childless
             if depth > 1:
                 last_nodes[self.parents[level]] = last_nodes[level]
         # Sequences of equal length form a batch, which needs no padding.
         inputs = []
-        lengths = self.depths[last_nodes[chosen]]
+        lengths = self.depths[last_nodes[expanded]]
         for length in np.unique(lengths):
-            nodes = chosen[lengths == length]
+            nodes = expanded[lengths == length]
             sequence_ends, rows = np.unique(last_nodes[nodes], return_inverse=True)
             order = np.argsort(rows, kind="stable")
             inputs.append(
@@ -242,7 +244,7 @@ class TokenTrie:
             sums[level] += sums[self.parents[level]]
         return np.asarray(sums[self.final_nodes])
 
-    def is_covered(self, chosen: IntArray) -> BoolArray:
+    def is_covered(self, expanded: IntArray) -> BoolArray:
         """Return whether the log-probabilities of all tokens of each word are known.
 
         A token is known if the network has predicted the next token at the node before it. The
@@ -250,28 +252,31 @@ class TokenTrie:
 
         Parameters
         ----------
-        chosen
-            Numbers of the nodes at which the network has predicted the next token, see `choose`.
+        expanded
+            Numbers of the nodes at which the network has predicted the next token, see
+            `select_nodes`.
 
         Returns
         -------
         array
             Whether each word has known tokens only, shape (V,).
         """
-        # All ancestors of a chosen node are chosen, so it suffices to test the node before the last
-        # token. The last element stands for the root, which has the number -1.
-        is_chosen = np.zeros(len(self.parents) + 1, dtype=np.bool_)
-        is_chosen[chosen] = True
-        is_chosen[-1] = True
-        return np.asarray(is_chosen[self.parents[self.final_nodes]])
+        # All ancestors of an expanded node are expanded, so it suffices to test the node before the
+        # last token. The last element stands for the root, which has the number -1.
+        is_expanded = np.zeros(len(self.parents) + 1, dtype=np.bool_)
+        is_expanded[expanded] = True
+        is_expanded[-1] = True
+        return np.asarray(is_expanded[self.parents[self.final_nodes]])
 
 
-def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) -> FloatArray:
-    """Estimate log p(token | preceding tokens) of trie nodes that the network has not computed.
+def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, expanded: IntArray) -> FloatArray:
+    """Estimate log p(token | preceding tokens) for trie nodes that the network has not computed.
 
-    The estimate is b0 + b1 log n + b2 log n', where n is the number of words that contain the node
-    and n' the number of words that contain its parent. The coefficients are fitted to the computed
-    nodes by ordinary least squares. If fewer than 20 nodes are computed, the estimate is -3 nats.
+    A node that belongs to a larger share of its parent's words tends to be more probable. The
+    estimate is the linear regression b0 + b1 log n + b2 log n', where n is the number of words that
+    contain the node and n' the number of words that contain its parent. The coefficients are fitted
+    to the computed nodes by ordinary least squares. If fewer than 20 nodes are computed, the
+    estimate is -3 nats.
 
     Parameters
     ----------
@@ -279,8 +284,9 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) ->
         Trie (prefix tree) of the tokens of candidate words, with N nodes.
     log_probs
         Log-probability of each node, nats, shape (N,). Only values of computed nodes are used.
-    chosen
-        Nodes at which the next token was predicted. Their children are the computed nodes.
+    expanded
+        Nodes at which the network has predicted the next token. Their children are the computed
+        nodes.
 
     Returns
     -------
@@ -289,11 +295,13 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, chosen: IntArray) ->
         first tokens of the words.
     """
     estimates = np.zeros(len(trie.parents), dtype=np.float64)
-    computed, _ = trie.find_children(chosen)
+    computed, _ = trie.find_children(expanded)
     is_unknown = trie.depths > 1
     is_unknown[computed] = False
     # Number of words that contain each node: words that continue, plus words that end there.
-    log_counts = np.log(trie.n_longer + np.bincount(trie.final_nodes, minlength=len(trie.parents)))
+    n_ending = np.bincount(trie.final_nodes, minlength=len(trie.parents))
+    log_counts = np.log(trie.n_longer + n_ending)
+    # Regressors: constant, log n and log n'.
     design = np.column_stack([np.ones(len(log_counts)), log_counts, log_counts[trie.parents]])
     if len(computed) < _MIN_COMPUTED:
         estimates[is_unknown] = _DEFAULT_LOG_PROB

@@ -191,10 +191,17 @@ class ReplacementScorer:
         return ids
 
     def _log10_prob(self, context_ids: list[int], word: int) -> float:
-        """Return log10 p(word | context) for one word.
+        """Return log10 p(word | context) for one word, by the back-off formula.
 
-        `context_ids` are the ids of the contexts of the word, the shortest first. From the longest
-        to the shortest, back-off weights are added until the table contains context and word.
+        Starting with the longest context, back-off weights are added until the table contains the
+        n-gram of the context and the word.
+
+        Parameters
+        ----------
+        context_ids
+            Ids of the contexts of the word, the shortest first (`_context_ids`).
+        word
+            Id of the word.
         """
         levels = self.table.levels
         log_backoff = 0.0
@@ -237,7 +244,7 @@ class ReplacementScorer:
         return log_probs, ngrams
 
     def next_log10_probs(self, tokens: list[int]) -> FloatArray:
-        """Return log10 p(word | tokens) for all V words; `tokens` begin with ``<s>``."""
+        """Return log10 p(word | tokens) for all V words, given `tokens` from ``<s>`` on."""
         log_probs, _ = self._score_candidates(self._context_ids(tokens, len(tokens)))
         return log_probs
 

@@ -112,7 +112,7 @@ def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
 
 
 class _LineBlock:
-    """Consecutive lines of an ARPA file, each with one n-gram, divided into fields.
+    """Consecutive lines of an ARPA file, each with one n-gram, split into fields.
 
     The fields of a line are the log-probability, the n words and, optionally, the back-off weight.
     The lines are parsed with array operations, which is much faster than line by line.
@@ -140,20 +140,23 @@ class _LineBlock:
 
     def __init__(self, data: bytes, order: int, name: str) -> None:
         self.name = name
-        # Add a separator before the data, and eight bytes after it for `hash_text`.
+        # Add a line end before the data, and eight bytes after it that `hash_text` may read.
         self.bytes = np.frombuffer(b"\n" + data + b"\n" * 8, dtype=np.uint8)
+
+        # Find the fields: white space separates them, so each change between white space and other
+        # bytes is the start or the end of a field, alternately.
         is_separator = _IS_SEPARATOR[self.bytes]
-        # Fields start and end at changes between separators and other bytes, alternately.
         boundaries = np.flatnonzero(is_separator[1:] != is_separator[:-1]) + 1
         self.starts, self.ends = boundaries[::2], boundaries[1::2]
+
+        # Find the lines: the first field of a line is the first one that starts after a line end.
         line_ends = np.flatnonzero(self.bytes == ord("\n"))
-        first_fields = np.searchsorted(self.starts, line_ends)
-        n_fields = np.diff(first_fields)
-        # Skip empty lines.
-        self.first_fields = first_fields[:-1][n_fields > 0]
-        n_fields = n_fields[n_fields > 0]
+        next_fields = np.searchsorted(self.starts, line_ends)
+        n_fields = np.diff(next_fields)
+        is_empty = n_fields == 0
+        self.first_fields, n_fields = next_fields[:-1][~is_empty], n_fields[~is_empty]
         if ((n_fields < order + 1) | (n_fields > order + 2)).any():
-            raise ModelFileError(f"{name} have a line of the wrong length; the file is damaged")
+            raise ModelFileError(f"a line of {name} has too few or many fields; repair the file")
         self.has_backoff = n_fields == order + 2
 
     def parse_text(self, field: int) -> list[str]:
@@ -246,9 +249,18 @@ class _LineBlock:
 
 
 def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[_LineBlock]:
-    """Yield the n-grams of one order in blocks of whole lines.
+    """Find the section with the n-grams of one order, and yield it in blocks of whole lines.
 
-    Their section of the file begins at or after `offset`. Error messages call them `name`.
+    Parameters
+    ----------
+    data
+        Content of the ARPA file.
+    order
+        Number of words n of each n-gram.
+    offset
+        Offset at or before the start of the section.
+    name
+        Name of the n-grams in error messages.
     """
     heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
     begin = data.find(b"\n", heading) + 1
@@ -301,9 +313,14 @@ def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
 
 
 class _WordIndex:
-    """Table of word ids by the hashes of the words, searched by bisection.
+    """Index that finds the ids of words from their hashes, by binary search.
 
-    `hashes` are the hashes of all V words. The id of a word is its index in this array.
+    Parameters
+    ----------
+    hashes
+        Hashes of all V words, shape (V,). The id of a word is its index in this array.
+    name
+        Name of the n-grams in error messages.
     """
 
     def __init__(self, hashes: NDArray[np.uint64], name: str) -> None:
@@ -340,10 +357,24 @@ class _WordIndex:
 def _ngram_keys(
     block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return the keys (see `NgramLevel`) of the n-grams of a block.
+    """Return the integer keys that identify the n-grams of a block (see `NgramLevel`).
 
-    The result is None if `levels`, the n-grams of all lower orders, do not contain the context of
-    an n-gram, that is, the n-gram without its last word.
+    Parameters
+    ----------
+    block
+        Lines with L n-grams.
+    levels
+        N-grams of all lower orders.
+    n_words
+        Number of words in the vocabulary.
+    index
+        Index of the word ids.
+
+    Returns
+    -------
+    array or None
+        Keys, shape (L,). None if the context of an n-gram, that is, the n-gram without its last
+        word, is not in `levels`.
     """
     order = len(levels) + 1
     keys = index.find_ids(block, 1)
@@ -363,8 +394,8 @@ def read_arpa(path: Path) -> NgramTable | None:
     Returns
     -------
     table
-        N-gram model, or None if the file contains an n-gram, but not the (n-1)-grams of its first
-        or last n-1 words. Some programs write such files when they prune a model.
+        N-gram model. None if an n-gram is listed without the (n-1)-gram of its first or of its last
+        n-1 words, as in files that some programs write after pruning a model.
 
     Raises
     ------

@@ -178,7 +178,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @cached_property
     def _scorer(self) -> ReplacementScorer | None:
-        """Scorer of replacements; None for KenLM binaries and for tables without all suffixes."""
+        """Scorer of replacements; None if KenLM must score them (see `score_replacements`)."""
         if self.is_binary:
             return None
         self._check_unchanged()
@@ -246,12 +246,14 @@ class NgramModel(SentenceModel, PrefixModel):
         return scores
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
-        """Return the empty prefix, to which a search appends words to write sentences.
+        """Return an empty sentence prefix, which can be extended word by word.
+
+        Searches use prefixes to score unfinished sentences.
 
         Parameters
         ----------
         first, later
-            Words for the first position of a sentence, and words for all later positions.
+            Words that may be the first word of a sentence, and words that may follow.
 
         Returns
         -------
@@ -281,8 +283,9 @@ class NgramModel(SentenceModel, PrefixModel):
         """Score a sentence with the word at `position` replaced by each of V `words`.
 
         All scores are exact. For ARPA files, `ReplacementScorer` computes the scores of all
-        candidates at once; it reads the file on first use. KenLM binaries do not list their
-        n-grams, so KenLM scores the candidates one by one.
+        candidates at once; it reads the file on first use. KenLM scores the candidates one at a
+        time if the file is a KenLM binary, which does not list its n-grams, or if an n-gram lacks
+        the (n-1)-gram of its last words.
         """
         masked = self._tokenizer.mask_word(sentence, position, words)
         if self._scorer is None:
@@ -297,7 +300,7 @@ class NgramModel(SentenceModel, PrefixModel):
     def _query_candidates(self, masked: MaskedSentence) -> FloatArray:
         """Return the base-10 log-probability of a sentence with each candidate, shape (V,).
 
-        The words that do not depend on the candidate are scored once, and the others once for each
+        Words that do not depend on the candidate are scored once, and other words once for each
         distinct candidate.
         """
         names = self._words_by_id
@@ -344,9 +347,9 @@ class NgramModel(SentenceModel, PrefixModel):
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:
-    """Return the modification time, size and inode of a file, or None if it does not exist.
+    """Return values that differ after a file has been changed or replaced; None if it is missing.
 
-    A change of the result shows that the file was changed or replaced.
+    The values are the modification time, the size and the inode.
     """
     try:
         stat = path.stat()

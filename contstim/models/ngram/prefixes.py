@@ -16,7 +16,9 @@ _NATS = float(np.log(10.0))
 
 
 class NgramPrefixes(Prefixes):
-    """R sentence prefixes under an n-gram model, with exact probabilities of all next words.
+    """R unfinished sentences (prefixes) of equal length, under an n-gram model.
+
+    By default, there is one empty prefix. The probabilities of all next words are computed exactly.
 
     Parameters
     ----------
@@ -29,7 +31,7 @@ class NgramPrefixes(Prefixes):
     word_lists
         Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
-        Number of words of each prefix. Default 0.
+        Number of words in each prefix.
     rows
         Token ids of each prefix, beginning with the start symbol. Default: one empty prefix.
     word_ids
@@ -59,7 +61,7 @@ class NgramPrefixes(Prefixes):
         self._next_log_probs = [by_context[context] for context in contexts]
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p(word | prefix) in nats, shape (R, V), as bounds that are all exact."""
+        """Return log p(word | prefix) in nats, shape (R, V). All of these bounds are exact."""
         log_probs = np.stack([row[self._ids] for row in self._next_log_probs])
         return log_probs, np.ones(len(self.next_words), dtype=np.bool_)
 
@@ -69,9 +71,9 @@ class NgramPrefixes(Prefixes):
         return np.array([self._next_log_probs[row][word] for row, word in pairs], dtype=np.float64)
 
     def _score_continuation(self, tokens: Sequence[int]) -> FloatArray:
-        """Return log p(tokens | prefix) in nats, shape (R,).
+        """Return log p(tokens | prefix) in nats for the same tokens after every prefix, (R,).
 
-        The same tokens, for example a full stop and the end symbol, follow every prefix.
+        The tokens are, for example, a full stop and the end symbol.
         """
         totals = np.zeros(len(self._rows))
         rows = self._rows
@@ -81,7 +83,7 @@ class NgramPrefixes(Prefixes):
         return totals
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the log-probability of ending with `mark`, as far as it is scored, shape (R,)."""
+        """Return the log-probability of the final mark and the end, if they are scored, (R,)."""
         end = [self._scorer.table.ids[END]] if self._scores_end else []
         return self._score_continuation([*self._tokenizer.encode_mark(mark), *end])
 

@@ -153,9 +153,9 @@ class RecurrentNetwork:
     ) -> RecurrentNetwork:
         """Return a network with random weights for training.
 
-        Embeddings are normally distributed with standard deviation 0.1. Elements of other matrices
-        are uniform from -1 / sqrt(H) to 1 / sqrt(H) for H hidden units, as in PyTorch. Biases are
-        0, but 1 for the forget gate of an LSTM.
+        Embeddings are drawn from a normal distribution with standard deviation 0.1, and elements of
+        other matrices from a uniform distribution between -1 / sqrt(H) and 1 / sqrt(H) for H hidden
+        units, as in PyTorch. Biases are 0, except for the forget gate of an LSTM, where they are 1.
         """
         generator = torch.Generator().manual_seed(seed)
         limit = config.hidden**-0.5
@@ -249,9 +249,14 @@ class RecurrentNetwork:
 
     @torch.no_grad()
     def run_states(self, ids: IntArray, start: State) -> list[State]:
-        """Return the state before each token of one sequence, and the state after the last.
+        """Return the T + 1 states of the network before, between and after T tokens.
 
-        `start` is the first state, and `ids` are the T token ids. The list has T+1 states.
+        Parameters
+        ----------
+        ids
+            Token ids of one sequence, shape (T,).
+        start
+            State before the first token.
         """
         states = [start]
         for token in torch.from_numpy(ids).to(self.device):

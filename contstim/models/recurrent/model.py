@@ -176,7 +176,9 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
 
 class _RecurrentPrefixes(Prefixes):
-    """R sentence prefixes under a recurrent network, with exact probabilities of all next words.
+    """R unfinished sentences (prefixes) of equal length, with the state of a recurrent network.
+
+    By default, there is one empty prefix.
 
     Parameters
     ----------
@@ -187,7 +189,7 @@ class _RecurrentPrefixes(Prefixes):
     word_lists
         Two word lists: words for the first position of a sentence, and words for later positions.
     n_words
-        Number of words of each prefix. Default 0.
+        Number of words in each prefix.
     state
         State of the network after each prefix. Default: the state after the start symbol.
     """
@@ -212,7 +214,7 @@ class _RecurrentPrefixes(Prefixes):
         self._next_log_probs = network.next_log_probs(hidden[0]).double().cpu().numpy()
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
-        """Return log p(word | prefix) in nats, shape (R, V), as bounds that are all exact."""
+        """Return log p(word | prefix) in nats, shape (R, V). All of these bounds are exact."""
         log_probs = np.minimum(self._next_log_probs[:, self._ids], 0.0)
         return log_probs, np.ones(len(self.next_words), dtype=np.bool_)
 
@@ -222,7 +224,7 @@ class _RecurrentPrefixes(Prefixes):
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the log-probability of ending with `mark`, as far as it is scored, shape (R,)."""
+        """Return the log-probability of the final mark and the end, if they are scored, (R,)."""
         prefixes, totals = self, np.zeros(len(self._next_log_probs))
         # Chain rule: log p(mark | prefix) + log p(end | prefix and mark).
         for token in self._tokenizer.encode_mark(mark):

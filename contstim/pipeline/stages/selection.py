@@ -114,9 +114,21 @@ def load_token_counts(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataF
 
 
 def _read_score_field(run: Run, field: str, extra_sentences: Sequence[str]) -> pd.DataFrame:
-    """Return one field of `CachedScore`, such as ``n_tokens``, for all sentences and models.
+    """Return one field of the stored scores as a table of sentences (rows) and models (columns).
 
-    The DataFrame has one row per sentence and one column per model. Missing values are NaN.
+    Parameters
+    ----------
+    run
+        Run of the study.
+    field
+        Name of a field of `CachedScore`, for example ``n_tokens``.
+    extra_sentences
+        Sentences to add to the natural sentences of the study.
+
+    Returns
+    -------
+    (S, M) DataFrame
+        Values of the field; NaN for missing scores.
     """
     columns = {}
     for spec, model in run.models.items():

@@ -31,25 +31,29 @@ from contstim.text_files import format_csv
 
 @settings
 class SetOptions(SelectionOptions):
-    """Table ``[set]`` of a study plan: parameters of `select_set`.
+    """Table ``[set]`` of a study plan: sentence pairs that compare all models of the study at once.
+
+    The options are parameters of `select_set`.
 
     Attributes
     ----------
     n
         Number of sentence pairs.
     criterion
-        Name of the criterion, ``separation`` or ``log-bf``.
+        Criterion that the selection maximises for the pair of models that it distinguishes least:
+        ``separation``, the number of sentence pairs that the two models order oppositely, or
+        ``log-bf``, the expected logarithm of the Bayes factor between the models.
     rank_margin
         Minimum difference in fractional rank between the sentences of a pair.
     uses
-        Maximum number of pairs that contain the same sentence.
+        Maximum number of pairs that may contain the same sentence.
     time_limit
         Time limit of the solver in seconds.
     response_model
-        Model of the probability of participants' answers, for the criterion ``log-bf``.
+        Model of participants' responses, for the criterion ``log-bf``.
     synthetic
-        Whether the sentence pairs of triplets may be selected, too. All models then score the
-        synthetic sentences.
+        Whether pairs of a natural and a synthetic sentence, or of two synthetic sentences, may be
+        selected. They are the pairs within the triplets of the table ``[synthesis]``.
     """
 
     n: PositiveInt = 360

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 #: Notes on the table that describe results. All other notes are settings.
 RESULT_NOTES = (
     *("tasks", "missing", "rows", "requested", "opposed", "words"),
-    *("written", "pool", "satisfying", "filter_only"),
+    *("n_sampled", "n_candidates", "n_satisfying", "non_guiding_models"),
 )
 
 #: Columns of the pool in addition to the columns of tables of scores: the source of a sentence
-#: (``natural`` or ``written``) and, for sampled sentences, the log-probabilities under the writer
+#: (``natural`` or ``sampled``) and, for sampled sentences, the log-probabilities under the writer
 #: (attributes of `contstim.synthesis.writer.Draft`).
 POOL_COLUMNS = ("source", "writer_log_prob", "writer_worst", "writer_end")
 
 # Options that the notes always contain.
-_ASSIGNMENT_NOTES = ("starts", "per_pair", "per_sentence", "minimum_drop")
+_ASSIGNMENT_NOTES = ("allocation", "per_pair", "per_sentence", "minimum_drop")
 
 # Options that the notes contain only if they differ from their defaults.
 _OPTIONAL_NOTES = ("margin", "min_scores", "readable", "edits", "max_word_share")
@@ -57,7 +58,7 @@ class SynthesisStage(Stage):
             "pairs": ", ".join(" against ".join(pair) for pair in options.pairs),
         }
         models = "".join(f"; {name}: {text}" for name, text in specs.items() if text)
-        n_starts = "all" if options.per_pair is None else f"at most {options.per_pair}"
+        n_sentences = "all" if options.per_pair is None else f"at most {options.per_pair}"
         limits = {"minimum scores": ", ".join(map(str, options.bounds)), "edits": options.edits}
         limit_text = "; ".join(f"{name}: {text}" for name, text in limits.items() if text)
         kind = "triplets of model pairs" if options.makes_triplets else "single sentences"
@@ -66,9 +67,9 @@ class SynthesisStage(Stage):
             "rejecting models is minimised, and the log-probability under the accepting models "
             f"decreases by at most {options.margin:g} nats. The strategy is "
             f"{format_strategy(options.parsed_strategy)}. It starts from natural sentences "
-            f"({options.starts}, {n_starts} per pair). At most {options.max_word_share:g} of the "
-            "synthetic sentences of a pair contain the same word, unless more of the natural "
-            f"sentences contain it.{f' Limits: {limit_text}.' if limit_text else ''}"
+            f"({options.allocation}, {n_sentences} per pair). At most {options.max_word_share:g} "
+            "of the synthetic sentences of a pair contain the same word, unless more of the "
+            f"natural sentences contain it.{f' Limits: {limit_text}.' if limit_text else ''}"
         )
 
     def get_job(self, run: Run) -> SynthesisJob:
@@ -93,8 +94,8 @@ class SynthesisStage(Stage):
         the natural sentences.
         """
         options = plan.get_options(SynthesisOptions)
-        goals = options.list_goals(plan.models)
-        has_scales = any(len(reject) > 1 for goal in goals for reject, _ in goal)
+        problems = itertools.chain(*options.list_problems(plan.models))
+        has_scales = any(len(problem.reject) > 1 for problem in problems)
         return (SCORE,) if has_scales or options.bounds else ()
 
     def check(self, run: Run) -> None:
@@ -121,9 +122,8 @@ class SynthesisStage(Stage):
 
         # Renaming the models fails if two specification strings describe the same model.
         names = {spec: model.name for spec, model in run.all_models.items()}
-        for goal in self.get_job(run).starts_by_goal:
-            for contrast in options.build_contrasts(goal):
-                contrast.rename_models(names)
+        for problem in itertools.chain(*self.get_job(run).sentences_by_problems):
+            problem.rename_models(names)
 
     def tasks(self, run: Run) -> list[Task]:
         """Return all tasks that are known so far."""
@@ -132,12 +132,12 @@ class SynthesisStage(Stage):
             score_tasks = job.score_tasks()
             if run.store.find_pending(score_tasks):
                 return list(score_tasks)
-            job.apply_scores()
+            job.prepare_searches()
         return job.tasks()
 
     def count_expected_tasks(self, run: Run) -> int:
         """Return the minimum number of searches, or of batches of sampled sentences."""
-        return self.get_job(run).min_tasks
+        return self.get_job(run).n_expected_tasks
 
     def estimate_later_seconds(self, run: Run) -> float:
         """Estimate how long one worker will take to score sentences that are not sampled yet."""
@@ -148,30 +148,22 @@ class SynthesisStage(Stage):
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
-        """Return a mapping from name to value (JSON) of all settings on which rows depend."""
+        """Return all settings on which the rows of the table depend, as JSON values by name."""
         plan, options = run.plan, run.plan.get_options(SynthesisOptions)
         defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
-        vocabulary: dict[str, Any] = {
-            "digest": run.vocabulary.digest,
-            "words": len(run.vocabulary.elsewhere),
-        }
+        words, sentence_digest = run.vocabulary, digest("\n".join(run.sentences))[:16]
+        vocabulary: dict[str, Any] = {"digest": words.digest, "words": len(words.elsewhere)}
         if plan.vocabulary.non_defaults:
             vocabulary["options"] = dict(plan.vocabulary.non_defaults)
         return {
             "models": [model.description for model in run.all_models.values()],
             "versions": dict(run.versions),
             "vocabulary": vocabulary,
-            "sentences": {
-                "digest": digest("\n".join(run.sentences))[:16],
-                "number": len(run.sentences),
-            },
-            "goals": [
-                [
-                    [[names[spec] for spec in reject], [names[spec] for spec in accept]]
-                    for reject, accept in goal
-                ]
-                for goal in self.get_job(run).starts_by_goal
+            "sentences": {"digest": sentence_digest, "number": len(run.sentences)},
+            "problems": [
+                [(named.reject, named.accept) for named in (p.rename_models(names) for p in group)]
+                for group in self.get_job(run).sentences_by_problems
             ],
             **{
                 key: getattr(options, key)
@@ -204,7 +196,7 @@ class SynthesisStage(Stage):
             "tasks": len(tasks),
             "missing": len(run.store.find_missing(tasks)),
             "rows": len(rows),
-            "requested": len(job.starts) * options.per_sentence,
+            "requested": len(job.inputs) * options.per_sentence,
         }
         if options.makes_triplets:
             # Triplets in which the two models prefer different synthetic sentences.
@@ -245,7 +237,7 @@ class _PoolStage(SynthesisStage):
             **job.collect_notes(),
         }
         drafts = job.read_drafts()
-        natural = dict.fromkeys(sentence for _, sentence in job.starts)
+        natural = dict.fromkeys(sentence for _, sentence in job.inputs)
         sampled = [sentence for sentence in job.candidates if sentence not in natural]
 
         def rows() -> Iterator[tuple[object, ...]]:
@@ -255,7 +247,7 @@ class _PoolStage(SynthesisStage):
                     yield (*row, "natural", "", "", "")
                 else:
                     draft = drafts[sentence]
-                    yield (*row, "written", draft["log_prob"], draft["worst"], draft["end"])
+                    yield (*row, "sampled", draft["log_prob"], draft["worst"], draft["end"])
 
         return format_csv_rows((*run.score_columns, *POOL_COLUMNS), rows()), notes
 

@@ -45,7 +45,7 @@ class TripletOptions(StageOptions):
     distinct_items
         Whether a sentence may occur in only one selected triplet.
     ties
-        Rule for equal ranks, ``average`` or ``row-order``.
+        Rule for triplets with equal ranks, ``average`` or ``row-order``.
     reference
         Sentences whose log-probabilities define the strata: ``triplets``, the natural sentences of
         the triplets for a pair of models, or ``sentences``, all natural sentences.

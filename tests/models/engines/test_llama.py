@@ -98,7 +98,7 @@ def test_what_it_refuses(whole: Path, tmp_path: Path) -> None:
         f"prefix='dog cat' in 'gguf:{whole}?prefix=dog%20cat' is not a token of its vocabulary; "
         "write auto, bos, eos, none or a token"
     )
-    assert refusal(f"gguf:{whole}?threads=0").endswith("give a whole number from 1 on")
+    assert refusal(f"gguf:{whole}?threads=0").endswith("give a whole number >= 1")
     with pytest.raises(
         InputError, match="tokens, but the maximum of gguf:.* is 16; leave it out, or set a larger"
     ):

@@ -302,7 +302,7 @@ def test_specs_that_are_refused() -> None:
     )
     assert "write openai:http" in refusal("openai:http://localhost:1/v1")
     spec = "openai:http://localhost:1/v1?batch=0&model=x"
-    assert refusal(spec) == f"batch='0' in {spec!r}: give a whole number from 1 on"
+    assert refusal(spec) == f"batch='0' in {spec!r}: give a whole number >= 1"
     assert "unknown option 'layers'" in refusal("openai:http://localhost:1/v1?layers=1&model=x")
     message = refusal("openai:http://me:pass@localhost:1/v1?model=x")
     assert "contains a password" in message

@@ -15,7 +15,7 @@ import transformers
 from tiny_transformers import save_network, save_tokenizer
 
 from contstim.arrays import FloatArray
-from contstim.models.hf.kv_cache import can_extend
+from contstim.models.hf.kv_cache import supports_cache
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -144,4 +144,4 @@ def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
     model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
-    assert can_extend(model.network, 32, None, model.prefix)
+    assert supports_cache(model.network, 32, None, model.prefix)
