@@ -66,8 +66,7 @@ def savings(
     from contstim.tables import read_table
 
     tables = [
-        None if file is None else read_table(file, PAIR_COLUMNS, cells="text")
-        for file in (pairs, selected)
+        None if file is None else read_table(file, PAIR_COLUMNS) for file in (pairs, selected)
     ]
     result = predict_savings(
         read_scores(scores), tables[0], tables[1], probability, answers, simulations, seed

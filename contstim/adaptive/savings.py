@@ -79,9 +79,8 @@ def predict_savings(
     n_set = 0 if selected is None else len(selected)
     # Rows of the set first. Pairs are the same whichever sentence is sentence 1.
     tables = [table[PAIR_COLUMNS].astype(str) for table in (selected, pairs) if table is not None]
-    candidates = pd.DataFrame(np.sort(pd.concat(tables), axis=1), columns=PAIR_COLUMNS)
-    candidates = candidates.drop_duplicates()
-    preferences = Pool.from_scores(candidates, scores, Link()).preferences
+    pool = pd.DataFrame(np.sort(pd.concat(tables), axis=1), columns=PAIR_COLUMNS).drop_duplicates()
+    preferences = Pool.from_scores(pool, scores, Link()).preferences
     n_pairs, n_models = preferences.shape
     if n_models < 2:
         raise InputError(f"the scores have {n_models} model; give two or more")
@@ -93,14 +92,13 @@ def predict_savings(
     best = name_best((expit(response.slope * followed + effects) - 0.5) @ signs, rng)
     curves = np.stack([replace(response, slope=s).probabilities(preferences) for s in SLOPES])
     answers = {}
-    for policy, n in {"random": n_pairs, "set": n_set, "adaptive": n_pairs}.items():
-        if n == 0:
-            continue
+    n_choices = {"random": n_pairs, "set": n_set, "adaptive": n_pairs}
+    for policy in filter(n_choices.get, n_choices):
         correct = np.zeros((n_studies, n_models))
         log_joint = np.zeros((n_studies, len(SLOPES), n_models))
         n_uses, curve = np.zeros((n_studies, n_pairs)), []
         for number in range(min(n_answers, 500) if policy == "adaptive" else n_answers):
-            chosen = rng.integers(n, size=n_studies)
+            chosen = rng.integers(n_choices[policy], size=n_studies)
             if policy == "adaptive":
                 if number % 5 == 0:
                     information = mutual_information(log_joint, curves)
