@@ -316,7 +316,5 @@ def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
         variants = table.drop_duplicates([*key, name])
         repeated = variants["utterance"][variants.duplicated(key)]
         if len(repeated):
-            raise InputError(
-                f"utterance {repeated.iloc[0]!r} has several values of {name}; keep one"
-            )
+            raise InputError(f"utterance {repeated.iloc[0]!r} has several {name} values; keep one")
     return table.assign(score=scores)

@@ -54,9 +54,7 @@ def read_cola(path: Path) -> LabelledSentences:
             )
         label, sentence = cells[1].strip(), cells[3].strip()
         if label not in ("0", "1"):
-            raise InputError(
-                f"{path}, line {number} has the label {label!r}; write 1 (acceptable) or 0"
-            )
+            raise InputError(f"{path}, line {number}: write 1 (acceptable) or 0, not {label!r}")
         if not sentence:
             raise InputError(f"{path}, line {number} has no sentence; fill or remove the line")
         sentences.append(sentence)

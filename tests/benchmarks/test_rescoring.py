@@ -178,7 +178,7 @@ def test_the_command_writes_results_and_selected(tmp_path: Path, monkeypatch, ca
         (lambda t: t.assign(split="train"), "utterance 'u0' has the split 'train'"),
         (lambda t: t.assign(score="high"), "utterance 'u0' has the score 'high'"),
         (lambda t: t.assign(hypothesis=" "), "utterance 'u0' has the hypothesis ' '"),
-        (lambda t: t.assign(reference=t["hypothesis"]), "has several values of reference"),
+        (lambda t: t.assign(reference=t["hypothesis"]), "has several reference values"),
     ],
 )
 def test_unusable_tables_are_refused(

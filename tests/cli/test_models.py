@@ -97,9 +97,7 @@ def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Pat
     path = cola / "in_domain_dev.tsv"
     good = path.read_text()
     path.write_text(good + "x\tyes\t\tThe dog ran.\n")
-    assert _fails(capsys, *tune) == (
-        f"{path}, line 26 has the label 'yes'; write 1 (acceptable) or 0"
-    )
+    assert _fails(capsys, *tune) == (f"{path}, line 26: write 1 (acceptable) or 0, not 'yes'")
     path.write_text("The dog ran.\n")
     assert _fails(capsys, *tune).startswith(f"{path}, line 1 has 1 columns, not the four of CoLA")
     path.unlink()

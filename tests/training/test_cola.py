@@ -12,7 +12,7 @@ from contstim.training.cola import matthews_correlation, read_cola
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("x\t2\t\tThe dog ran.", "line 3 has the label '2'; write 1 (acceptable) or 0"),
+        ("x\t2\t\tThe dog ran.", "line 3: write 1 (acceptable) or 0, not '2'"),
         ("x\t1\t\t ", "line 3 has no sentence; fill or remove the line"),
         ("x\t1\tThe dog ran.", "line 3 has 3 columns, not the four of CoLA: source, label, mark,"),
     ],
