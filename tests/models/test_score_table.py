@@ -192,7 +192,11 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             "",
             "has several rows of 'X y' and a column 'word', so each row seems to be a word; add",
         ),
-        ("sentence,a\nX y,-1\nX y,-2\n", "", "two scores of 'X y'; keep one, or, if each row is a"),
+        (
+            "sentence,a\nX y,-1\nX y,-2\n",
+            "",
+            "two scores for 'X y'; keep one, or, if each row is a",
+        ),
         ("sentence,a\nX,1\nY,2\n", "&unit=bits", "log-probability 2, which is above 0; add"),
         ("sentence,a\nX,-1\nY,-1\nX,-1\n", "", "has the words of 'X' twice; keep them once"),
         ("sentence,word,a\n" + "X y,X,-2\nX y,y,-3\n" * 2, "", "has the words of 'X y' twice; kee"),

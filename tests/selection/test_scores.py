@@ -102,7 +102,7 @@ def test_two_forms_of_a_sentence_are_one(tmp_path):
     path.write_text(f"sentence,m1,m2\nDer Bär,-1,-2\n {decomposed} ,-1,-2\nb  c,-3,-4\n", "utf-8")
     assert read_scores(path).index.tolist() == ["Der Bär", "b c"]
     path.write_text(f"sentence,m1,m2\nDer Bär,-1,-2\n{decomposed},-5,-2\n", "utf-8")
-    with pytest.raises(InputError, match="two scores of 'Der Bär'"):
+    with pytest.raises(InputError, match="two scores for 'Der Bär'"):
         read_scores(path)
 
 
