@@ -64,9 +64,11 @@ def savings(
     from contstim.adaptive.savings import PAIR_COLUMNS, predict_savings
     from contstim.selection.scores import read_scores
     from contstim.tables import read_table
+    from contstim.text.normalise import normalise_sentences
 
     tables = [
-        None if file is None else read_table(file, PAIR_COLUMNS) for file in (pairs, selected)
+        None if f is None else read_table(f, PAIR_COLUMNS)[PAIR_COLUMNS].apply(normalise_sentences)
+        for f in (pairs, selected)
     ]
     result = predict_savings(
         read_scores(scores), tables[0], tables[1], probability, answers, simulations, seed

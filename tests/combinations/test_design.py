@@ -492,10 +492,9 @@ def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def check_savings(row: Row, outcome: Outcome) -> pd.DataFrame:
     """Compare the table with that of the Python function, and with what the options say."""
-    table = read_out(row, outcome)
-    given = [
-        path and pd.read_csv(path, encoding="utf-8-sig") for path in (row["--pairs"], row["--set"])
-    ]
+    table, columns = read_out(row, outcome), ["sentence_1", "sentence_2"]
+    files = (row["--pairs"], row["--set"])
+    given = [f and pd.read_csv(f, encoding="utf-8-sig")[columns].map(nfc) for f in files]
     expected = predict_savings(
         read_scores(row["SCORES"]),
         *given,
