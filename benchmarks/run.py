@@ -27,6 +27,7 @@ BENCHMARKS = {
     "ngram": (None, ["--data", "gutenberg/sentences.txt.gz"]),
     "synthesis": ([], []),
     "guided_search": ([], []),
+    "sampling": ([], []),
     "runs": ([], []),
     "recurrent_scoring": (None, [LSTM, "--data", "gutenberg/sentences.txt.gz"]),
     "bench_transformers": ([], []),

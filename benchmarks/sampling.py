@@ -83,6 +83,8 @@ def main() -> None:
     shared = SharedVocabulary(bundled_vocabulary(), tuple(models))
     writer = load_model(args.writer)
     reader = load_model(MinScore.readable(model=args.writer).model)
+    # The model of the reading score, without its reduction to one number.
+    base = load_model(reader.spec.replace("&reduction=reading", ""))
     network = writer.network.model
     natural = pool()[:N_NATURAL]
     form = strategy.choose_form(natural)
@@ -106,15 +108,13 @@ def main() -> None:
     for number in range(1, args.batches + 1):
         for side in range(2):
             seconds, sentences = measure(lambda n=number, s=side: sample(n, s))
-            ids = [
-                encoded.ids[len(reader.prefix) :].tolist() for encoded in reader.encode(sentences)
-            ]
+            ids = [encoded.ids[len(base.prefix) :].tolist() for encoded in base.encode(sentences)]
             n_steps = max(map(len, ids)) - 1
             bare, _ = measure(
-                lambda n=n_steps: run_steps(network, reader.prefix, strategy.batch_size, n)
+                lambda n=n_steps: run_steps(network, base.prefix, strategy.batch_size, n)
             )
             reading, _ = measure(lambda s=sentences: reader.score(s))
-            bare_reading, _ = measure(lambda i=ids: run_sentences(network, reader.prefix, i))
+            bare_reading, _ = measure(lambda i=ids: run_sentences(network, base.prefix, i))
             times = np.array([seconds, bare, reading, bare_reading])
             totals += times
             print_row(str(len(sentences)), times)

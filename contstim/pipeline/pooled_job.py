@@ -68,9 +68,9 @@ class PooledSynthesisJob(SynthesisJob):
        A *target* is a natural sentence with one problem; it receives one sentence.
 
     After the first round, sentences are sampled only for problems with targets that have not
-    received a sentence, if there are any. The rounds end when every target has a sentence and a
-    round increases the total decrease in loss by less than the share `min_improvement`, or after
-    `max_samples` sentences per problem.
+    received a sentence, if there are any. The rounds end when no further target is expected to
+    receive a sentence and a round increases the total decrease in loss by less than the share
+    `min_improvement`, or after `max_samples` sentences per problem.
     """
 
     # Finished rounds.
@@ -208,8 +208,9 @@ class PooledSynthesisJob(SynthesisJob):
     def _finish_round(self, new_round: _Round) -> None:
         """Assign the candidates of all rounds, and decide whether another round is needed.
 
-        Sampling is complete after `max_samples` sentences, or when every target has a sentence and
-        the last round increased the total decrease in loss by less than `min_improvement`.
+        Sampling is complete after `max_samples` sentences, or when no further target is expected to
+        receive a sentence and the last round increased the total decrease in loss by less than
+        `min_improvement`.
         """
         self._rounds.append(new_round)
         pool, targets = self.build_pool(), self.targets
@@ -220,13 +221,16 @@ class PooledSynthesisJob(SynthesisJob):
             format_strategy(self.strategy),
             max_word_share=self.options.max_word_share,
         )
-        previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else 0.0
-        is_solved = all(result.is_changed for result in new_round.results)
+        n_found = sum(result.is_changed for result in new_round.results)
+        n_samples = ROUND_BATCHES * len(self._rounds) * self.strategy.batch_size
+        factor = max(1.0, self.strategy.max_samples / n_samples)
+        n_expected = max(n_found, count_expected_sentences(pool, targets, factor))
+        previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else -math.inf
         required_gain = (1 + self.strategy.min_improvement) * previous_gain
-        has_converged = new_round.total_gain < required_gain
+        has_converged = new_round.total_gain <= required_gain
         is_last = ROUND_BATCHES * len(self._rounds) >= self.strategy.n_batches
-        self._is_complete = is_last or (is_solved and has_converged)
-        new_round.summary = self._summarise_round(pool, targets)
+        self._is_complete = is_last or (n_expected == n_found and has_converged)
+        new_round.summary = self._summarise_round(pool, targets, n_found, n_expected)
 
     @property
     def candidates(self) -> list[str]:
@@ -309,7 +313,9 @@ class PooledSynthesisJob(SynthesisJob):
         """Return a line on the last finished round; None before the end of the first round."""
         return self._rounds[-1].summary if self._rounds else None
 
-    def _summarise_round(self, pool: SentencePool, targets: Sequence[Target]) -> str:
+    def _summarise_round(
+        self, pool: SentencePool, targets: Sequence[Target], n_found: int, n_expected: int
+    ) -> str:
         """Describe the last round for users, and forecast the result if sampling continues.
 
         The text contains the number of synthetic sentences found and their mean loss. Unless
@@ -323,10 +329,11 @@ class PooledSynthesisJob(SynthesisJob):
             Sampled sentences with their scores.
         targets
             Natural sentences, each with the problem that its synthetic sentence must solve.
+        n_found, n_expected
+            Number of synthetic sentences: now, and expected after `max_samples` sentences.
         """
         last, strategy = self._rounds[-1], self.strategy
         n_rounds = math.ceil(strategy.n_batches / ROUND_BATCHES)
-        n_found = sum(result.is_changed for result in last.results)
         text = (
             f"round {len(self._rounds)} of at most {n_rounds}: "
             f"{n_found} of {len(targets)} synthetic sentences found"
@@ -335,9 +342,6 @@ class PooledSynthesisJob(SynthesisJob):
             text += f", mean loss {-last.total_gain / n_found:.1f}"
         if self._is_complete:
             return text
-        n_samples = ROUND_BATCHES * len(self._rounds) * strategy.batch_size
-        factor = max(1.0, strategy.max_samples / n_samples)
-        n_expected = max(n_found, count_expected_sentences(pool, targets, factor))
         text += f"; about {n_expected} expected after round {n_rounds}"
         if n_expected < len(targets) / 2:
             *counts, (_, n_usable) = explain_shortfall(pool, targets).items()

@@ -73,7 +73,7 @@ class SamplingOptions:
         or for a single natural sentence.
     min_improvement
         Share by which a round of sampling must increase the total decrease in loss. If it does not,
-        and each natural sentence has its synthetic sentences, sampling stops.
+        and no further synthetic sentences are expected, sampling stops.
     guide
         Specification string of a model that guides in place of compared models that do not score
         prefixes. Without a guide, these models can only filter the sampled sentences.
