@@ -84,8 +84,7 @@ def predict_savings(
     n_pairs, n_models = preferences.shape
     if n_models < 2:
         raise InputError(f"the scores have {n_models} model; give two or more")
-    studies = np.arange(n_studies)
-    followed = preferences[:, studies % n_models].T
+    followed = preferences[:, (studies := np.arange(n_studies)) % n_models].T
     effects = response.item_sd * rng.normal(size=followed.shape)
     # Answers that a model predicts minus other answers, for an answer in favour of sentence 2.
     signs = np.sign(preferences)
