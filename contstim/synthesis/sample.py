@@ -12,11 +12,11 @@ import numpy as np
 from contstim.models.prefixes import COMMA
 from contstim.settings import settings
 from contstim.synthesis.coordinate_search import Search
+from contstim.synthesis.drafts import Draft
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.shared_vocabulary import SharedVocabulary, extend_models
 from contstim.synthesis.strategy import Strategy, load_cached_model
 from contstim.synthesis.writer import (
-    Draft,
     SamplingOptions,
     SentenceForm,
     SentenceWriter,

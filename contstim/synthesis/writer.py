@@ -13,7 +13,7 @@ sentence may end at any position where the writer gives its end a minimum probab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -22,12 +22,12 @@ from pydantic import Field
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
-from contstim.models.prefixes import COMMA, Prefixes, empty_prefix, empty_prefix_after
+from contstim.models.prefixes import Prefixes, empty_prefix, empty_prefix_after
 from contstim.settings import NonNegativeInt, PositiveInt, settings, validate_choice
+from contstim.synthesis.drafts import Draft, DraftBatch
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
-from contstim.text import Sentence, WordList, parse_length_range
-from contstim.text.language import Language
+from contstim.text import WordList, parse_length_range
 
 # Maximum number of words that may follow a prefix.
 _MAX_WORDS = 400
@@ -127,28 +127,6 @@ class SentenceForm:
     words: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Draft:
-    """Sampled sentence, with log-probabilities in nats under the writer after the prompt.
-
-    Attributes
-    ----------
-    sentence
-        Text of the sentence.
-    log_prob
-        Log-probability of the sentence, including its final mark.
-    worst
-        Log-probability of the least probable word.
-    end
-        Log-probability of the final mark.
-    """
-
-    sentence: str
-    log_prob: float
-    worst: float
-    end: float
-
-
 def guidance_weights(problem: Problem) -> dict[str, float]:
     """Return the weight of each compared model's log-probabilities in guided sampling.
 
@@ -169,100 +147,6 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
     total_weight = -sum(rejecting.values())
     weights = {name: weight / total_weight for name, weight in rejecting.items()}
     return weights | dict.fromkeys(accepting, 1.0 / max(1, len(accepting)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """R unfinished sentences with the same number of words.
-
-    Sentences that cannot be continued are removed from the batch, so R can decrease.
-
-    Attributes
-    ----------
-    original_rows
-        Index of each sentence in the batch before any removal, shape (R,).
-    words
-        Words of each sentence.
-    commas
-        For each sentence, whether each word is followed by a comma.
-    log_probs
-        For each sentence, the log-probability of each word and its comma under the writer.
-    """
-
-    original_rows: IntArray
-    words: tuple[tuple[str, ...], ...]
-    commas: tuple[tuple[bool, ...], ...]
-    log_probs: tuple[tuple[float, ...], ...]
-
-    @classmethod
-    def empty(cls, n: int) -> _Batch:
-        """Create a batch of `n` sentences without words."""
-        return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
-
-    def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> _Batch:
-        """Return a batch of k sentences, each extended by one word.
-
-        Parameters
-        ----------
-        rows
-            Index of each sentence to extend, shape (k,).
-        words
-            New word of each of these sentences.
-        log_probs
-            Log-probability of each new word under the writer in nats, shape (k,).
-        """
-        new_words = zip(rows.tolist(), words, strict=True)
-        new_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
-        return _Batch(
-            original_rows=self.original_rows[rows],
-            words=tuple((*self.words[row], word) for row, word in new_words),
-            commas=tuple((*self.commas[row], False) for row in rows.tolist()),
-            log_probs=tuple((*self.log_probs[row], value) for row, value in new_log_probs),
-        )
-
-    def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> _Batch:
-        """Return a batch with a comma after the last word of some sentences.
-
-        Parameters
-        ----------
-        has_comma
-            Whether a comma follows each sentence, shape (R,).
-        log_probs
-            Log-probability of a comma after each sentence under the writer in nats, shape (R,).
-        """
-        added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
-        commas, word_log_probs = [], []
-        for row, (comma, added) in enumerate(zip(has_comma.tolist(), added_log_probs, strict=True)):
-            commas.append((*self.commas[row][:-1], comma))
-            word_log_probs.append((*self.log_probs[row][:-1], self.log_probs[row][-1] + added))
-        return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
-
-    def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Complete a sentence of the batch by a final punctuation mark.
-
-        Parameters
-        ----------
-        row
-            Index of the sentence.
-        mark
-            Final punctuation mark.
-        end
-            Log-probability of the mark under the writer, in nats.
-        language
-            Language, which determines opening marks such as the Spanish ``¿``.
-
-        Returns
-        -------
-        Draft or None
-            Complete sentence. None if parsing its text would yield different words.
-        """
-        words, log_probs = self.words[row], self.log_probs[row]
-        after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
-        before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
-        sentence = Sentence(words, before, after, language)
-        if not sentence.round_trips:
-            return None
-        return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
 
 
 class SentenceWriter:
@@ -335,7 +219,7 @@ class SentenceWriter:
         """
         prefixes = [empty_prefix_after(self.model, prompt, self.word_lists)]
         prefixes += self._guiding_prefixes
-        batch, drafts = _Batch.empty(self.options.batch_size), list[Draft]()
+        batch, drafts = DraftBatch.empty(self.options.batch_size), list[Draft]()
         # All sentences start from the same, empty prefix.
         prefix_rows = np.zeros(self.options.batch_size, dtype=np.int64)
         for position in range(self.form.longest):
@@ -369,7 +253,7 @@ class SentenceWriter:
             prefix_rows = np.arange(len(batch.words))
         return drafts
 
-    def _is_allowed(self, batch: _Batch, words: WordList) -> BoolArray:
+    def _is_allowed(self, batch: DraftBatch, words: WordList) -> BoolArray:
         """Return which words may come next in each unfinished sentence.
 
         A word is excluded if another list of words is prescribed for this position, or if the word
@@ -400,7 +284,7 @@ class SentenceWriter:
     def _draw_words(
         self,
         prefixes: Sequence[Prefixes],
-        batch: _Batch,
+        batch: DraftBatch,
         prefix_rows: IntArray,
         rng: np.random.Generator,
     ) -> tuple[IntArray, IntArray, FloatArray, Prefixes] | None:

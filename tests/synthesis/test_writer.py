@@ -1,4 +1,7 @@
-"""What is written keeps to its form, and is drawn as the formula says."""
+"""What is written keeps to its form, and is drawn as the formula says.
+
+Tests `contstim.synthesis.writer` and `contstim.synthesis.drafts`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,129 @@
+"""Sentences that are being sampled word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.models.prefixes import COMMA
+from contstim.text import Sentence
+from contstim.text.language import Language
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Sampled sentence, with log-probabilities in nats under the writer after the prompt.
+
+    Attributes
+    ----------
+    sentence
+        Text of the sentence.
+    log_prob
+        Log-probability of the sentence, including its final mark.
+    worst
+        Log-probability of the least probable word.
+    end
+        Log-probability of the final mark.
+    """
+
+    sentence: str
+    log_prob: float
+    worst: float
+    end: float
+
+
+@dataclass(frozen=True, eq=False)
+class DraftBatch:
+    """R unfinished sentences with the same number of words.
+
+    Sentences that cannot be continued are removed from the batch, so R can decrease.
+
+    Attributes
+    ----------
+    original_rows
+        Index of each sentence in the batch before any removal, shape (R,).
+    words
+        Words of each sentence.
+    commas
+        For each sentence, whether each word is followed by a comma.
+    log_probs
+        For each sentence, the log-probability of each word and its comma under the writer.
+    """
+
+    original_rows: IntArray
+    words: tuple[tuple[str, ...], ...]
+    commas: tuple[tuple[bool, ...], ...]
+    log_probs: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def empty(cls, n: int) -> DraftBatch:
+        """Create a batch of `n` sentences without words."""
+        return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
+
+    def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> DraftBatch:
+        """Return a batch of k sentences, each extended by one word.
+
+        Parameters
+        ----------
+        rows
+            Index of each sentence to extend, shape (k,).
+        words
+            New word of each of these sentences.
+        log_probs
+            Log-probability of each new word under the writer in nats, shape (k,).
+        """
+        new_words = zip(rows.tolist(), words, strict=True)
+        new_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
+        return DraftBatch(
+            original_rows=self.original_rows[rows],
+            words=tuple((*self.words[row], word) for row, word in new_words),
+            commas=tuple((*self.commas[row], False) for row in rows.tolist()),
+            log_probs=tuple((*self.log_probs[row], value) for row, value in new_log_probs),
+        )
+
+    def add_commas(self, has_comma: BoolArray, log_probs: FloatArray) -> DraftBatch:
+        """Return a batch with a comma after the last word of some sentences.
+
+        Parameters
+        ----------
+        has_comma
+            Whether a comma follows each sentence, shape (R,).
+        log_probs
+            Log-probability of a comma after each sentence under the writer in nats, shape (R,).
+        """
+        added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
+        commas, word_log_probs = [], []
+        for row, (comma, added) in enumerate(zip(has_comma.tolist(), added_log_probs, strict=True)):
+            commas.append((*self.commas[row][:-1], comma))
+            word_log_probs.append((*self.log_probs[row][:-1], self.log_probs[row][-1] + added))
+        return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
+
+    def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
+        """Complete a sentence of the batch by a final punctuation mark.
+
+        Parameters
+        ----------
+        row
+            Index of the sentence.
+        mark
+            Final punctuation mark.
+        end
+            Log-probability of the mark under the writer, in nats.
+        language
+            Language, which determines opening marks such as the Spanish ``¿``.
+
+        Returns
+        -------
+        Draft or None
+            Complete sentence. None if parsing its text would yield different words.
+        """
+        words, log_probs = self.words[row], self.log_probs[row]
+        after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
+        before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
+        sentence = Sentence(words, before, after, language)
+        if not sentence.round_trips:
+            return None
+        return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
