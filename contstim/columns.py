@@ -13,6 +13,9 @@ CHOICES = (
     *("model_1", "model_2", "rating", "rt_ms"),
 )
 
+#: The two sentences of a pair.
+PAIR = ("sentence_1", "sentence_2")
+
 #: One row per triplet: a natural sentence, a synthetic sentence that model 1 accepts and model 2
 #: rejects, and the reverse. ``..._lp_k`` is the log-probability under model k in nats.
 TRIPLETS = (

@@ -16,6 +16,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+import contstim
 from contstim.cli.application import create_application
 from contstim.cli.common import write_table
 from contstim.cli.parameters import (
@@ -26,6 +27,7 @@ from contstim.cli.parameters import (
     float_parameter,
     integer_parameter,
 )
+from contstim.text.normalise import normalise_sentences
 
 
 def savings(
@@ -62,16 +64,14 @@ def savings(
         output table [standard output]
     """
     from contstim.adaptive.savings import PAIR_COLUMNS, predict_savings
-    from contstim.selection.scores import read_scores
     from contstim.tables import read_table
-    from contstim.text.normalise import normalise_sentences
 
     tables = [
         None if f is None else read_table(f, PAIR_COLUMNS)[PAIR_COLUMNS].apply(normalise_sentences)
         for f in (pairs, selected)
     ]
     result = predict_savings(
-        read_scores(scores), tables[0], tables[1], probability, answers, simulations, seed
+        contstim.read_scores(scores), tables[0], tables[1], probability, answers, simulations, seed
     )
     write_table(result, out, [scores, pairs, selected])
 

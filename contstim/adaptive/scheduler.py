@@ -9,14 +9,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from contstim.adaptive import policies
 from contstim.adaptive.link import Link
-from contstim.adaptive.policies import (
-    PolicyOptions,
-    PolicyState,
-    acquisition_values,
-    choose_block,
-    grid_positions,
-)
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import ModelPosterior
 from contstim.adaptive.stopping import Stopping
@@ -65,7 +59,7 @@ class AdaptivePlan:
     ('information', 60, 24)
     """
 
-    trial_selection: PolicyOptions = PolicyOptions()
+    trial_selection: policies.PolicyOptions = policies.PolicyOptions()
     link: Link = Link()
     stopping: Stopping = Stopping()
     trials: Annotated[int, Field(ge=1, le=5000)] = 40
@@ -182,7 +176,7 @@ class TrialScheduler:
         #: Answer codes by participant and pair.
         self.answers: dict[tuple[str, int], int] = {}
         self._n_processed = 0  # blocks that have updated the posterior or have been skipped
-        self._grid_positions = grid_positions(pool.preferences, self.posterior.quadrature)
+        self._grid_positions = policies.grid_positions(pool.preferences, self.posterior.quadrature)
         self._available: dict[str, BoolArray] = {}
         self._issued_pairs: set[tuple[str, int]] = set()
         # Pairs with an answer that has updated the posterior.
@@ -273,7 +267,7 @@ class TrialScheduler:
         """
         self._process_blocks(n_processed, skipped_blocks)
         number = len(self.blocks)
-        state = PolicyState(
+        state = policies.PolicyState(
             grid_positions=self._grid_positions,
             preferences=self.pool.preferences,
             available=self._available_pairs(participant),
@@ -284,8 +278,8 @@ class TrialScheduler:
         options = self.plan.trial_selection
         n_left = self.plan.trials - self._n_issued(participant)
         options = replace(options, block_size=min(max_trials, n_left, options.block_size))
-        values = acquisition_values(options, state)
-        pairs, propensities = choose_block(options, state, rng, self._words, values)
+        values = policies.acquisition_values(options, state)
+        pairs, propensities = policies.choose_block(options, state, rng, self._words, values)
         return Block(
             number=number,
             participant=participant,

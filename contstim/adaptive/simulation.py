@@ -26,7 +26,6 @@ def simulate(
     response_model: ResponseModel | None = None,
     *,
     n_studies: int = 300,
-    seconds_per_trial: float = 8.0,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Simulate adaptive studies until they stop or reach the maximum number of participants.
@@ -48,8 +47,6 @@ def simulate(
         Distribution of answers; by default the one in the link of the plan.
     n_studies
         Number of studies.
-    seconds_per_trial
-        Duration of a trial in seconds, for `minutes`.
     seed
         Random seed.
 
@@ -62,7 +59,6 @@ def simulate(
         - `kind`: kind of the conclusion, see `Conclusion`;
         - `model`: best model according to the conclusion, if any;
         - `participants`: number of participants;
-        - `minutes`: total duration of their trials, including anchors;
         - `most_probable` and `posterior`: model with the highest posterior probability, and this
           probability;
         - `recovered`: whether the most probable model is the only true one;
@@ -87,8 +83,6 @@ def simulate(
     1  contstim:gpt  inconclusive             5
     """
     require_integer("n_studies", n_studies, 1)
-    if not seconds_per_trial > 0:
-        raise InputError(f"seconds_per_trial is {seconds_per_trial}; give a number above 0")
     response_model = response_model or plan.link.response_model
     named_models = (truth,) if isinstance(truth, str) else truth
     for name in named_models or ():
@@ -104,14 +98,12 @@ def simulate(
         )
         best = conclusion.models[0] if conclusion.kind == "best" else ""
         most_probable = result.models.iloc[int(result.models["posterior"].argmax())]
-        n_trials = result.n_answers + conclusion.n_participants * plan.anchors
         rows.append(
             {
                 "truth": " = ".join(true_models),
                 "kind": conclusion.kind,
                 "model": best,
                 "participants": conclusion.n_participants,
-                "minutes": n_trials * seconds_per_trial / 60,
                 "most_probable": most_probable["model"],
                 "posterior": most_probable["posterior"],
                 "recovered": true_models == (most_probable["model"],),

@@ -12,15 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.benchmarks import estimates
 from contstim.benchmarks.benchmark import Benchmark
-from contstim.benchmarks.estimates import (
-    Estimate,
-    area_under_curve,
-    best_threshold,
-    clustered_correlation,
-    clustered_proportion,
-    z_scores,
-)
 from contstim.errors import InputError
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import MIN_UNITS
@@ -125,14 +118,7 @@ class _RatingData:
 
     @classmethod
     def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _RatingData:
-        """Convert a table of ratings to arrays.
-
-        Parameters
-        ----------
-        ratings
-            Table `RatingBenchmark.ratings`, with one row per rating.
-        sentences
-            The S distinct sentences, in the order of their indices.
+        """Convert a table `RatingBenchmark.ratings` to arrays, with indices of `sentences`.
 
         Raises
         ------
@@ -384,7 +370,7 @@ class DeltaBenchmark(Benchmark):
 
         Scores are z-scored first. Pairs without both scores are NaN.
         """
-        return self._deltas(pd.Series(z_scores(scores), index=scores.index))
+        return self._deltas(pd.Series(estimates.z_scores(scores), index=scores.index))
 
     def _deltas(self, by_id: pd.Series) -> FloatArray:
         """Return acceptable minus unacceptable sentence of each pair, from values by id."""
@@ -404,19 +390,19 @@ class DeltaBenchmark(Benchmark):
         judgements = self.judgements.set_index("id")["judgement"]
         joined = pd.concat([judgements, values.rename("score")], axis=1, join="inner").dropna()
         judged, scored = joined.to_numpy(dtype=float).T
-        correlation = clustered_correlation(judged, scored, _phenomena(joined.index))
+        correlation = estimates.clustered_correlation(judged, scored, _phenomena(joined.index))
         yield _row("all", "sentence_correlation", correlation, len(joined))
 
         human, model = self.human_deltas(), self.model_deltas(values)
         has_both = ~np.isnan(human) & ~np.isnan(model)
         human, model = human[has_both], model[has_both]
         phenomena = _phenomena(self.pairs.loc[has_both, "gramm_id"])
-        correlation = clustered_correlation(human, model, phenomena)
+        correlation = estimates.clustered_correlation(human, model, phenomena)
         yield _row("all", "pair_correlation", correlation, len(model))
-        yield _row("all", "blimp", clustered_proportion(model > 0, phenomena), len(model))
+        yield _row("all", "blimp", estimates.clustered_proportion(model > 0, phenomena), len(model))
         for delta in (0.5, 1.0, 5.0):
             is_satisfied = acceptability_delta_criterion(human, model, delta)
-            proportion = clustered_proportion(is_satisfied, phenomena)
+            proportion = estimates.clustered_proportion(is_satisfied, phenomena)
             yield _row("all", f"adc_{delta:g}", proportion, len(model))
 
 
@@ -426,7 +412,9 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
     return np.asarray(pd.factorize(phenomenon)[0])
 
 
-def _row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:
+def _row(
+    analysis: str, measure: str, estimate: estimates.Estimate, n_items: int
+) -> dict[str, object]:
     """Return a row of results as `Benchmark.estimate` yields it, without a noise ceiling."""
     value, low, high = estimate
     return {
@@ -491,7 +479,7 @@ class LabelBenchmark(Benchmark):
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         train_scores = values.loc[self.train["sentence"]].to_numpy(dtype=float)
-        threshold = best_threshold(self.train["label"], train_scores)
+        threshold = estimates.best_threshold(self.train["label"], train_scores)
         all_parts = pd.concat(list(self.parts.values()), ignore_index=True)
         for analysis, table in {"all": all_parts, **self.parts}.items():
             scores = values.loc[table["sentence"]].to_numpy(dtype=float)
@@ -502,8 +490,8 @@ class LabelBenchmark(Benchmark):
                 # The Matthews correlation is Pearson's correlation of two binary variables. Each
                 # sentence is a separate cluster.
                 clusters = np.arange(len(labels))
-                mcc = clustered_correlation(
+                mcc = estimates.clustered_correlation(
                     labels.astype(float), predictions.astype(float), clusters
                 )
             yield _row(analysis, "mcc", mcc, len(table))
-            yield _row(analysis, "auc", area_under_curve(labels, scores), len(table))
+            yield _row(analysis, "auc", estimates.area_under_curve(labels, scores), len(table))

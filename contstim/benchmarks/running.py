@@ -16,7 +16,7 @@ from contstim.benchmarks.benchmark import RESULTS, Benchmark, BenchmarkResult
 from contstim.columns import SCORES, SPEC, UNIT
 from contstim.errors import InputError, OutputError
 from contstim.files import remove, replace_atomically, write_atomically
-from contstim.models.base import SentenceModel, SentenceScores
+from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache, describe_model, model_identity, package_versions
 from contstim.progress import track
 from contstim.tables import escape_table
@@ -60,8 +60,7 @@ def score_whole_sentences(
     texts = list(sentences)
     for batch in _batches(texts, f"scoring, {model.name}"):
         cache.score_with_counts(model, batch)
-    saved = cache.read(model_identity(model))
-    scores = SentenceScores.from_rows(saved[sentence] for sentence in texts)
+    scores = cache.score_with_counts(model, texts)
     table = pd.DataFrame(
         {
             "sentence": texts,

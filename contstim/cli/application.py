@@ -10,15 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from cyclopts import App, CycloptsError, Group, Parameter
-from cyclopts.exceptions import (
-    CoercionError,
-    MissingArgumentError,
-    RepeatArgumentError,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
+from cyclopts import App, CycloptsError, Group, Parameter, exceptions
 
 from contstim.cli.parameters import Output
 from contstim.errors import InputError, OutputError, suggest_names, truncate
@@ -126,31 +118,31 @@ def describe_parse_error(error: CycloptsError) -> str:
     token = getattr(error, "token", None)
     option = "" if token is None else (token.keyword or token.value).partition("=")[0]
     is_option = token is not None and token.keyword is None and option.startswith("--")
-    if isinstance(error, UnknownOptionError) or is_option:
+    if isinstance(error, exceptions.UnknownOptionError) or is_option:
         assert error.app is not None
         options = [name for arg in error.app.assemble_argument_collection() for name in arg.names]
         matches = difflib.get_close_matches(option, options, 1, 0.75)
         hint = f"; did you mean {matches[0]!r}?" if matches else ""
         return f"there is no option {truncate(option, 40)!r} here{hint}"
-    if isinstance(error, UnknownCommandError):
+    if isinstance(error, exceptions.UnknownCommandError):
         assert error.unused_tokens is not None
         assert error.app is not None
         names = [name for name in error.app if not name.startswith("-")]
         return f"unknown subcommand {error.unused_tokens[0]!r}; " + suggest_names(
             error.unused_tokens[0], names
         )
-    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+    if isinstance(error, exceptions.UnusedCliTokensError) and error.unused_tokens:
         return f"{truncate(error.unused_tokens[0], 40)!r} is an argument too many"
-    if isinstance(error, MissingArgumentError):
+    if isinstance(error, exceptions.MissingArgumentError):
         assert argument is not None
         metavar = argument.parameter.metavar or ""
         if error.keyword is not None or argument.tokens:
             return f"{argument.name} needs {metavar or 'a value'}"
         value = metavar if argument.name.startswith("-") else ""
         return f"{f'{argument.name} {value}'.strip()} is missing; give it"
-    if isinstance(error, RepeatArgumentError):
+    if isinstance(error, exceptions.RepeatArgumentError):
         return f"{option} is given twice; give it once"
-    if isinstance(error, CoercionError):
+    if isinstance(error, exceptions.CoercionError):
         prefix = f"{token.keyword}: " if token is not None and token.keyword else ""
         if error.msg is not None:
             return f"{prefix}{error.msg}"

@@ -21,13 +21,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from contstim.cli import common
 from contstim.cli.application import create_application
-from contstim.cli.common import (
-    create_executor,
-    explain_interruption,
-    print_message,
-    report_failed_tasks,
-)
 from contstim.cli.parameters import ExecutorName, File, Name, OutputFolder, parsed_by
 from contstim.errors import InputError
 
@@ -100,7 +95,7 @@ def run(
             print(f"locked: {holder}")
         return 0
     start_time = time.monotonic()
-    with explain_interruption(), create_executor(executor) as workers:
+    with common.explain_interruption(), common.create_executor(executor) as workers:
         report = study_runs.run_study(
             study, workers, out=out, cache=cache, stage=stage, shard=shard
         )
@@ -111,11 +106,11 @@ def run(
     ):
         for path in paths:
             shown_path = path.relative_to(folder) if path.is_relative_to(folder) else path
-            print_message(f"{shown_path}: {change}")
+            common.print_message(f"{shown_path}: {change}")
     if report.blocked is not None:
-        print_message(f"stopped at {report.blocked}")
+        common.print_message(f"stopped at {report.blocked}")
     if not report.is_complete:
-        report_failed_tasks(report.failures)
+        common.report_failed_tasks(report.failures)
         return 1
-    print_message(f"done in {time.monotonic() - start_time:.0f} s")
+    common.print_message(f"done in {time.monotonic() - start_time:.0f} s")
     return 0

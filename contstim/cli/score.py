@@ -27,6 +27,7 @@ from cyclopts import Parameter
 from contstim.cli.application import create_application
 from contstim.cli.common import report_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
+from contstim.columns import SCORES, SPEC, UNIT
 from contstim.errors import InputError
 from contstim.text import read_sentences
 
@@ -129,8 +130,6 @@ def write_sentence_scores(
     Rows are written while the scores are computed. The columns are described in the help of
     `contstim score`.
     """
-    from contstim.columns import SCORES, SPEC, UNIT
-
     # Optional columns: the specifications of renamed models, and the words without probability.
     columns = [*SCORES, UNIT, "perplexity"]
     if any(model.name != model.spec for model in models):

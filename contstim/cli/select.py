@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from contstim import selection
 from contstim.cli.application import create_application
 from contstim.cli.common import print_message, write_table
 from contstim.cli.parameters import (
@@ -120,7 +121,7 @@ class SentenceOptions:
         constraints : list
             Constraints on the selection.
         """
-        from contstim.selection import constraint_text, has_distinct_words, scores
+        from contstim.selection import constraint_text, scores
 
         if self.repeatable and not self.distinct:
             raise InputError("--repeatable has no effect without --distinct; add it")
@@ -131,7 +132,7 @@ class SentenceOptions:
         if self.distinct:
             words = read_words(self.repeatable) if self.repeatable else ENGLISH.repeatable
             sentences = [str(label) for label in log_probs.index]
-            eligible = has_distinct_words(sentences, words).set_axis(log_probs.index)
+            eligible = selection.has_distinct_words(sentences, words).set_axis(log_probs.index)
         needs_tokens = any(":tokens" in text for text in self.constraint) and path != "-"
         n_tokens = scores.read_token_counts(path) if needs_tokens else None
         constraints = constraint_text.parse_constraints(
@@ -258,10 +259,8 @@ def select_natural(
     out
         output table [standard output]
     """
-    from contstim.selection import select_natural_pairs
-
     table, eligible, constraints = sentences.read(scores)
-    selected = select_natural_pairs(
+    selected = selection.select_natural_pairs(
         table,
         per_pair,
         criterion=criterion,
@@ -312,8 +311,6 @@ def select_from_triplets(
     out
         output table [standard output]
     """
-    from contstim import selection
-
     selected = selection.select_triplets(
         selection.read_triplets(triplets),
         per_pair,
@@ -375,14 +372,12 @@ def select_pair_set(
     out
         output table [standard output]
     """
-    from contstim.selection import read_triplets, select_set, triplet_pairs
-
     if candidates and not triplets:
         raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
     table, eligible, constraints = sentences.read(scores)
     synthetic_pairs = None
     if triplets:
-        rows = read_triplets(triplets)
+        rows = selection.read_triplets(triplets)
         # Sentences that may be combined to pairs: natural ones, or none if all pairs are synthetic.
         synthetic = rows[["synthetic_1", "synthetic_2"]].to_numpy().ravel()
         is_combinable = ~table.index.to_series().isin(synthetic)
@@ -390,8 +385,8 @@ def select_pair_set(
             is_combinable[:] = False
         eligible = is_combinable if eligible is None else eligible & is_combinable
         if candidates != "natural":
-            synthetic_pairs = triplet_pairs(rows)
-    selected = select_set(
+            synthetic_pairs = selection.triplet_pairs(rows)
+    selected = selection.select_set(
         table,
         n,
         criterion=criterion,

@@ -14,13 +14,7 @@ from contstim.arrays import BoolArray, FloatArray
 from contstim.design.simulate import SimulatedData, require_size
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError, require_integer
-from contstim.evaluation.inference import ALPHA, benjamini_hochberg
-from contstim.evaluation.inference.quasi_f import (
-    MIN_PARTICIPANTS,
-    CellMean,
-    Contrast,
-    CrossedDesign,
-)
+from contstim.evaluation.inference import ALPHA, benjamini_hochberg, quasi_f
 from contstim.progress import track
 
 _MAX_PARTICIPANTS = 500  # of all groups, before the last doubling of a search
@@ -214,7 +208,7 @@ def required_sample_size(
         return results
 
     n_groups = len(simulator.groups)
-    n = math.ceil(MIN_PARTICIPANTS / n_groups)
+    n = math.ceil(quasi_f.MIN_PARTICIPANTS / n_groups)
     is_growing: BoolArray = np.ones(len(power(n)), dtype=np.bool_)
     while n * n_groups < _MAX_PARTICIPANTS and (is_growing & (power(n, -2) < target)).any():
         n *= 2
@@ -298,16 +292,16 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                 designs = []
                 for row in is_included:
                     _, participants = np.unique(data.participant_index[row], return_inverse=True)
-                    designs.append(CrossedDesign(participants, item[row]))
+                    designs.append(quasi_f.CrossedDesign(participants, item[row]))
                 if (is_included[0] == is_included[1]).all():
                     designs[1] = designs[0]
-                whole = CrossedDesign(data.participant_index, item)
+                whole = quasi_f.CrossedDesign(data.participant_index, item)
                 for study in studies:
                     means = [
-                        CellMean(np.flatnonzero(row), design, influence[model, study][row])
+                        quasi_f.CellMean(np.flatnonzero(row), design, influence[model, study][row])
                         for model, row, design in zip((i, j), is_included, designs, strict=True)
                     ]
-                    estimate = Contrast.from_means(means, whole).estimate()
+                    estimate = quasi_f.Contrast.from_means(means, whole).estimate()
                     p[study], difference[study] = estimate.p_value(), estimate.value
             p_values.append(p)
             differences.append(difference)

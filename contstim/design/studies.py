@@ -10,15 +10,8 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.design import simulate
 from contstim.design.pilot import estimate_pilot, mean_choice
-from contstim.design.simulate import (
-    SimulatedData,
-    Simulation,
-    draw_ratings,
-    latent_preferences,
-    require_pairs,
-    require_size,
-)
 from contstim.display import displayable
 from contstim.errors import InputError, format_count, require_integer, require_known
 from contstim.evaluation.inference.quasi_f import MIN_PARTICIPANTS, MIN_UNITS
@@ -39,7 +32,7 @@ from contstim.trial_kinds import EXPERIMENTAL
 
 #: Participants as in experiment 2 of Golan et al. (2023), in units of the noise: `ResponseModel` in
 #: logits, divided by 1.81, the standard deviation of the standard logistic distribution.
-GOLAN2023_PARTICIPANTS = Simulation(slope_sd=0.47, item_sd=0.75, lapse=0.011)
+GOLAN2023_PARTICIPANTS = simulate.Simulation(slope_sd=0.47, item_sd=0.75, lapse=0.011)
 
 _MEASURES = EvaluationOptions().measures
 _DEFAULT_TRIALS = 40
@@ -96,7 +89,7 @@ class StudySimulator:
     item: IntArray
     latent: FloatArray
     ratios: FloatArray
-    simulation: Simulation
+    simulation: simulate.Simulation
     measures: tuple[str, ...] = _MEASURES
     analyses: Sequence[tuple[str, BoolArray | None]] = (("all", None),)
     followed: int | None = None
@@ -115,7 +108,7 @@ class StudySimulator:
         design: pd.DataFrame,
         scores: ScoreSource | Models,
         models: Sequence[str],
-        simulation: Simulation,
+        simulation: simulate.Simulation,
         measures: Sequence[str] = _MEASURES,
     ) -> StudySimulator:
         """Create a simulator from a table of trials and the models that participants follow.
@@ -159,7 +152,7 @@ class StudySimulator:
         0               5   0.74       1.0
         1              10   0.98       1.0
         """
-        require_pairs(design)
+        simulate.require_pairs(design)
         scores = load_score_source(scores)
         design = normalise_trials(design)
         design = design[~find_unscored_catch(design, scores)].reset_index(drop=True)
@@ -193,7 +186,7 @@ class StudySimulator:
             models=tuple(models),
             groups=groups,
             item=encode_items(pairs),
-            latent=latent_preferences(ratios, names, simulation),
+            latent=simulate.latent_preferences(ratios, names, simulation),
             ratios=ratios[:, [names.index(name) for name in models]],
             simulation=simulation,
             measures=tuple(measures),
@@ -205,7 +198,7 @@ class StudySimulator:
     def from_difference(
         cls,
         difference: float,
-        simulation: Simulation = GOLAN2023_PARTICIPANTS,
+        simulation: simulate.Simulation = GOLAN2023_PARTICIPANTS,
         pairs_per_item: int = 1,
         n_groups: int = 1,
         measures: Sequence[str] = _MEASURES,
@@ -275,9 +268,7 @@ class StudySimulator:
         )
 
     @classmethod
-    def from_pilot(
-        cls, data: TrialData, n_groups: int = 1, measures: Sequence[str] = _MEASURES
-    ) -> StudySimulator:
+    def from_pilot(cls, data: TrialData) -> StudySimulator:
         """Create a simulator from the pairs and choices of a pilot study.
 
         The parameters of participants are estimated from the choices (`estimate_pilot`).
@@ -286,10 +277,6 @@ class StudySimulator:
         ----------
         data
             Choices of the pilot study (`Evaluation.data`). Catch trials and fillers are excluded.
-        n_groups : int, default 1
-            Number of groups of participants, each with its own pairs.
-        measures
-            Names of the measures, as in `evaluate`.
 
         Raises
         ------
@@ -308,7 +295,6 @@ class StudySimulator:
         0            accuracy    1.0
         1  signed_rank_cosine    1.0
         """
-        require_integer("n_groups", n_groups, 1)
         data = data.select_pairs((data.pairs["kind"] == EXPERIMENTAL).to_numpy())
         n_participants, n_items = len(np.unique(data.participant)), len(np.unique(data.item))
         if n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS:
@@ -320,12 +306,11 @@ class StudySimulator:
         latent, simulation, best_model = estimate_pilot(data)
         return cls(
             models=data.models,
-            groups=[np.arange(data.n_pairs)] * n_groups,
+            groups=[np.arange(data.n_pairs)],
             item=data.item,
             latent=latent,
             ratios=data.log_ratio,
             simulation=simulation,
-            measures=tuple(measures),
             followed=best_model,
             resamples=True,
         )
@@ -341,7 +326,7 @@ class StudySimulator:
 
     def draw(
         self, n_participants: int, n_trials: int, n_studies: int, rng: np.random.Generator
-    ) -> SimulatedData:
+    ) -> simulate.SimulatedData:
         """Simulate studies of the same size.
 
         Parameters
@@ -366,7 +351,7 @@ class StudySimulator:
             If a group has fewer pairs than `n_trials`, or a study is too large.
         """
         n_groups, n_models = len(self.groups), len(self.models)
-        require_size(n_groups, n_participants, n_trials)
+        simulate.require_size(n_groups, n_participants, n_trials)
         n_persons, n_pairs = n_groups * n_participants, n_groups * n_trials  # of one study
         # Draw the pairs of each group. Each of the three arrays has the shape (n_studies, n_pairs).
         draws = [
@@ -383,7 +368,7 @@ class StudySimulator:
         # Random effects differ between studies: give participants, pairs and items of different
         # studies different codes.
         study = np.arange(n_studies)[:, None]
-        rating = draw_ratings(
+        rating = simulate.draw_ratings(
             self.latent[pair][:, position],
             participant_index + study * n_persons,
             (pair_code + study * (int(pair_code.max()) + 1))[:, position],
@@ -413,7 +398,7 @@ class StudySimulator:
             item = np.broadcast_to(np.arange(n_pairs), item_code.shape)
         else:
             item = np.array([pd.factorize(row)[0] for row in item_code], dtype=np.int64)
-        return SimulatedData(participant_index, item[:, position], influences)
+        return simulate.SimulatedData(participant_index, item[:, position], influences)
 
     def _compute_influences(
         self, data: TrialData, rated_pairs: IntArray

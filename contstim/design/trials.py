@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import IntArray
-from contstim.columns import CHOICES
+from contstim.columns import CHOICES, PAIR
 from contstim.design.allocation import TrialCells, allocate, separate_words
 from contstim.design.check import check_design
 from contstim.errors import (
@@ -30,22 +30,17 @@ from contstim.trial_kinds import add_kinds
 
 #: Conditions of trials, named after the kinds of the two sentences.
 CONDITIONS = (
-    "natural_controversial",
-    "natural_vs_synthetic_1",
-    "natural_vs_synthetic_2",
-    "synthetic_vs_synthetic",
-    "random_natural",
-    "catch",
-)
+    "natural_controversial", "natural_vs_synthetic_1", "natural_vs_synthetic_2",
+    "synthetic_vs_synthetic", "random_natural", "catch",
+)  # fmt: skip
 
 _MAX_ROWS = 10**7  # trials of all participants
 
-_PAIR = ("sentence_1", "sentence_2")
 _TRIPLET = ("natural", "synthetic_1", "synthetic_2")
 # Kinds of sentences 1 and 2: N natural, S synthetic, R random natural, C sentence of a catch trial.
 _SENTENCE_KINDS = dict(zip(CONDITIONS, ("NN", "SN", "NS", "SS", "RR", "CC"), strict=True))
 # Columns of the table of natural pairs, and of triplets, that become sentences 1 and 2.
-_PAIR_COLUMNS = {"natural_controversial": ("sentence_1", "sentence_2")}
+_PAIR_COLUMNS = {"natural_controversial": PAIR}
 _TRIPLET_COLUMNS = {
     "natural_vs_synthetic_1": ("synthetic_1", "natural"),
     "natural_vs_synthetic_2": ("natural", "synthetic_2"),
@@ -190,7 +185,7 @@ def design_trials(
     # Build the stimuli of each condition, one from each row of a table. The stimuli of a row are
     # first assigned to different groups.
     selections = (
-        ("the table of natural pairs", natural, _PAIR, _PAIR_COLUMNS),
+        ("the table of natural pairs", natural, PAIR, _PAIR_COLUMNS),
         ("the table of triplets", triplets, _TRIPLET, _TRIPLET_COLUMNS),
     )
     for table_name, selection, columns, columns_by_condition in selections:
@@ -202,7 +197,7 @@ def design_trials(
         numbers = _number_within_pairs(tables[0], layout.groups, conditions[0], rng)
         parts += tables
         initial_groups += [(numbers + k) % layout.groups for k in range(len(conditions))]
-    used = {sentence for part in parts for name in _PAIR for sentence in part[name]}
+    used = {sentence for part in parts for name in PAIR for sentence in part[name]}
     fillers = _draw_fillers(pool, used, layout, rng)
     parts += fillers
     initial_groups += [np.arange(len(part)) % layout.groups for part in fillers]
@@ -220,7 +215,7 @@ def design_trials(
             f"{n_rows} trials together, more than {_MAX_ROWS}; ask for fewer"
         )
     stimuli["stimulus"] = range(1, len(stimuli) + 1)
-    stimuli["item"] = group_into_items(stimuli[[*_PAIR, "origin"]].to_numpy())
+    stimuli["item"] = group_into_items(stimuli[[*PAIR, "origin"]].to_numpy())
 
     # Allocate the stimuli to groups. A cell of the design is a condition and a pair of models.
     keys = list(zip(stimuli["condition"], stimuli["model_1"], stimuli["model_2"], strict=True))
@@ -313,7 +308,7 @@ def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]
     `columns` are the columns of the table that contain sentence 1 and sentence 2.
     """
     stimuli = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
-    stimuli.columns = pd.Index([*_PAIR, "model_1", "model_2", "origin"])
+    stimuli.columns = pd.Index([*PAIR, "model_1", "model_2", "origin"])
     stimuli.insert(0, "condition", condition)
     return stimuli
 
@@ -429,9 +424,9 @@ def _draw_fillers(
     fillers = []
     for condition, pairs in (("random_natural", random_pairs), ("catch", catch)):
         if pairs:
-            table = pd.DataFrame(pairs, columns=[*_PAIR], dtype=object)
+            table = pd.DataFrame(pairs, columns=[*PAIR], dtype=object)
             table = table.assign(model_1=None, model_2=None, origin=table["sentence_1"])
-            fillers.append(_build_stimuli(table, condition, _PAIR))
+            fillers.append(_build_stimuli(table, condition, PAIR))
     return fillers
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from contstim.adaptive.policies import POLICIES
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
+from contstim.columns import PAIR
 from contstim.design.trials import Layout, design_trials
 from contstim.errors import InputError
 from contstim.experiment.scaffold import create_study
@@ -27,7 +28,6 @@ from contstim.tables import read_table
 from contstim.text_files import TABLE_SUFFIXES, format_csv
 from contstim.trial_kinds import CATCH, EXPERIMENTAL
 
-_PAIR = ["sentence_1", "sentence_2"]  # columns of the pool
 _SCORE_SUFFIXES = (*TABLE_SUFFIXES, ".npz")
 
 # Maximum number of unanswered blocks of a session.
@@ -122,7 +122,7 @@ def lay_out_trials(
         Table of trials, sorted by participant and trial.
     """
     pool_sentences = {*pool.pairs["sentence_1"], *pool.pairs["sentence_2"]}
-    anchors = pool.pairs[_PAIR].iloc[: plan.anchors]
+    anchors = pool.pairs[[*PAIR]].iloc[: plan.anchors]
     fixed = design_trials(
         anchors.assign(model_1=None, model_2=None) if len(anchors) else None,
         pool=[sentence for sentence in sentences if sentence not in pool_sentences],
@@ -218,14 +218,14 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     InputError
         If a table is invalid, or contains too few pairs or models for the plan.
     """
-    pairs = read_table(pool, tuple(_PAIR))
+    pairs = read_table(pool, PAIR)
     normalised = []
-    for number, texts in enumerate(pairs[_PAIR].astype(str).itertuples(index=False), start=1):
+    for number, texts in enumerate(pairs[[*PAIR]].astype(str).itertuples(index=False), start=1):
         try:
             normalised.append(normalise_pair(*texts))
         except InputError as error:
             raise InputError(f"{pool}, row {number}: {error}") from None
-    pairs[_PAIR] = pd.DataFrame(normalised, index=pairs.index)
+    pairs[[*PAIR]] = pd.DataFrame(normalised, index=pairs.index)
     try:
         checked_pool = Pool.from_scores(pairs, read_scores(scores), plan.link)
     except InputError as error:
@@ -369,7 +369,7 @@ class BlockIssuer:
         block = scheduler.choose_next_block(session, n_remaining)
         trials = []
         for index, pair in enumerate(block.pairs):
-            sentence_1, sentence_2 = self._pool.pairs[_PAIR].iloc[pair].astype(str)
+            sentence_1, sentence_2 = self._pool.pairs[[*PAIR]].iloc[pair].astype(str)
             propensity, is_swapped = block.propensities[index], block.swapped_sides[index]
             trials.append([pair, sentence_1, sentence_2, propensity, is_swapped])
         row = {

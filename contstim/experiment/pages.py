@@ -118,7 +118,7 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
     # Fill groups evenly: first assignment of every group, then the second, and so on.
     groups = study.design.groups
     rank_in_group = {
-        assignment: study.design.list_assignments(group).index(assignment)
+        assignment: [other for other in groups if groups[other] == group].index(assignment)
         for assignment, group in groups.items()
     }
     order = sorted(groups, key=lambda assignment: (rank_in_group[assignment], groups[assignment]))

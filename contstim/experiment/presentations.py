@@ -255,7 +255,7 @@ sentence = "The postman barked dog the at."
             raise InputError(f"choice is {choice}; give at most nine digits")
 
     def detail_columns(self, detail: str) -> dict[str, str | int | float]:
-        """Extract the columns to export from the additional data of an answer.
+        """Return the columns to export, by name, from the additional data of an answer.
 
         In addition to the choice, the JavaScript module of a presentation may send further data,
         such as reading times. The attribute `time_columns` defines which of them are exported.
@@ -264,26 +264,18 @@ sentence = "The postman barked dog the at."
         ----------
         detail
             Additional data of the answer, a JSON object as text.
-
-        Returns
-        -------
-        dict
-            Mapping from column name to text or number.
         """
         values = parse_detail(detail)
-        columns: dict[str, str | int | float] = {}
         if self.time_columns is not None:
-            for name in self.time_columns:
-                if is_time(time := values.get(name)):
-                    columns[name] = time
-            return columns
-        for name, value in values.items():
-            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name):
-                columns[f"detail_{name}"] = value
-        return columns
+            return {name: time for name in self.time_columns if is_time(time := values.get(name))}
+        return {
+            f"detail_{name}": value
+            for name, value in values.items()
+            if isinstance(value, str | int | float) and _COLUMN.fullmatch(name)
+        }
 
     def word_times(self, detail: str) -> list[tuple[str, float]]:
-        """Return the reading time of each word in milliseconds.
+        """Return the words in the order of reading, with their times in milliseconds.
 
         The times are part of the additional data of an answer to `SelfPacedReading`. For answers
         without such data, the list is empty.
@@ -292,11 +284,6 @@ sentence = "The postman barked dog the at."
         ----------
         detail
             Additional data of the answer, a JSON object as text.
-
-        Returns
-        -------
-        list of (str, float)
-            Words in the order of reading, with their times.
         """
         try:
             return read_word_times(detail)

@@ -439,11 +439,7 @@ class Store:
     def _close_if_stopped(self, number: int) -> None:
         """Analyse an adaptive study, and close it if its stopping rule is satisfied.
 
-        Parameters
-        ----------
-        number
-            Number of this analysis. It is skipped if a later one has been requested, which uses
-            more data.
+        The analysis is skipped if a later one, with a higher number, has been requested.
         """
         if number < self._n_requested_analyses or self._latest_result is None:
             return
@@ -486,18 +482,8 @@ class Store:
 def _add_token(connection: Connection, session: str, now: float, is_first_browser: bool) -> str:
     """Create a token with which a browser identifies its session, and return it.
 
-    If the session then has too many tokens, the oldest ones are deleted.
-
-    Parameters
-    ----------
-    connection
-        Connection within a transaction.
-    session
-        Id of the session.
-    now
-        Current time in seconds since 1970.
-    is_first_browser
-        Whether the token is for the browser that opened the session.
+    If the session then has too many tokens of its first browser, or of others, the oldest ones are
+    deleted.
     """
     token = secrets.token_urlsafe(32)
     is_own = int(is_first_browser)

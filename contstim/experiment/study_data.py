@@ -254,24 +254,10 @@ def _add_session(
     trials: Iterable[Trial],
     answers: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Add the answers of one session to the tables that `read_study_data` builds.
+    """Add the answers of one session to the `rows` of each table of `read_study_data`.
 
-    Parameters
-    ----------
-    rows
-        Rows of each table, by name of the table. This function appends to them.
-    study
-        Study of the session.
-    pool
-        Additional columns of each pair in an adaptive study, see `_read_pool`.
-    session
-        Row of the session in the data file.
-    name
-        Pseudonym of the participant.
-    trials
-        Trials of the session in the order of presentation.
-    answers
-        First answer to each trial, by the trial's id.
+    `pool` contains the additional columns of each pair in an adaptive study (see `_read_pool`),
+    `name` the pseudonym of the participant, and `answers` the first answer to each trial by its id.
     """
     presentation = study.presentation
     participant = {
@@ -350,21 +336,9 @@ def _make_answer_row(
 ) -> dict[str, Any]:
     """Return the row of an answer in the table of choices or, in other studies, of answers.
 
-    Parameters
-    ----------
-    presentation
-        Presentation of the trials.
-    participant
-        Pseudonym, group and assignment.
-    trial
-        Trial that was answered.
-    answer
-        Row of the answer in the data file.
-    pair
-        Additional columns of the pair in an adaptive study; items and stimuli of the pool replace
-        the numbers of the study.
-    is_correct
-        Whether the answer is the expected one; None if no answer is expected.
+    `participant` contains the pseudonym, group and assignment, and `pair` the additional columns of
+    the pair in an adaptive study: its item and stimulus replace the numbers of the study.
+    `is_correct` is None if no answer is expected.
     """
     kind = trial.row.get("kind", "")
     # If two sources have a column of the same name, the later one takes precedence.
@@ -429,24 +403,11 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
 def _list_columns(
     study: Study, pool: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
 ) -> dict[str, tuple[str, ...]]:
-    """List the columns of every exported table of a study.
+    """List the columns of every exported table of a study, by name of the table.
 
     The main table has fixed columns, the columns of the design, and columns for the details of
     answers. A page can send details under any name; the most frequent names become columns.
-
-    Parameters
-    ----------
-    study
-        Study that collected the data.
-    pool
-        Additional columns of each pair in an adaptive study, see `_read_pool`.
-    details
-        One entry per detail that was sent, with its ``name`` and the ``participant``.
-
-    Returns
-    -------
-    dict
-        Columns by name of the table.
+    `details` has one entry per detail that was sent, with its ``name`` and the ``participant``.
     """
     presentation = study.presentation
     is_pair = presentation.is_pair

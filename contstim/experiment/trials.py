@@ -121,10 +121,6 @@ class Design:
         """Return the number of placeholders (trials still to be selected) of an assignment."""
         return sum(trial.is_placeholder for trial in self.trials[assignment])
 
-    def list_assignments(self, group: int) -> list[int]:
-        """Return the assignments of a group, in order; empty if there is no such group."""
-        return [number for number in self.groups if self.groups[number] == group]
-
 
 def read_session_trials(
     connection: sqlite3.Connection, design: Design, session: str, assignment: int
@@ -304,13 +300,7 @@ class _DesignReader:
         self._content_by_number: dict[str, tuple[str, ...]] = {}
 
     def add_row(self, row: Mapping[str, str]) -> None:
-        """Check a row of the table, and add its trial to the list of its participant.
-
-        Raises
-        ------
-        InputError
-            If the row is invalid, or contradicts an earlier row.
-        """
+        """Check a row of the table, and add its trial to the list of its participant."""
         assignment = _parse_number(row, "participant")
         group = _parse_number(row, "group")
         position = _parse_number(row, "trial")

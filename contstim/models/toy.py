@@ -102,8 +102,6 @@ class RandomBigramModel(SentenceModel, PrefixModel):
     exact
         Result of `score_replacements`: ``all`` (exact scores), ``bound`` (upper bounds and
         estimates, as computed by a network) or ``none`` (the default of `SentenceModel`).
-    punctuation
-        Treatment of punctuation marks, as in `Event`.
     sharpness
         Standard deviation of the random logits.
     """
@@ -115,7 +113,6 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         *,
         end: bool = True,
         exact: str = "all",
-        punctuation: str = "drop",
         sharpness: float = 2.0,
     ) -> None:
         super().__init__(ModelSpec("table", f"{seed}", (("exact", exact),)))
@@ -129,7 +126,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         logits = rng.normal(scale=sharpness, size=(n + 1, n + 1))
         self.log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         ids = {word: i for i, word in enumerate(self.words)}
-        self.tokenizer = WordTokenizer(ids, None, punctuation, name=self.spec)
+        self.tokenizer = WordTokenizer(ids, None, "drop", name=self.spec)
         self.n_scored = 0
 
     @property

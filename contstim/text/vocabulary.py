@@ -261,17 +261,9 @@ class Vocabulary:
     ) -> Vocabulary:
         """Build a vocabulary: decide at which positions of a sentence each word is allowed.
 
-        Parameters
-        ----------
-        words
-            Words of the vocabulary.
-        rules
-            Rules for names, capitalised words and the first position.
-        frequencies
-            Mapping from word to its count or relative frequency.
-        sentence_initial, sentence_internal
-            Words that a text contains at the beginning of sentences and within sentences. If they
-            are None, only the case of a word determines its positions.
+        `frequencies` maps each word to its count or relative frequency. `sentence_initial` and
+        `sentence_internal` are the words that a text contains at the beginning of sentences and
+        within sentences. If they are None, only the case of a word determines its positions.
         """
         all_words = set(words)
         first, elsewhere = list[str](), list[str]()

@@ -69,7 +69,7 @@ examples:
 FINETUNE = """Train acceptability classifiers.
 
 examples:
-  contstim models finetune hf:FOLDER --task cola --from cola --out my-classifier
+  contstim models finetune hf:FOLDER --from cola --out my-classifier
 """
 
 MATERIAL = Group.create_ordered("text and words")
@@ -367,9 +367,9 @@ class FitParameters:
         None
     )
     layers: PositiveInteger | None = None
-    precision: Annotated[
-        Literal["float32", "bfloat16"] | None, Parameter(group=TRAINING, metavar="PRECISION")
-    ] = None
+    precision: Annotated[Literal["float32", "bfloat16"] | None, Parameter(metavar="PRECISION")] = (
+        None
+    )
     device: Device = "cpu"
     threads: Threads = 1
     seed: Seed = 0
@@ -450,7 +450,6 @@ def finetune(
     *,
     source: Annotated[File, Parameter(name="--from", group=MATERIAL, metavar="FOLDER")],
     out: NewFolder,
-    task: Annotated[Literal["cola"], Parameter(group=MATERIAL, metavar="TASK")] = "cola",
     restarts: Annotated[int, integer_parameter(1, 1000), Parameter(group=TRAINING)] = 10,
     parameters: FitParameters = DEFAULT_FIT_PARAMETERS,
 ) -> None:
@@ -463,8 +462,6 @@ def finetune(
         string such as contstim:bert
     source
         folder with in_domain_train.tsv, in_domain_dev.tsv and out_of_domain_dev.tsv
-    task
-        data set, which determines the format of the files
     restarts
         number of training runs with different seeds; a run that ends with the same label for all
         sentences is not counted, and repeated with another seed
@@ -474,7 +471,6 @@ def finetune(
             base,
             Path(source),
             Path(out),
-            task=task,
             restarts=restarts,
             options=parameters.with_defaults(training.FINETUNING_DEFAULTS),
             seed=parameters.seed,

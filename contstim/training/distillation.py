@@ -149,7 +149,10 @@ def distill(
         "target": asdict(target),
         "heldout": {
             "sentences": n_unseen,
-            **_compare_scores(unseen_scores, estimates),
+            "pearson": float(pearsonr(unseen_scores, estimates).statistic),
+            "spearman": float(spearmanr(unseen_scores, estimates).statistic),
+            "rmse": float(np.sqrt(np.mean((unseen_scores - estimates) ** 2))),
+            "sd": float(unseen_scores.std()),  # of the teacher's scores
             "pearson_of_length": float(pearsonr(unseen_scores, trend).statistic)
             if np.ptp(unseen.n_tokens)
             else None,
@@ -229,23 +232,6 @@ def _score_sentences(teacher: SentenceModel, texts: Sequence[str], cache: Path) 
         invalid = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
         raise InputError(f"{teacher.spec} has no finite score for {invalid!r}; leave it out")
     return scores
-
-
-def _compare_scores(scores: FloatArray, estimates: FloatArray) -> dict[str, float]:
-    """Compare the teacher's scores of held-out sentences with the student's estimates.
-
-    Returns
-    -------
-    dict
-        Pearson and Spearman correlation, root mean squared error (``rmse``), and standard deviation
-        of the teacher's scores (``sd``).
-    """
-    return {
-        "pearson": float(pearsonr(scores, estimates).statistic),
-        "spearman": float(spearmanr(scores, estimates).statistic),
-        "rmse": float(np.sqrt(np.mean((scores - estimates) ** 2))),
-        "sd": float(scores.std()),
-    }
 
 
 class _UsableSentences(NamedTuple):

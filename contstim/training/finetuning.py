@@ -17,30 +17,21 @@ import numpy as np
 import torch
 
 from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InfeasibleError, InputError, ModelFileError, require_known
+from contstim.errors import InfeasibleError, InputError, ModelFileError
 from contstim.files import check_new_folder, json_digest, write_atomically
 from contstim.models.cache import package_versions
 from contstim.models.hf.checkpoint import digest_weights
 from contstim.models.hf.encoding import check_length
 from contstim.models.hf.network import PACKAGES
 from contstim.models.recurrent import read_tensors
+from contstim.training import fitting
 from contstim.training.cola import PARTS, LabelledSentences, matthews_correlation, read_cola_folder
 from contstim.training.encoders.base import wrap_tokenizer
 from contstim.training.encoders.classifier import majority_vote, score_logits
 from contstim.training.encoders.network import Encoder, load_encoder
-from contstim.training.fitting import (
-    CachedSentences,
-    TrainableEncoder,
-    add_head,
-    cache_frozen_layers,
-    fit,
-)
 from contstim.training.network_files import tensor_bytes
 from contstim.training.options import FINETUNING_DEFAULTS, FitOptions
 from contstim.training.saving import describe_training, save_members
-
-#: Tasks and the meaning of their labels.
-TASKS = {"cola": "acceptable or not, after the labels of CoLA"}
 
 # Maximum number of attempts per restart.
 _MAX_ATTEMPTS = 3
@@ -135,7 +126,7 @@ class RestartStore:
 
 def prepare_sentences(
     encoder: Encoder, sentences: list[str], layers: int | None, name: str
-) -> CachedSentences:
+) -> fitting.CachedSentences:
     """Tokenise training sentences and cache the outputs of the layers that are not trained.
 
     Unknown words become the ``unk`` token if the tokenizer has one.
@@ -161,18 +152,18 @@ def prepare_sentences(
     encoded = tokenizer.encode(sentences)
     for sentence, tokens in zip(sentences, encoded, strict=True):
         check_length(sentence, len(tokens.ids), encoder.max_tokens, name)
-    return cache_frozen_layers(encoder, [tokens.ids for tokens in encoded], layers)
+    return fitting.cache_frozen_layers(encoder, [tokens.ids for tokens in encoded], layers)
 
 
 def train_classifier(
     encoder: Encoder,
-    sentences: CachedSentences,
+    sentences: fitting.CachedSentences,
     labels: IntArray,
     options: FitOptions,
     seed: int,
     order_seed: int,
     label: str,
-) -> tuple[TrainableEncoder, list[float]]:
+) -> tuple[fitting.TrainableEncoder, list[float]]:
     """Train an encoder with a linear head to classify sentences as acceptable or unacceptable.
 
     The loss is the cross-entropy of the labels.
@@ -200,13 +191,13 @@ def train_classifier(
         Mean loss of each epoch.
     """
     n_labels = 2
-    classifier = add_head(encoder, n_labels, options.layers, seed)
+    classifier = fitting.add_head(encoder, n_labels, options.layers, seed)
 
     def cross_entropy(outputs: torch.Tensor, indices: IntArray) -> torch.Tensor:
         targets = torch.from_numpy(labels[indices]).to(outputs.device)
         return torch.nn.functional.cross_entropy(outputs, targets)
 
-    losses = fit(classifier, sentences, cross_entropy, options, order_seed, label)
+    losses = fitting.fit(classifier, sentences, cross_entropy, options, order_seed, label)
     return classifier, losses
 
 
@@ -215,7 +206,6 @@ def finetune(
     data: Path,
     out: Path,
     *,
-    task: str = "cola",
     restarts: int = 10,
     options: FitOptions = FINETUNING_DEFAULTS,
     seed: int = 0,
@@ -246,8 +236,6 @@ def finetune(
         Folder with ``in_domain_train.tsv``, ``in_domain_dev.tsv`` and ``out_of_domain_dev.tsv``.
     out
         Folder to write.
-    task
-        Name of a task of `TASKS`.
     restarts
         Number of restarts to complete, not counting degenerate ones.
     options
@@ -266,7 +254,7 @@ def finetune(
     Raises
     ------
     InputError
-        If the task or the number of restarts is invalid, or a data file is damaged.
+        If the number of restarts is invalid, or a data file is damaged.
     InfeasibleError
         If all restarts are degenerate.
     ModelFileError
@@ -274,7 +262,6 @@ def finetune(
     OutputError
         If `out` exists or cannot be written.
     """
-    require_known("task", task, TASKS)
     if restarts < 1:
         raise InputError(f"restarts must be at least 1, got {restarts}")
     check_new_folder(out)
@@ -322,7 +309,7 @@ def finetune(
     voters = ranked if len(ranked) % 2 else ranked[:-1]
     record = {
         "kind": "classifier",
-        "task": TASKS[task],
+        "task": "acceptable or not, after the labels of CoLA",
         "base": base,
         "best": ranked[0].name,
         "majority": [restart.name for restart in voters],
@@ -348,7 +335,7 @@ def finetune(
 
 def _train_restart(
     encoder: Encoder,
-    sentences: Mapping[str, CachedSentences],
+    sentences: Mapping[str, fitting.CachedSentences],
     parts: Mapping[str, LabelledSentences],
     options: FitOptions,
     seed: int,

@@ -298,8 +298,14 @@ def train_recurrent(
     else:
         heldout_text = _read_sentences([heldout], punctuation, language)
         unseen = TokenCorpus.from_text(heldout_text, words, [1.0])
+    # Digest of all arguments that must not change when training is resumed.
+    fixed_options = asdict(options)
+    for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
+        del fixed_options[name]
+    settings = repr((asdict(config), fixed_options, words.words)).encode()
+    arrays = [a for part in (corpus, unseen) for a in (part.ids, part.offsets, part.repeats)]
     record: dict[str, Any] = {
-        "digest": _training_digest(config, options, words, corpus, unseen),
+        "digest": digest_parts([settings, *(array.tobytes() for array in arrays)]),
         "options": asdict(options),
         "punctuation": punctuation,
         "sentences": len(corpus),
@@ -353,22 +359,6 @@ def _check_writable(out: Path) -> None:
     except OSError as error:
         reason = error.strerror
         raise OutputError(f"cannot write {str(out)!r}: {reason}; choose another place") from error
-
-
-def _training_digest(
-    config: NetworkConfig,
-    options: TrainingOptions,
-    words: TokenVocabulary,
-    corpus: TokenCorpus,
-    unseen: TokenCorpus,
-) -> str:
-    """Return the digest of all arguments that must not change when training is resumed."""
-    fixed_options = asdict(options)
-    for name in ("epochs", "full_epochs", "patience", "interval", "checkpoint_every"):
-        del fixed_options[name]
-    settings = repr((asdict(config), fixed_options, words.words)).encode()
-    arrays = [a for part in (corpus, unseen) for a in (part.ids, part.offsets, part.repeats)]
-    return digest_parts([settings, *(array.tobytes() for array in arrays)])
 
 
 @dataclass(eq=False)

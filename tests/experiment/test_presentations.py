@@ -145,7 +145,7 @@ def test_a_bar_between_spaces_is_refused(
             "item 2 has no version of condition 'z', which others have; give all items the same "
             "conditions, or fillers one version",
         ),
-        ("sentence,group\nA.,1\n", "has a column 'group', which the design adds; rename it"),
+        ("sentence,group\nA.,1\n", "have a column 'group', which the design adds; rename it"),
     ],
 )
 def test_invalid_sentence_tables(

@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from contstim.benchmarks import data_sets
 from contstim.benchmarks.commands import rescore
-from contstim.benchmarks.data_sets import (
-    DATA_SETS,
-    FetchedData,
-    MissingFileError,
-    data_folder,
-    fetch,
-)
 from contstim.cli.application import create_application
 from contstim.cli.common import explain_interruption, print_message, report_model
 from contstim.cli.parameters import File, Name, OutputFolder, Spec
@@ -64,9 +58,9 @@ def benchmark(
         folder for the results; earlier results of benchmarks are replaced
     """
     if not names:
-        for name, data_set in DATA_SETS.items():
+        for name, data_set in data_sets.DATA_SETS.items():
             print(f"{name:<12} {data_set.title}; licence: {data_set.licence}")
-            place = data_folder(data_set)
+            place = data_sets.data_folder(data_set)
             parts = ", ".join(f"{name}/{part}" for part in data_set.benchmarks)
             print(f"{'':<12} {parts}" + (f"; files in {place}" if place.exists() else ""))
         return
@@ -84,7 +78,7 @@ def benchmark(
     notes: list[str] = []
     for name in dict.fromkeys(names):
         set_name, _, part = name.partition("/")
-        data = fetch(set_name, source)
+        data = data_sets.fetch(set_name, source)
         notes += data.notes
         if part:
             benchmarks.append(data.benchmark(part))
@@ -128,14 +122,14 @@ def benchmark(
     print(primary_results[columns].to_string(index=False, float_format="%.3f", na_rep=""))
 
 
-def _readable_benchmarks(data: FetchedData) -> tuple[list[Benchmark], list[str]]:
+def _readable_benchmarks(data: data_sets.FetchedData) -> tuple[list[Benchmark], list[str]]:
     """Return the benchmarks with complete files, and a note on each skipped benchmark."""
     readable, skipped = [], []
-    first_error: MissingFileError | None = None
+    first_error: data_sets.MissingFileError | None = None
     for part in data.data_set.benchmarks:
         try:
             readable.append(data.benchmark(part))
-        except MissingFileError as error:
+        except data_sets.MissingFileError as error:
             skipped.append(f"{data.data_set.name}/{part} is skipped: {error}")
             first_error = first_error or error
     if first_error and not readable:

@@ -7,12 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from contstim import __version__
-from contstim.adaptive.preregistration import (
-    PlannedDesign,
-    describe_study,
-    format_document,
-    read_adaptive_plan,
-)
+from contstim.adaptive import preregistration
 from contstim.cli.common import write_output
 from contstim.errors import InputError
 from contstim.evaluation.options import EvaluationOptions, read_plan
@@ -71,7 +66,7 @@ def write_preregistration(
     if analysis_plans:
         options = EvaluationOptions(**read_plan(analysis_plans[0]))
         if "adaptive" in read_toml(Path(analysis_plans[0])):
-            adaptive = read_adaptive_plan(analysis_plans[0])
+            adaptive = preregistration.read_adaptive_plan(analysis_plans[0])
             name = f"{adaptive.design.capitalize()} study"
     if study_plans:
         plan = read_study_plan(study_plans[0])
@@ -82,7 +77,7 @@ def write_preregistration(
         if design_options is not None:
             layout = design_options.get_layout()
             n_pairs = sum(DESIGN.count_trials(plan).values()) - layout.catch
-            design = PlannedDesign(
+            design = preregistration.PlannedDesign(
                 participants=layout.groups * layout.participants,
                 groups=layout.groups,
                 pairs=n_pairs,
@@ -91,11 +86,11 @@ def write_preregistration(
                 description=DESIGN.describe(plan),
             )
     if trials is not None:
-        design = PlannedDesign.from_trials(read_table(trials, cells="inferred"))
+        design = preregistration.PlannedDesign.from_trials(read_table(trials, cells="inferred"))
 
-    paragraphs = describe_study(options, design, stimuli, adaptive)
+    paragraphs = preregistration.describe_study(options, design, stimuli, adaptive)
     files = [*plans, *([] if trials is None else [trials])]
     digests = [f"- {Path(file).name}: SHA-256 {file_digest(Path(file))}" for file in files]
     paragraphs["Files"] = "\n".join([*digests, f"- contstim {__version__}"])
     with write_output(out, files) as file:
-        file.write(format_document(title or name, paragraphs))
+        file.write(preregistration.format_document(title or name, paragraphs))

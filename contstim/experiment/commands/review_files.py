@@ -8,21 +8,7 @@ from pathlib import Path
 from contstim.arrays import FloatArray
 from contstim.cli.common import print_message, refuse_overwriting, write_table
 from contstim.errors import InputError
-from contstim.experiment.review import (
-    approval_shares,
-    list_sentences,
-    pairwise_kappa,
-    read_decisions,
-    read_source,
-    select_approved_rows,
-    summarise_decisions,
-)
-from contstim.experiment.review_page import (
-    BLIND_INSTRUCTIONS,
-    REVIEW_INSTRUCTIONS,
-    render_blind_page,
-    render_review_page,
-)
+from contstim.experiment import review, review_page
 from contstim.files import write_atomically
 from contstim.models.registry import load_model
 from contstim.selection.scores import read_scores
@@ -54,11 +40,11 @@ def write_page(
     """
     table = read_table(table_path)
     log_probs = None if scores is None else read_scores(scores)
-    text = _read_instructions(instructions) or REVIEW_INSTRUCTIONS
-    page = render_review_page(table, reviewer, text, log_probs)
+    text = _read_instructions(instructions) or review_page.REVIEW_INSTRUCTIONS
+    page = review_page.render_review_page(table, reviewer, text, log_probs)
     refuse_overwriting(page_path, [table_path, scores, instructions])
     write_atomically(Path(page_path), page)
-    print_message(f"{page_path}: {len(list_sentences(table))} sentences for {reviewer}")
+    print_message(f"{page_path}: {len(review.list_sentences(table))} sentences for {reviewer}")
 
 
 def evaluate_decisions(
@@ -83,9 +69,9 @@ def evaluate_decisions(
         If a file cannot be used, or no row is approved.
     """
     table = read_table(table_path)
-    decisions = read_decisions(*decision_paths)
+    decisions = review.read_decisions(*decision_paths)
     if out != "-":
-        for line in summarise_decisions(table, decisions, min_reviewers):
+        for line in review.summarise_decisions(table, decisions, min_reviewers):
             print(line)
     if out is None:
         return
@@ -93,7 +79,7 @@ def evaluate_decisions(
     def score(spec: str, sentences: Sequence[str]) -> FloatArray:
         return load_model(spec).score(sentences)
 
-    rows = select_approved_rows(table, decisions, score, min_reviewers)
+    rows = review.select_approved_rows(table, decisions, score, min_reviewers)
     write_table(rows, out, [table_path, *decision_paths])
     print_message(f"{out}: {len(rows)} of {len(table)} rows have only approved sentences")
 
@@ -129,9 +115,9 @@ def write_blind_page(
         If a source or file cannot be used, or `page_path` is one of the files to read.
     """
     files = _parse_sources(blind)
-    sources = {name: read_source(file) for name, file in files.items()}
-    text = _read_instructions(instructions) or BLIND_INSTRUCTIONS
-    page = render_blind_page(sources, reviewer, text, max_per_source, seed)
+    sources = {name: review.read_source(file) for name, file in files.items()}
+    text = _read_instructions(instructions) or review_page.BLIND_INSTRUCTIONS
+    page = review_page.render_blind_page(sources, reviewer, text, max_per_source, seed)
     refuse_overwriting(page_path, [*files.values(), instructions])
     write_atomically(Path(page_path), page)
     print_message(f"{page_path}: sentences for {reviewer} to judge")
@@ -159,14 +145,14 @@ def evaluate_blind_decisions(
         If a source or file cannot be used.
     """
     files = _parse_sources(blind)
-    sources = {name: read_source(file) for name, file in files.items()}
-    decisions = read_decisions(*decision_paths)
-    shares = approval_shares(sources, decisions)
+    sources = {name: review.read_source(file) for name, file in files.items()}
+    decisions = review.read_decisions(*decision_paths)
+    shares = review.approval_shares(sources, decisions)
     if out is not None:
         write_table(shares, out, [*files.values(), *decision_paths])
     if out != "-":
         print(shares.to_string(index=False, float_format="%.3f"))
-        for pair, (value, n) in pairwise_kappa(decisions).items():
+        for pair, (value, n) in review.pairwise_kappa(decisions).items():
             print(f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences")
 
 

@@ -15,21 +15,13 @@ from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
 from contstim.models.base import Event, ReplacementScores
+from contstim.models.hf import token_tree
 from contstim.models.hf.causal_candidates import score_causal_candidates
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.kv_cache import KVCache
 from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
 from contstim.models.hf.prefixes import CausalPrefixes
-from contstim.models.hf.token_tree import (
-    MAX_ROW_TOKENS,
-    TokenTree,
-    TreeCache,
-    pack_trees,
-    supports_tree_cache,
-    supports_trees,
-    tree_logits,
-)
 from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList, default_prompt, format_prompt, read_sentences
@@ -145,7 +137,7 @@ class CausalModel(TransformerModel, PrefixModel):
         self.start_ids = _complement(cannot_start, n, device)
         # Without a prefix, the first scored word is the second word.
         self.first_divisor = "start" if self.prefix else "boundary"
-        self._prefix_cache: tuple[torch.Tensor, TreeCache] | None = None
+        self._prefix_cache: tuple[torch.Tensor, token_tree.TreeCache] | None = None
 
     def _find_prefix(self) -> list[int]:
         """Return the ids of the tokens before every sentence, according to the option ``prefix``.
@@ -273,16 +265,18 @@ class CausalModel(TransformerModel, PrefixModel):
             cannot continue from cached keys and values.
         """
         if self._prefix_cache is None:
-            if not supports_tree_cache(self.network, len(self.prefix), self.prefix[:1]):
+            if not token_tree.supports_tree_cache(self.network, len(self.prefix), self.prefix[:1]):
                 return None
             ids = np.array(self.prefix, dtype=np.int64)
-            self._prefix_cache = TreeCache.prefill(self.network, ids, use_cache=True)
+            self._prefix_cache = token_tree.TreeCache.prefill(self.network, ids, use_cache=True)
         positions = [self._read_positions(sentence) for sentence in encoded]
         sequences = [
             sentence.ids[len(self.prefix) : max(len(self.prefix), int(read.max())) + 1]
             for sentence, read in zip(encoded, positions, strict=True)
         ]
-        return self._read_trees(encoded, positions, pack_trees(sequences), self._prefix_cache)
+        return self._read_trees(
+            encoded, positions, token_tree.pack_trees(sequences), self._prefix_cache
+        )
 
     def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute the log-probabilities of tokens by tree attention.
@@ -304,15 +298,17 @@ class CausalModel(TransformerModel, PrefixModel):
             read_positions = self._read_positions(sentence)
             positions.append(read_positions)
             sequences.append(sentence.ids[: int(read_positions.max()) + 1])
-        max_tokens = min(MAX_ROW_TOKENS, self.checkpoint.max_tokens or MAX_ROW_TOKENS)
+        max_tokens = min(
+            token_tree.MAX_ROW_TOKENS, self.checkpoint.max_tokens or token_tree.MAX_ROW_TOKENS
+        )
         depth = max(map(len, sequences))
         if 2 * depth > max_tokens:
             return None
-        trees = pack_trees(sequences, max_tokens)
+        trees = token_tree.pack_trees(sequences, max_tokens)
         sizes = [len(tree.ids) for tree in trees]
         if sum(sizes) > _MAX_TREE_SHARE * sum(map(len, sequences)):
             return None
-        if not supports_trees(self.network, max(sizes), depth, max_tokens, self.prefix):
+        if not token_tree.supports_trees(self.network, max(sizes), depth, max_tokens, self.prefix):
             return None
 
         return self._read_trees(encoded, positions, trees)
@@ -321,26 +317,14 @@ class CausalModel(TransformerModel, PrefixModel):
         self,
         encoded: Sequence[EncodedSentence],
         positions: Sequence[IntArray],
-        trees: Sequence[TokenTree],
-        prefix: tuple[torch.Tensor, TreeCache] | None = None,
+        trees: Sequence[token_tree.TokenTree],
+        prefix: tuple[torch.Tensor, token_tree.TreeCache] | None = None,
     ) -> list[FloatArray]:
-        """Compute the log-probabilities of the tokens of sentences that are merged into trees.
+        """Compute the log-probabilities of the tokens of S sentences that are merged into trees.
 
-        Parameters
-        ----------
-        encoded
-            S sentences.
-        positions
-            Positions in each sentence at which predictions are needed.
-        trees
-            Trees of the token sequences of the sentences.
-        prefix
-            Logits and cache of the prefix; None if the trees contain the prefix.
-
-        Returns
-        -------
-        list of array
-            One array for each sentence, with one value per scored token, nats.
+        `positions` are the positions in each sentence at which predictions are needed. `prefix`
+        contains the logits and the cache of the prefix; it is None if the trees contain the prefix.
+        The result has one array for each sentence, with one value per scored token, in nats.
         """
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         n_cached = 0 if prefix is None else len(self.prefix)
@@ -349,16 +333,18 @@ class CausalModel(TransformerModel, PrefixModel):
             # same pair share the prediction. The last token of a cached prefix is node -1.
             pairs = []
             for number, path in zip(tree.sequences, tree.paths, strict=True):
-                next_tokens = _next_tokens(encoded[number].ids, positions[number])
+                ids = encoded[number].ids
+                # No token follows the last one, so its prediction of a token is not used.
+                next_tokens = ids[np.minimum(positions[number] + 1, len(ids) - 1)]
                 nodes = np.append(path, -1)[positions[number] - n_cached]
                 pairs.append(np.stack([nodes, next_tokens], axis=1))
             distinct, inverse = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
             nodes = distinct[:, 0]
             if prefix is None:
-                logits = tree_logits(self.network, tree, nodes)
+                logits = token_tree.tree_logits(self.network, tree, nodes)
             else:
                 prefix_logits, past = prefix
-                logits = tree_logits(self.network, tree, nodes[nodes >= 0], past)
+                logits = token_tree.tree_logits(self.network, tree, nodes[nodes >= 0], past)
                 n_first = len(nodes) - len(logits)
                 logits = torch.cat([prefix_logits[-1:].expand(n_first, -1), logits])
             predictions = self.predict(logits, distinct[:, 1])
@@ -381,23 +367,12 @@ class CausalModel(TransformerModel, PrefixModel):
         return positions
 
     def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
-        """Return the log-probabilities of the scored tokens of a sentence.
+        """Return the log-probability of each scored token of a sentence, shape (T,), nats.
 
         If word probabilities are corrected for white space (see `CausalModel`), log P(B | context)
         is subtracted from the first token of each word and log P(B | context, word) is added to its
-        last token, where B is the set of tokens that cannot continue a word.
-
-        Parameters
-        ----------
-        encoded
-            Tokens of the sentence.
-        predictions
-            Result of `predict` at the positions of `_read_positions`.
-
-        Returns
-        -------
-        array
-            Log-probability of each of the T scored tokens, nats, shape (T,).
+        last token, where B is the set of tokens that cannot continue a word. `predictions` is the
+        result of `predict` at the positions of `_read_positions`.
         """
         n_tokens = len(encoded.scored_positions)
         values = np.array(predictions["token"][:n_tokens], dtype=np.float64)
@@ -509,11 +484,6 @@ class CausalModel(TransformerModel, PrefixModel):
     ) -> ReplacementScores:
         """Score candidate words for one position; see `score_causal_candidates`."""
         return score_causal_candidates(self, sentence, position, words)
-
-
-def _next_tokens(ids: IntArray, positions: IntArray) -> IntArray:
-    """Return the id of the token after each position; for the last position, an arbitrary id."""
-    return ids[np.minimum(positions + 1, len(ids) - 1)]
 
 
 def _complement(is_member: BoolArray, n: int, device: torch.device) -> torch.Tensor:

@@ -289,18 +289,8 @@ class SubwordTokenizer:
     ) -> EncodedSentence:
         """Assign each token of a text to the word that contains its characters.
 
-        Parameters
-        ----------
-        text
-            Text with the spaces that the language prescribes.
-        ids
-            Ids of all tokens, special tokens included.
-        positions
-            Positions in `ids` of the n ordinary tokens, that is, all except special tokens.
-        tokens
-            The n ordinary tokens as written in the vocabulary.
-        spans
-            Start and end of each ordinary token in the text, in characters.
+        `ids` include special tokens. `positions` in `ids`, `tokens` as written in the vocabulary,
+        and `spans` of characters in the text refer to the ordinary tokens only.
         """
         words, word_by_character = [], [-1] * len(text)
         for number, (start, end) in enumerate(self.language.word_spans(text)):
@@ -355,13 +345,6 @@ class SubwordTokenizer:
         """Check that a token of a word is neither a special token nor the unknown-word token.
 
         Unknown words are accepted if the option ``unknown`` is ``unk``.
-
-        Parameters
-        ----------
-        token
-            Id of the token.
-        word, text
-            The word and its sentence, for error messages.
         """
         if token not in self._special_ids:
             return
@@ -379,22 +362,10 @@ class SubwordTokenizer:
         )
 
     def _align_tokens(self, text: str, ids: list[int], tokens: list[str]) -> list[tuple[int, int]]:
-        """Find the position of each token in a text, for tokenizers that do not report it.
+        """Find the offsets (start, end) of each token in a text without help of the tokenizer.
 
-        The tokens are compared with the text from left to right, ignoring case, accents and white
-        space.
-
-        Parameters
-        ----------
-        text
-            The text.
-        ids, tokens
-            Ids of its tokens, and the tokens as written in the vocabulary.
-
-        Returns
-        -------
-        list of tuple
-            Offsets (start, end) of each token, in characters.
+        `tokens` are the tokens as written in the vocabulary. They are compared with the text from
+        left to right, ignoring case, accents and white space.
         """
         characters: list[tuple[str, int]] = []
         for index, character in enumerate(text):

@@ -25,14 +25,8 @@ PACKAGES = ("torch", "transformers", "tokenizers")
 
 #: Exceptions that networks raise for unsupported inputs, attention masks or caches.
 FORWARD_ERRORS = (
-    RuntimeError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    AssertionError,
-    ImportError,
-)
+    RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError, ImportError,
+)  # fmt: skip
 
 # Maximum numbers of tokens and of logits in a forward pass. The allocator of a CPU reuses blocks
 # of this size; a GPU is faster with larger ones.

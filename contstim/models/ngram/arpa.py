@@ -357,24 +357,10 @@ class _WordIndex:
 def _ngram_keys(
     block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return the integer keys that identify the n-grams of a block (see `NgramLevel`).
+    """Return the integer keys, shape (L,), of the L n-grams of a block, see `NgramLevel`.
 
-    Parameters
-    ----------
-    block
-        Lines with L n-grams.
-    levels
-        N-grams of all lower orders.
-    n_words
-        Number of words in the vocabulary.
-    index
-        Index of the word ids.
-
-    Returns
-    -------
-    array or None
-        Keys, shape (L,). None if the context of an n-gram, that is, the n-gram without its last
-        word, is not in `levels`.
+    `levels` contains the n-grams of all lower orders. The result is None if they lack the context
+    of an n-gram, that is, the n-gram without its last word.
     """
     order = len(levels) + 1
     keys = index.find_ids(block, 1)
