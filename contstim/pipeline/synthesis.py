@@ -196,8 +196,9 @@ def write_synthesis(
 def _work_folder(table: StageTable | None) -> Iterator[Path]:
     """Provide a folder for unfinished work, as a context manager.
 
-    If there is an output file, the folder is beside the file and remains after an interruption,
-    unless no task was finished. Otherwise it is a temporary folder.
+    If there is an output file, the folder is beside the file. It remains after an interruption, so
+    that the work can be continued, unless no task was finished. Without an output file, it is a
+    temporary folder.
     """
     if table is None:
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
@@ -207,8 +208,9 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     try:
         if out.is_dir():
             raise OutputError(f"cannot write {out}: it is a folder; give a file name")
-        # Check in advance that the longest temporary file name is not too long.
-        table.meta_path.with_name(f".{table.meta_path.name}{'.' * 21}").exists()
+        # Files are written under a temporary name with 16 random digits. Check in advance that the
+        # longest of these names is permitted: `exists` raises OSError if it is too long.
+        table.meta_path.with_name(f".{table.meta_path.name}.{'0' * 16}.tmp").exists()
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
@@ -216,7 +218,7 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     try:
         yield folder
     except LockedError:
-        raise
+        raise  # Another process uses the folder.
     except (InputError, InfeasibleError, MissingExtraError):
         # Without results of tasks, there is nothing to continue.
         if not (folder / "tasks").is_dir():

@@ -32,19 +32,25 @@ class SynthesisOptions:
     Attributes
     ----------
     strategy
-        Name of the search strategy with its options, for example ``edit?candidates=8``.
+        Name of the search strategy, optionally with options after a question mark, for example
+        ``edit?candidates=8``.
     pairs
-        Pairs of models for triplets; by default all pairs of the compared models.
+        Pairs of models for which triplets are synthesized; by default all pairs of the compared
+        models. A triplet is a natural sentence with two synthetic sentences, each of which is
+        improbable under one model of the pair and remains probable under the other.
     reject, accept
         Models under which each synthetic sentence should be improbable, and models under which it
         should remain probable. If they are given, single sentences are synthesized instead of
         triplets.
     margin
-        Maximum decrease of the score of an accepting model, in nats.
+        Number of nats by which the score under a model of `accept` may be lower than that of the
+        natural sentence.
     min_scores
-        Lower bounds on scores, for example ``contstim:gpt>=natural-5``.
+        Lower bounds on scores. For example, ``contstim:gpt>=natural-5`` requires that the score
+        under ``contstim:gpt`` is at most 5 nats below that of the natural sentence.
     readable
-        Minimum reading score, in nats (`MinScore.readable`).
+        Minimum of the reading score, which predicts whether a sentence reads as English, in nats
+        (`MinScore.readable`). None: no minimum.
     edits
         Limits on the changes to the natural sentence, for example ``max=3,fixed=0``.
     max_word_share

@@ -57,8 +57,9 @@ class Balance(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row to the integer programme for each pair of models.
 
-        The row states that the sums of the feature over the first and over the second sentences
-        differ by at most n tolerance, where n is the number of sentence pairs.
+        The row requires |sum_i f(first_i) - sum_i f(second_i)| <= n * tolerance, where f is the
+        feature, and first_i and second_i are the sentences of pair i, for i = 1, ..., n. The mean
+        features of the first and the second sentences then differ by at most the tolerance.
         """
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
@@ -114,8 +115,8 @@ class Equal(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row to the integer programme for each pair of models and each value.
 
-        The row states that the value occurs equally often among the first sentences (sentence 1 of
-        each pair) and the second sentences.
+        The row requires that the value occurs equally often among the first sentences and among
+        the second sentences of the pairs.
         """
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
         if (codes < 0).any():
@@ -132,11 +133,12 @@ class Equal(SelectionConstraint):
 
 
 def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionConstraint]:
-    """Add an `Equal` constraint on combinations if several features must be equal within pairs.
+    """Add a constraint on the combined values of all features that must be equal within pairs.
 
-    Even if each value of two features occurs equally often among the first and the second sentences
-    of the pairs, a combination of two values may not. The sentences could then not be paired. The
-    additional constraint on the combinations prevents this.
+    For example, let both sentences of a pair have the same topic and the same length. Even if each
+    topic and each length occurs equally often among the first and among the second sentences, a
+    combination such as (sports, 8 words) may not, and the sentences could not be paired. An `Equal`
+    constraint whose feature is the tuple (topic, length) prevents this.
 
     Parameters
     ----------
@@ -146,7 +148,8 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
     Returns
     -------
     list
-        The constraints and, if two or more features must be equal within pairs, a further `Equal`.
+        The given constraints and, if they contain two or more features that must be equal within
+        pairs, the additional `Equal` constraint.
     """
     features = [c.matched_feature for c in constraints if c.matched_feature is not None]
     if len(features) < 2:

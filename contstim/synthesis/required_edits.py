@@ -41,10 +41,15 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
     InfeasibleError
         If no sentence with a nonnegative slack was found.
     """
+    # First phase: change each required word. The slack may decrease, so its bound is -inf. The
+    # required positions after the current one still have the natural word.
     required = search.problem.edits.required_positions(search.natural)
     sentence, slack = search.natural, -np.inf
     for number, position in enumerate(required, start=1):
-        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, required[number:])
+        unedited = required[number:]
+        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, unedited)
+
+    # Second phase: change any word that increases the slack, until no constraint is violated.
     has_improved = True
     while slack < 0 and has_improved:
         has_improved = False
@@ -136,10 +141,14 @@ def _maximise_slack(
 def _permits_before_edits(
     search: Search, sentence: Sentence, position: int, unedited: tuple[int, ...]
 ) -> bool:
-    """Return whether a new word is permitted, although other words will be replaced later.
+    """Return whether a new word is permitted in a sentence that is still being edited.
 
-    The words around the new word, up to the nearest words that will be replaced, must agree with
-    each other, and parsing their text must give the same words.
+    Words that will be replaced later are ignored. Only the words between the nearest of these on
+    the left and on the right of the new word are checked:
+
+    - They must have no grammatical agreement error that the natural sentence does not have, if the
+      limits on edits require agreement.
+    - Their text must be split into the same words again.
 
     Parameters
     ----------
@@ -150,7 +159,8 @@ def _permits_before_edits(
     position
         Position of the new word.
     unedited
-        Positions of words that will be replaced later.
+        Positions of the words that will be replaced later. If it is empty, the whole sentence is
+        checked with all rules of the search.
     """
     if not unedited:
         return search.permits(sentence)

@@ -272,10 +272,11 @@ class Triplet(TableRow):
 
 
 def spec_columns(row: TableRow, specs: Mapping[str, str]) -> dict[str, str]:
-    """Return the specification strings of both models of a triplet, as extra columns.
+    """Return the strings from which the two models compared in a row can be loaded.
 
-    A specification string, for example ``hf:gpt2``, loads a model. The columns are needed if models
-    have shorter names in the table.
+    Rows that compare two models are triplets: a natural sentence and two synthetic sentences, about
+    which models 1 and 2 disagree. A table may give a model a short name, for example ``GPT-2``. The
+    extra columns then contain the string that loads the model, for example ``hf:gpt2``.
 
     Parameters
     ----------

@@ -86,8 +86,9 @@ class Strategy:
         Returns
         -------
         bool
-            Whether the search ended early. The position is then searched again, with a higher
-            `Candidates.round_number`, when no other position yields an improvement.
+            True if the search skipped some candidate words, for example to save time. When no
+            other position yields an improvement, this method is then called again for the position,
+            with a higher `Candidates.round_number`. False if the search was complete.
         """
         raise NotImplementedError  # Strategies that override `run` need no word search.
 

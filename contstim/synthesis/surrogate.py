@@ -196,14 +196,15 @@ class Posterior:
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def learn(self, indices: IntArray, exact: FloatArray, *, keep: bool = True) -> None:
-        """Condition the distribution on exact scores of some candidates.
+        """Condition the predictive distribution on exact scores of some candidates.
 
         Parameters
         ----------
         indices, exact
             Indices of k candidates and their exact scores in nats, shape (k,).
         keep
-            Whether the scores are added to the surrogate, for the prediction at later positions.
+            Whether to add the scores to the training data of `surrogate`, the regression from which
+            the distributions at other positions of the sentence are derived.
         """
         x, y = self.features[indices], (exact - self.estimates[indices]) / self.scale[indices]
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])

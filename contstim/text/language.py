@@ -313,17 +313,20 @@ class Language:
 
 
 def _attach_marks(pieces: Iterable[str]) -> list[str]:
-    """Attach opening marks to the next word, and closing marks to the previous word.
+    """Attach punctuation marks to words.
+
+    Opening marks, such as a left parenthesis, are attached to the next word. Closing marks, such as
+    a full stop, are attached to the previous word.
 
     Parameters
     ----------
     pieces
-        Words and marks of a text, as a segmenter separates them.
+        Words and punctuation marks of a text in their order, separated by a word segmenter.
 
     Returns
     -------
     list of str
-        Words with their marks.
+        Words with the attached marks.
     """
     words: list[str] = []
     opening = ""

@@ -320,21 +320,38 @@ class CausalModel(TransformerModel, PrefixModel):
         trees: Sequence[token_tree.TokenTree],
         prefix: tuple[torch.Tensor, token_tree.TreeCache] | None = None,
     ) -> list[FloatArray]:
-        """Compute the log-probabilities of the tokens of S sentences that are merged into trees.
+        """Compute the log-probability of each scored token of S sentences by tree attention.
 
-        `positions` are the positions in each sentence at which predictions are needed. `prefix`
-        contains the logits and the cache of the prefix; it is None if the trees contain the prefix.
-        The result has one array for each sentence, with one value per scored token, in nats.
+        A tree represents several token sequences. Tokens with which several sequences begin are
+        nodes that the sequences share, and the network computes each node once.
+
+        Parameters
+        ----------
+        encoded
+            Tokens of the S sentences.
+        positions
+            Positions in each sentence at which the network predicts the next token.
+        trees
+            Trees that together contain all sentences.
+        prefix
+            Logits and cached keys and values of the tokens before every sentence. None if the trees
+            contain these tokens.
+
+        Returns
+        -------
+        list of array
+            One array for each sentence, with one log-probability per scored token, nats.
         """
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         n_cached = 0 if prefix is None else len(self.prefix)
         for tree in trees:
-            # Each prediction needs a node of the tree and the token after it. Sentences with the
-            # same pair share the prediction. The last token of a cached prefix is node -1.
+            # A prediction is identified by two numbers: a node of the tree, and the token that
+            # follows it in the sentence. Each distinct pair of numbers is predicted once, for all
+            # sentences that contain it. The last token of a cached prefix is numbered -1.
             pairs = []
             for number, path in zip(tree.sequences, tree.paths, strict=True):
                 ids = encoded[number].ids
-                # No token follows the last one, so its prediction of a token is not used.
+                # No token follows the last one. Its index is clipped, and the value is not used.
                 next_tokens = ids[np.minimum(positions[number] + 1, len(ids) - 1)]
                 nodes = np.append(path, -1)[positions[number] - n_cached]
                 pairs.append(np.stack([nodes, next_tokens], axis=1))
@@ -424,7 +441,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return predictions
 
     def predict(self, logits: torch.Tensor, next_tokens: IntArray) -> _Predictions:
-        """Return log-probabilities of the next token and of sets of tokens at each position.
+        """Convert logits to the log-probabilities from which a sentence score is computed.
 
         Parameters
         ----------
@@ -436,10 +453,14 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         array
-            Structured array, shape (m,), with three log-probabilities in nats: ``token`` of the
-            next token, ``boundary`` of all tokens that cannot continue a word, and ``start`` of all
-            tokens with which the first word can start. The last two are 0 unless word probabilities
-            are corrected for white space.
+            Structured array, shape (m,), with three log-probabilities in nats:
+
+            - ``token``: the next token is the one in `next_tokens`;
+            - ``boundary``: the next token cannot continue a word, for example because it starts
+              with a space;
+            - ``start``: the next token can start the first word.
+
+            ``boundary`` and ``start`` are 0 unless the model has the option ``words=corrected``.
         """
         log_probs = logits.log_softmax(dim=1)
         targets = torch.from_numpy(next_tokens).to(logits.device)

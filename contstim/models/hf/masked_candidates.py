@@ -237,34 +237,36 @@ class MaskedWord:
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
 
     def make_term_keys(self, terms: IntArray) -> list[tuple[bytes, int]]:
-        """Return keys that identify predictions of other words for candidates of all lengths.
+        """Return keys that identify predictions independently of the candidate's length.
 
-        The indices of the terms in the masking plan depend on the number of tokens of the
-        candidate; the keys do not. With the keys, a log-probability in the original sentence can
-        serve as an estimate for candidates with another number of tokens.
+        A *term* is the log-probability of one token, predicted from a copy of the sentence in which
+        some tokens are masked. The same prediction has different indices in sentences with a short
+        and with a long candidate, but the same key. With the keys, log-probabilities in the
+        original sentence can serve as estimates for candidates of any length.
 
         Parameters
         ----------
         terms
-            Indices of terms that predict tokens of other words, shape (k,).
+            Indices of terms that predict tokens outside the candidate, shape (k,).
 
         Returns
         -------
         list of tuple
-            Key of each term: the masks of the tokens of all other words, packed into bytes, and the
-            index of the predicted token among these tokens.
+            Key of each term: the masks of all tokens outside the candidate, packed into bytes, and
+            the index of the predicted token among these tokens.
         """
-        plan, word_tokens = self.terms.plan, self.terms.word_tokens
-        other_tokens = np.delete(np.arange(plan.masks.shape[1]), word_tokens)
-        rows = np.unique(plan.rows[terms])
+        plan, candidate_tokens = self.terms.plan, self.terms.word_tokens
+        # Each term is predicted from one masked copy of the sentence, and predicts one token.
+        copies, predicted_tokens = plan.rows[terms], plan.tokens[terms]
+        other_tokens = np.delete(np.arange(plan.masks.shape[1]), candidate_tokens)
+        used_copies = np.unique(copies)
         # Store eight elements of a mask in one byte, which makes the keys short and hashable.
-        packed_masks = np.packbits(plan.masks[np.ix_(rows, other_tokens)], axis=1)
-        mask_by_row = dict(zip(rows.tolist(), map(bytes, packed_masks), strict=True))
-        # Leave out the n tokens of the word: subtract n from the indices of later tokens.
-        is_later = plan.tokens > word_tokens[-1]
-        indices = np.where(is_later, plan.tokens - self.n, plan.tokens)
-        pairs = zip(plan.rows[terms].tolist(), indices[terms].tolist(), strict=True)
-        return [(mask_by_row[row], index) for row, index in pairs]
+        packed_masks = np.packbits(plan.masks[np.ix_(used_copies, other_tokens)], axis=1)
+        mask_by_copy = dict(zip(used_copies.tolist(), map(bytes, packed_masks), strict=True))
+        # Number the tokens as if the candidate, which has n tokens, were not in the sentence.
+        n_before = np.where(predicted_tokens > candidate_tokens[-1], self.n, 0)
+        indices = (predicted_tokens - n_before).tolist()
+        return [(mask_by_copy[c], i) for c, i in zip(copies.tolist(), indices, strict=True)]
 
     def find_missing_terms(self) -> IntArray:
         """Return the indices of predictions of other words that have not been computed yet.

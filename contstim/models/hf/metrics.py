@@ -73,12 +73,16 @@ class MaskingPlan:
     n_pairs: int = 0
 
     def sum_by_token(self, values: FloatArray) -> FloatArray:
-        """Return the score of each token: the weighted sum of its predicted log-probabilities.
+        """Return the score of each token of the sentence.
+
+        A token can be predicted from several masked copies of the sentence. Its score is the sum of
+        the predicted log-probabilities, each multiplied by its element of `weights`.
 
         Parameters
         ----------
         values
-            Log-probability of each of the n predictions in the plan, nats, shape (n,).
+            Log-probability of token ``tokens[i]`` in masked copy ``rows[i]``, for each of the n
+            predictions, nats, shape (n,).
 
         Returns
         -------
@@ -97,7 +101,8 @@ class MaskingPlan:
         Parameters
         ----------
         values
-            Log-probability of each of the n predictions of the plan, nats, shape (n,).
+            Log-probability of token ``tokens[i]`` in masked copy ``rows[i]``, for each of the n
+            predictions, nats, shape (n,).
 
         Returns
         -------
@@ -354,13 +359,16 @@ def _list_word_terms(
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
     """Yield the steps in which the tokens of one masked word are predicted.
 
+    In each step, some tokens of the word are already visible, and one or more of the other tokens
+    are predicted from them.
+
     Parameters
     ----------
     tokens
-        Indices of the tokens of the word.
+        Indices of the tokens of the word in the sentence.
     order
-        Order in which the tokens are predicted. If it is None, the steps of all orders are yielded,
-        with weights that average over the orders.
+        Order in which the tokens are predicted, as a permutation of 0, ..., ``len(tokens) - 1``. If
+        it is None, the steps of all orders are yielded, with weights that average over the orders.
 
     Yields
     ------
@@ -372,12 +380,13 @@ def _list_word_terms(
         Weight of each prediction.
     """
     if order is None:
+        # The weight of a step is the fraction of all orders in which the step occurs.
         weights = shapley_weights(len(tokens))
-        for revealed in [[], *_list_proper_subsets(tokens)]:
-            yield revealed, set(tokens).difference(revealed), float(weights[len(revealed)])
+        for visible in [[], *_list_proper_subsets(tokens)]:
+            yield visible, set(tokens).difference(visible), float(weights[len(visible)])
     else:
-        for n_revealed, index in enumerate(order):
-            yield [tokens[k] for k in order[:n_revealed]], [tokens[index]], 1.0
+        for n_visible, index in enumerate(order):
+            yield [tokens[k] for k in order[:n_visible]], [tokens[index]], 1.0
 
 
 def _list_proper_subsets(tokens: list[int]) -> list[list[int]]:
