@@ -211,8 +211,8 @@ def _report_model_pair(pair: Mapping[str, Any]) -> None:
 def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> None:
     """Report which two models a selected set of pairs separates least.
 
-    A sentence pair separates two models if they order its sentences oppositely. `attrs` are the
-    attributes of the set that `select_set` returns.
+    A sentence pair separates two models if they prefer different sentences of the pair. `attrs`
+    are the attributes of the set that `select_set` returns.
     """
     weakest = min(attrs["separations"], key=itemgetter("separated"))
     print_message(

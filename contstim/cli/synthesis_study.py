@@ -255,9 +255,7 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
     summary = f"{report.n_rows} of {report.n_requested} {kind} were found"
     if is_triplets:
         n_opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
-        summary += (
-            f"; in {n_opposed} of them the models order the two synthetic sentences oppositely"
-        )
+        summary += f"; in {n_opposed} of them, the models prefer different synthetic sentences"
     print_message(summary)
     if report.n_sampled is not None:
         print_message(

@@ -41,8 +41,8 @@ class SetOptions(SelectionOptions):
         Number of sentence pairs.
     criterion
         Criterion that the selection maximises for the pair of models that it distinguishes least:
-        ``separation``, the number of sentence pairs that the two models order oppositely, or
-        ``log-bf``, the expected logarithm of the Bayes factor between the models.
+        ``separation``, the number of sentence pairs of which two models prefer different
+        sentences, or ``log-bf``, the expected logarithm of the Bayes factor between the models.
     rank_margin
         Minimum difference in fractional rank between the sentences of a pair.
     uses
