@@ -60,17 +60,26 @@ def predict_savings(
     seed
         Random seed.
 
-    Raises
-    ------
-    InputError
-        If a sentence has no score, or there are fewer than two models.
-
     Returns
     -------
     DataFrame
         One row per policy: `answers`, the number of answers at which the probability of naming the
         best model reaches the target (missing if it does not), and `k`, the number of the policy
         ``random`` divided by this number.
+
+    Raises
+    ------
+    InputError
+        If a sentence has no score, or there are fewer than two models.
+
+    Examples
+    --------
+    >>> from contstim import datasets
+    >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]].head(200)
+    >>> predict_savings(scores, n_answers=2000).round(1)
+         policy  answers    k
+    0    random    840.0  1.0
+    1  adaptive    406.0  2.1
     """
     response, rng = ResponseModel(), np.random.default_rng(seed)
     if pairs is None:

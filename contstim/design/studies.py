@@ -138,7 +138,7 @@ class StudySimulator:
         Examples
         --------
         >>> from contstim import datasets
-        >>> from contstim.design import power_curve
+        >>> from contstim.design import Simulation, power_curve
         >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
         >>> trials = choices[["sentence_1", "sentence_2"]].drop_duplicates()
         >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
@@ -229,7 +229,7 @@ class StudySimulator:
 
         Examples
         --------
-        >>> from contstim.design import power_curve
+        >>> from contstim.design import Simulation, power_curve
         >>> simulator = StudySimulator.from_difference(0.3)
         >>> curve = power_curve(simulator, (20,), n_simulations=100)
         >>> curve[["measure", "power", "stderr"]].round(2)
@@ -286,7 +286,7 @@ class StudySimulator:
         Examples
         --------
         >>> from contstim import datasets, evaluate
-        >>> from contstim.design import power_curve
+        >>> from contstim.design import Simulation, power_curve
         >>> choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
         >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]]
         >>> simulator = StudySimulator.from_pilot(evaluate(choices, scores).data)
