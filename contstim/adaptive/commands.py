@@ -42,20 +42,22 @@ def savings(
     seed: RandomSeed = 0,
     out: OutputFile = STANDARD_OUTPUT,
 ) -> None:
-    """Predict savings.
+    """Predict how many answers adaptive trial selection saves.
 
     Parameters
     ----------
     scores
         log-probabilities of sentences under the models to compare, output of `contstim score`
     pairs
-        pairs on which the best model is defined [1000 random pairs of the sentences]
+        table of sentence pairs; the best model has the highest accuracy over them [1000 random
+        pairs of the scored sentences]
     selected
-        selected sentence pairs, output of `contstim select set`
+        selected sentence pairs to sample from in an additional policy, output of `contstim select
+        set`
     probability
-        probability of naming the best model
+        target probability that the study names the best model
     answers
-        maximum number of answers
+        maximum number of answers per simulated study
     simulations
         number of simulated studies
     seed

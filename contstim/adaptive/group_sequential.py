@@ -166,7 +166,7 @@ def next_boundary(
     for k, boundary in enumerate(boundaries):
         limit = min(boundary, _MAX_BOUNDARY) * float(limit_per_boundary[k])
         remaining_alpha -= _crossing_probability(scores, weights, step_variances[k], limit)
-        scores, weights = _scores_within_limit(scores, weights, step_variances[k], limit)
+        scores, weights = _advance_random_walk(scores, weights, step_variances[k], limit)
 
     def excess(boundary: float) -> float:
         limit = boundary * float(limit_per_boundary[-1])
@@ -193,38 +193,41 @@ def _crossing_probability(
     return float(weights @ below) + float(weights @ above)
 
 
-def _scores_within_limit(
+def _advance_random_walk(
     scores: FloatArray, weights: FloatArray, step_variance: float, limit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the distribution of a random walk after its next step, restricted to ±limit.
+    """Add a normal step to a random walk, and keep the part of its distribution within ±limit.
 
-    In a group-sequential study, the random walk is the score, and studies with a score outside
-    ±limit are stopped.
+    The random walk is the score of a group-sequential study, which stops if the score leaves
+    ±limit. The density f of the next score y is the convolution of the current distribution with
+    the normal density of the step. It is computed by numerical quadrature: with current scores x_i,
+    their weights w_i and the density g of the step, f(y) = sum_i w_i g(y - x_i).
 
     Parameters
     ----------
     scores, weights
-        Values and probabilities of the present score.
+        Quadrature points x_i and weights w_i of the current score, shape (n,).
     step_variance
-        Variance of the next step, a normal variable with mean 0.
+        Variance of the step, which has mean 0.
     limit
-        Largest absolute value of the next score.
+        Largest absolute score with which the study continues.
 
     Returns
     -------
     scores : array
-        Nodes of Gauss-Legendre quadrature between -limit and limit.
+        Points y_j of Gauss-Legendre quadrature between -limit and limit.
     weights : array
-        Quadrature weights times the density of the next score at the nodes.
+        Quadrature weights times the densities f(y_j). They sum to the probability that the study
+        continues.
     """
     sd = np.sqrt(step_variance)
     n_nodes = int(np.clip(_NODES_PER_SD * 2 * limit / sd, _MIN_NODES, _MAX_NODES))
+    # Rescale the nodes from the interval (-1, 1) to (-limit, limit).
     nodes, node_weights = _gauss_legendre(n_nodes)
-    next_scores = limit * nodes
-    # Convolve the present distribution with the normal distribution of the step.
-    steps = (next_scores[:, None] - scores) / sd
-    density = np.exp(-(steps**2) / 2) @ weights / (sd * np.sqrt(2 * np.pi))
-    return next_scores, limit * node_weights * density
+    next_scores, next_weights = limit * nodes, limit * node_weights
+    standardised_steps = (next_scores[:, None] - scores) / sd
+    density = np.exp(-(standardised_steps**2) / 2) @ weights / (sd * np.sqrt(2 * np.pi))
+    return next_scores, next_weights * density
 
 
 @lru_cache(maxsize=_MAX_NODES)

@@ -87,7 +87,8 @@ class ParticipantQuadrature:
         self.link, self.max_answers = link, max_answers
         self._choice_curve = _tabulate_choice_curve(response_model.item_sd)
 
-        # Standardised nodes of each parameter; a parameter without variance has a single node.
+        # Equally spaced nodes of the log slope and of the side bias, in standard deviations. A
+        # parameter without variance has a single node.
         nodes = []
         for spacing in self.node_spacings():
             n_steps = np.ceil(_MAX_NODE / spacing) if spacing else 0
@@ -101,11 +102,14 @@ class ParticipantQuadrature:
                 f"more than {_MAX_TABLE_SIZE}; give fewer trials, slopes or thresholds, or smaller "
                 "standard deviations"
             )
+        # Each of the K nodes of the grid is a participant with a slope and a side bias. Its weight
+        # is proportional to the normal density of both.
         slope_z, side_z = (z.ravel() for z in np.meshgrid(slope_nodes, side_nodes, indexing="ij"))
         self.slopes = np.array(link.slopes)[:, None] * np.exp(response_model.slope_sd * slope_z)
         self.side_biases = response_model.side_sd * side_z
         weights = np.exp(-(slope_z**2 + side_z**2) / 2)
         self.weights = weights / weights.sum()
+        # The prior of the median slope is uniform by default.
         prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
         self.log_prior = _log(prior / prior.sum())
 
@@ -158,23 +162,29 @@ class ParticipantQuadrature:
         return np.asarray(left + (position - left_index) * (right - left))
 
     def likelihood(self, preferences: FloatArray, answers: IntArray) -> FloatArray:
-        """Return the probability of an answer under each model, median slope and node.
+        """Return the probability of each answer under every hypothesis about the participant.
 
-        The probability of answer y is P(y or higher) - P(higher than y), where the probability of
-        an answer above the cut point t is F(beta g + b - t), see `Link`. Lapses are added.
+        A hypothesis combines one of M models, one of H medians of the participants' slopes, and one
+        of K quadrature nodes. A node is a participant with slope beta and side bias b. If the model
+        prefers the right-hand sentence by g, answer y of L ordered answers has the probability
+
+            (1 - lapse) (F(beta g + b - t_y) - F(beta g + b - t_(y+1))) + lapse / L,
+
+        where F is the response function (the probability of choosing the right-hand sentence),
+        t_y and t_(y+1) are the lower and upper cut points of answer y, and `lapse` is the
+        probability of a random answer.
 
         Parameters
         ----------
         preferences
             Preferences g of the models for the right-hand sentence, shape (..., M).
         answers
-            Answer codes, shape (...).
+            Answer codes y, shape (...).
 
         Returns
         -------
         array
-            Probabilities of the given answers, shape (..., M, H, K): M models, H median slopes and
-            K nodes.
+            Probabilities of the given answers, shape (..., M, H, K).
         """
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
         # Values of beta g + b. The two new axes are for the median slopes and the nodes.

@@ -415,7 +415,19 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
 def _row(
     analysis: str, measure: str, estimate: estimates.Estimate, n_items: int
 ) -> dict[str, object]:
-    """Return a row of results as `Benchmark.estimate` yields it, without a noise ceiling."""
+    """Return a row of the table of benchmark results: a model's value with confidence limits.
+
+    Parameters
+    ----------
+    analysis
+        Name of the subset of items that was evaluated.
+    measure
+        Name of the measure of agreement between model and human judgements.
+    estimate
+        Value of the measure, and the limits of its confidence interval.
+    n_items
+        Number of evaluated items.
+    """
     value, low, high = estimate
     return {
         "analysis": analysis,

@@ -208,11 +208,11 @@ def read_event_ratings(
     shared
         Keyword arguments of every benchmark: name, title, source and published results.
     subset
-        Name of the set of events in the name of the file of ratings.
+        Name of a subset of the stimuli. The ratings are in ``clean_{subset}_human_dat.csv``.
     prefix
-        Beginning of the name of each score file, up to the first dot.
+        Prefix of the score files. The scores of each model are in ``{prefix}.{suffix}.txt``.
     models
-        Mapping from the name of each published model to the remaining part of its file name.
+        Mapping from the name of each published model to the `suffix` of its score file.
     """
     ratings_path = files[f"clean_{subset}_human_dat.csv"]
     table = read_table(ratings_path, ["WorkerId", "Score", "ItemNum", "Sentence"], cells="inferred")
@@ -225,13 +225,13 @@ def read_event_ratings(
         }
     ).dropna(subset=["rating"])
     scores = {}
-    for model, name in models.items():
+    for model, suffix in models.items():
         # The last two of five columns are not used.
         columns = ["number", "sentence", "score", "unused_1", "unused_2"]
-        lines = _read_lines(files[f"{prefix}.{name}.txt"], columns)
+        lines = _read_lines(files[f"{prefix}.{suffix}.txt"], columns)
         score = lines.drop_duplicates("sentence").set_index("sentence")["score"].astype(float)
         # Some files contain surprisals, -log p, instead of log-probabilities.
-        scores[model] = -score if "surprisal" in name else score
+        scores[model] = -score if "surprisal" in suffix else score
     return RatingBenchmark(**shared, ratings=ratings, scores=pd.DataFrame(scores))
 
 

@@ -33,7 +33,7 @@ def demo(
     port: Port = 8000,
     seed: RandomSeed = 0,
 ) -> None:
-    """Run the demonstration.
+    """Demonstrate sentence selection and synthesis with bundled models.
 
     Parameters
     ----------

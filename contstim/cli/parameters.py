@@ -136,9 +136,9 @@ def check_figure_file(text: str) -> Output:
     Raises
     ------
     InputError
-        If the path has another suffix than ``.svg``, ``.pdf`` or ``.png``.
+        If the path does not end in ``.svg``, ``.pdf`` or ``.png``.
     OutputError
-        For the reasons of `check_new_file`.
+        If the path is not writable, or is a device or a pipe.
     """
     if Path(text).suffix not in (".svg", ".pdf", ".png"):
         raise InputError(f"{text} does not end in .svg, .pdf or .png; choose one of these")

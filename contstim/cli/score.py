@@ -93,27 +93,29 @@ def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _score_numbered(
     score: Callable[[Sequence[str]], _Scores],
-    sentences: Sequence[str],
+    to_score: Sequence[str],
     first_number: int,
     chunk: Sequence[str],
 ) -> _Scores:
-    """Score sentences, and add the number of an invalid sentence to the error message.
+    """Score sentences from a file; if one is invalid, name its number in the error message.
+
+    A file is scored in chunks of consecutive sentences. Sentences with known scores are skipped.
 
     Parameters
     ----------
     score
         Function that scores a list of sentences.
-    sentences
-        Sentences of the chunk that are to be scored.
+    to_score
+        Sentences of the chunk without known scores.
     first_number
-        Number of the first sentence of the chunk in the file.
+        Number of the chunk's first sentence in the file, from 1.
     chunk
-        All sentences of the chunk.
+        All sentences of the chunk, in the order of the file.
     """
     try:
-        return score(sentences)
+        return score(to_score)
     except InputError:
-        # Score one sentence at a time, to find the sentence that caused the error.
+        # Score one sentence at a time to find the first invalid sentence.
         for number, sentence in enumerate(chunk, start=first_number):
             try:
                 score([sentence])

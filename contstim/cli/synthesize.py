@@ -92,11 +92,13 @@ def synthesize(
     sentence
         natural sentences to start from
     pair
-        two models, with a triplet for each natural sentence (repeatable)
+        two models to contrast. Each natural sentence gets two synthetic ones: each is improbable
+        under one model but not under the other (repeatable)
     accept
-        model that must accept the sentence (repeatable)
+        model that must accept the sentence, that is, give it a probability at least as high as that
+        of the natural sentence (repeatable)
     reject
-        model that must reject the sentence (repeatable)
+        model that must reject the sentence, that is, give it a low probability (repeatable)
     margin
         maximum decrease of an accepting model's score, nats [0]
     min_score

@@ -160,17 +160,18 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     return groups if not counter.n_repeats else _allocate_exactly(trials)
 
 
-def separate_words(
+def reduce_repeated_words(
     trials: TrialCells,
     groups: IntArray,
     words: Sequence[frozenset[Hashable]],
     rng: np.random.Generator,
     n_proposals: int = 100_000,
 ) -> tuple[IntArray, int, int]:
-    """Exchange trials between groups to reduce the number of words that a group sees repeatedly.
+    """Exchange trials between groups of participants so that groups see fewer repeated words.
 
-    Random exchanges of two trials of the same cell (condition and pair of models) are proposed. An
-    exchange is accepted if it adds neither a repeated word nor a repeated sentence.
+    Random exchanges of two trials are proposed. Both trials have the same condition and the same
+    pair of models, that is, they belong to the same cell of the design. An exchange is accepted if
+    it does not increase the number of repeated words or of repeated sentences.
 
     Parameters
     ----------
@@ -201,17 +202,18 @@ def separate_words(
         group = int(groups[trial])
         if not word_counter.has_repeat(trial, group):
             continue
-        other = int(rng.choice(trials_by_cell[trials.cells[trial]]))
-        other_group = int(groups[other])
+        other_trial = int(rng.choice(trials_by_cell[trials.cells[trial]]))
+        other_group = int(groups[other_trial])
         if other_group == group:
             continue
-        exchange = (trial, other, group, other_group)
-        effect = word_counter.score_exchange(*exchange)
-        if effect <= 0 and sentence_counter.score_exchange(*exchange) <= 0:
+        exchange = (trial, other_trial, group, other_group)
+        added_word_repeats = word_counter.score_exchange(*exchange)
+        added_sentence_repeats = sentence_counter.score_exchange(*exchange)
+        if added_word_repeats <= 0 and added_sentence_repeats <= 0:
             word_counter.exchange(*exchange)
             sentence_counter.exchange(*exchange)
-            groups[trial], groups[other] = other_group, group
-            n_after += effect
+            groups[trial], groups[other_trial] = other_group, group
+            n_after += added_word_repeats
     return groups, n_before, n_after
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.columns import CHOICES, PAIR
-from contstim.design.allocation import TrialCells, allocate, separate_words
+from contstim.design.allocation import TrialCells, allocate, reduce_repeated_words
 from contstim.design.check import check_design
 from contstim.errors import (
     InfeasibleError,
@@ -194,7 +194,7 @@ def design_trials(
             continue
         checked = _check_selection(selection, columns, table_name)
         tables = [_build_stimuli(checked, name, columns_by_condition[name]) for name in conditions]
-        numbers = _number_within_pairs(tables[0], layout.groups, conditions[0], rng)
+        numbers = _assign_random_numbers(tables[0], layout.groups, conditions[0], rng)
         parts += tables
         initial_groups += [(numbers + k) % layout.groups for k in range(len(conditions))]
     used = {sentence for part in parts for name in PAIR for sentence in part[name]}
@@ -230,7 +230,7 @@ def design_trials(
         for text in stimuli["sentence_1"] + " " + stimuli["sentence_2"]:
             words = {split_word(word)[1] for word in language_from_script(text).split(text)}
             rare_words.append(frozenset({word.lower() for word in words} - common))
-        groups, *word_repeats = separate_words(cells, groups, rare_words, rng)
+        groups, *word_repeats = reduce_repeated_words(cells, groups, rare_words, rng)
 
     # Draw order and sides. Each participant has a separate random stream, so that additional
     # participants do not change the trials of others.
@@ -313,12 +313,14 @@ def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]
     return stimuli
 
 
-def _number_within_pairs(
+def _assign_random_numbers(
     stimuli: pd.DataFrame, n_groups: int, condition: str, rng: np.random.Generator
 ) -> IntArray:
-    """Assign numbers to the stimuli of each pair of models in random order, from 0.
+    """Assign numbers from 0 to the stimuli of each pair of models, in random order.
 
-    The number of a stimulus modulo the number of groups is its initial group.
+    The remainder of a stimulus's number divided by `n_groups` is its initial group of participants.
+    The numbers therefore give each group equally many stimuli of each pair of models. Stimuli
+    without named models count as one pair.
 
     Parameters
     ----------
@@ -331,14 +333,19 @@ def _number_within_pairs(
     rng
         Random number generator.
 
+    Returns
+    -------
+    (n,) array
+        Number of each of the n stimuli.
+
     Raises
     ------
     InfeasibleError
-        If the stimuli of a pair of models cannot be divided equally among the groups, or if pairs
-        of models have different numbers of stimuli.
+        If a pair of models has a number of stimuli that is not a multiple of `n_groups`, or if
+        pairs of models have different numbers of stimuli.
     """
     numbers = np.empty(len(stimuli), dtype=np.int64)
-    pair_by_size: dict[int, str] = {}
+    pair_by_size: dict[int, str] = {}  # One pair of models per number of stimuli.
     labels = "model pair " + stimuli["model_1"].astype(str)
     labels += " and " + stimuli["model_2"].astype(str)
     labels = labels.where(stimuli["model_1"].notna(), _SET_OF_MODELS)

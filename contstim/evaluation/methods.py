@@ -97,9 +97,10 @@ def describe_measures(options: EvaluationOptions) -> str:
 
 
 def describe_analyses(options: EvaluationOptions) -> str:
-    """Describe in a paragraph on which trials each analysis evaluates the models.
+    """Return a paragraph for the methods section that lists the analyses and their trials.
 
-    Without named analyses, the paragraph describes the default ones, see `default_analyses`.
+    An analysis evaluates the models on a subset of the trials. If the options name no analysis, the
+    paragraph describes the default analyses: all trials, and each condition separately.
     """
     parts = []
     for analysis in options.analyses:

@@ -144,21 +144,21 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
 
 
 def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
-    """Copy the data of a study, which may be done while a server writes to them.
+    """Copy the database of a study into one file, even while a server is writing to it.
 
     Parameters
     ----------
     study
-        Study of the data.
+        Study whose database is copied.
     copy
         File to write.
     data
-        Data file; by default the one in the study's folder.
+        Path of the database; by default the file in the study's folder.
 
     Raises
     ------
     InputError
-        If there are no data.
+        If the database does not exist.
     OutputError
         If the copy cannot be written.
     """

@@ -295,19 +295,22 @@ class Store:
         return bundles.list_trials_after(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
-        """End a session; a study with a stopping rule is then analysed.
+        """End a participant's session, and request an interim analysis if a stopping rule is used.
 
         Parameters
         ----------
         token
-            Token of the session.
+            Secret string with which the browser identifies its session.
 
         Returns
         -------
         Future of dict
-            ``outcome``, ``complete`` (whether the outcome is ``complete``), and the completion
-            ``code`` and the URL to ``redirect`` to. The last two are None unless this browser
-            began or ended the session.
+            - ``outcome``: how the session ended, for example ``complete`` or ``screened_out``;
+            - ``complete``: whether the outcome is ``complete``;
+            - ``code``: completion code for the recruitment platform;
+            - ``redirect``: URL to which the browser is redirected.
+
+            The code and the URL are None if a different browser began and ended the session.
 
         Raises
         ------

@@ -21,7 +21,8 @@ from contstim.evaluation.inference.quasi_f import (
 
 # Minimum share of observed participant-item blocks in a Latin square with missing choices.
 _MIN_COMPLETENESS = 0.8
-# Largest squared difference in weight between conditions, relative to the squared weights.
+# Maximum sum of squared differences between the weights in both conditions, relative to the sum of
+# squared total weights.
 _MAX_IMBALANCE = 0.02
 # Number of lists of a Latin square with two conditions.
 _N_LISTS = 2
@@ -124,25 +125,29 @@ def _difference_terms(
 
 
 def _is_latin_square(difference: Contrast) -> bool:
-    """Return whether a study with two conditions is (nearly) a Latin square.
+    """Return whether a study with two conditions is approximately a Latin square.
 
     In a Latin square, each participant judges all items, one half in each condition, and each item
-    is judged by half of the participants in each condition. Some choices may be missing: at least
-    80 % of the combinations of participant and item must be present, and participants and items
-    must have nearly the same total weight in both conditions.
+    is judged by half of the participants in each condition. Some choices may be missing. The study
+    counts as a Latin square if
+
+    - sum_k (a_k - b_k)² < 0.02 sum_k (a_k + b_k)², where a_k and b_k are the total weights of
+      participant k in the two conditions, and likewise for items;
+    - at least 80 % of the combinations of participant and item have a choice.
 
     Parameters
     ----------
     difference
-        First minus second condition. The weights of the cells of the second are negative.
+        First minus second condition. Choices in the second condition have negative weights.
     """
-    weight, codes = np.abs(difference.weight), difference.codes
-    for levels in (codes.participant, codes.item):
-        imbalance = np.bincount(levels, difference.weight)
-        total = np.bincount(levels, weight)
-        if imbalance @ imbalance >= _MAX_IMBALANCE * (total @ total):
+    codes, weight = difference.codes, np.abs(difference.weight)
+    for unit in (codes.participant, codes.item):
+        imbalance = np.bincount(unit, difference.weight)
+        total = np.bincount(unit, weight)
+        if np.sum(imbalance**2) >= _MAX_IMBALANCE * np.sum(total**2):
             return False
-    n_participants, n_items, n_blocks = (len(np.unique(levels[weight > 0])) for levels in codes)
+    # A block is an observed combination of participant and item.
+    n_participants, n_items, n_blocks = (len(np.unique(unit[weight > 0])) for unit in codes)
     return n_blocks >= _MIN_COMPLETENESS * n_participants * n_items
 
 

@@ -35,8 +35,8 @@ class QuasiFInference:
     item_effects
         ``random`` if results generalise to new items, ``fixed`` if they describe the items used.
     equivalence
-        Largest difference of equivalent models, as a share of the distance from chance to the lower
-        noise ceiling.
+        Margin of the equivalence test: two models are equivalent if their difference is smaller
+        than this fraction of the difference between the lower noise ceiling and chance.
     """
 
     item_effects: str
@@ -187,7 +187,22 @@ class QuasiFInference:
     def _compare(
         self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
     ) -> InferenceResult:
-        """Compare models i and j by a test of their difference and a test of equivalence."""
+        """Compare models i and j by a test of their difference and a test of equivalence.
+
+        Parameters
+        ----------
+        values
+            Values and noise ceilings of all models in one analysis.
+        i, j
+            Indices of the two models.
+        first, second
+            Values of models i and j, one per choice; None if a model was not evaluated.
+
+        Returns
+        -------
+        InferenceResult
+            Result for model i minus model j; empty if no participant has values for both.
+        """
         differences = values.value[:, i] - values.value[:, j]
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
@@ -196,7 +211,8 @@ class QuasiFInference:
         low, high = estimate.interval()
         lower_ceiling = mean_defined(np.minimum(values.lower[:, i], values.lower[:, j]))
         margin = self.equivalence * (lower_ceiling - values.measure.chance)
-        note, p_equivalence = TOO_FEW if np.isnan(estimate.stderr) else "", np.nan
+        note = TOO_FEW if np.isnan(estimate.stderr) else ""
+        p_equivalence = np.nan
         if margin > 0:
             p_equivalence = estimate.p_equivalence(margin)
         else:
@@ -216,26 +232,32 @@ class QuasiFInference:
 
 
 def add_pseudo_items(gap: MeanEstimate, n_items: int, difference: float) -> MeanEstimate:
-    """Add two pseudo-items to the comparison of the accuracies of a model and the lower ceiling.
+    """Adjust the difference in accuracy between a model and human judgements for rare items.
 
-    A good model and the ceiling make the same predictions on most items, so a few items determine
-    the difference. In particular, rare items with tied votes count in favour of the model. If a
-    sample happens to contain none of them, the standard error is too small. As in the adjusted Wald
-    interval for matched proportions (Agresti and Min 2005, doi 10.1002/sim.1781), pseudo-data
-    favour both sides equally: on one additional item the model is better by `difference`, and on
-    another one the ceiling is. With K items, mean m and standard error SE,
+    The accuracy of a model is compared with the lower noise ceiling, the accuracy with which other
+    participants predict a participant. A good model and other participants make the same
+    predictions for most items, so a few items determine the difference, and the standard error is
+    too small if a sample contains none of them. The adjustment adds two items, as in the adjusted
+    Wald interval for matched proportions (Agresti and Min 2005, doi 10.1002/sim.1781). The model is
+    better by D on one of them and worse by D on the other. With K items, mean difference m and
+    standard error SE, the adjusted values are
 
-        m' = K m / (K + 2),   SE'² = ((K SE)² + 2 difference²) / (K + 2)².
+        m' = K m / (K + 2),   SE'² = ((K SE)² + 2 D²) / (K + 2)².
 
     Parameters
     ----------
     gap
-        Mean difference between model and ceiling over K items.
+        Mean difference m, model minus ceiling, with its standard error SE.
     n_items
         Number of items K.
     difference
-        Largest advantage of a model on an item. For accuracy it is 1/2, on an item on which the
-        votes are tied.
+        Largest possible advantage D of a model on an item. For accuracy it is 1/2: if the other
+        participants are evenly divided, their prediction is at chance.
+
+    Returns
+    -------
+    MeanEstimate
+        Copy of `gap` with the adjusted value m' and standard error SE'.
     """
     stderr = np.sqrt((n_items * gap.stderr) ** 2 + 2 * difference**2) / (n_items + 2)
     return replace(gap, value=gap.value * n_items / (n_items + 2), stderr=float(stderr))

@@ -131,16 +131,23 @@ class CrossedDesign:
 
     @cached_property
     def expected_squares(self) -> FloatArray:
-        """Expected sums of squares Q_P, Q_I and Q_B (rows) per unit of variance (columns), (3, 3).
+        """Matrix of the linear equations for the variance components, shape (3, 3).
 
-        Let j and k be two of the factors participant, item and block. Let w_b be the weight of
-        block b, and a_kb the total weight of the level of factor k to which block b belongs, for
-        example of its participant. With W_k = sum_b w_b a_kb, the sum of squared weights of factor
-        k, the expected sum of squares of factor j per unit of variance of factor k is
+        The data vary between participants, items and blocks, where a block is a combination of one
+        participant and one item. Each of these three factors has an unknown variance component.
+        Element (j, k) of the matrix says how much the expected sum of squares of factor j increases
+        per unit of the variance component of factor k. It is
 
-            J_jk - C_jk - C_kj + W_j W_k,   C_jk = sum_b w_b a_jb a_kb,
+            J_jk - C_jk - C_kj + W_j W_k,
 
-        where J_jk = W_j if j = k, otherwise W_block.
+        where
+
+        - w_b is the total weight of the cells of block b;
+        - a_kb is the total weight of all blocks with the same level of factor k as block b, for
+          example of the same participant;
+        - W_k = sum_b w_b a_kb is the sum of the squared weights of the levels of factor k;
+        - C_jk = sum_b w_b a_jb a_kb;
+        - J_jk = W_j if j = k, and otherwise the sum of the squared block weights, sum_b w_b².
         """
         # One cell of each block is enough to look up the levels of the block.
         _, first_cells = np.unique(self.codes.block, return_index=True)
@@ -156,10 +163,14 @@ class CrossedDesign:
 
     @cached_property
     def component_coefficients(self) -> FloatArray:
-        """Coefficients of the sums of squares in the variance components, shape (3, 3).
+        """Matrix that maps sums of squares to contributions to the variance of the mean, (3, 3).
 
-        The product with the sums of squares Q_P, Q_I and Q_B is s_P W_P, s_I W_I and s_B W_B: the
-        solution of the three equations (method of moments, Henderson 1953).
+        The sums of squares between participants, items and blocks (combinations of one participant
+        and one item) are linear in the three variance components. Solving these equations estimates
+        the components (method of moments, Henderson 1953, doi 10.2307/3001853). A component s_k
+        contributes s_k W_k to the variance of the mean, where W_k is the sum of the squared weights
+        of the levels of factor k. The product of this matrix and the vector of the three sums of
+        squares is the vector of the three contributions.
         """
         # Scale rows and columns, so that the diagonal of the system is 1.
         diagonal = np.diagonal(self.expected_squares)
@@ -342,20 +353,31 @@ class Contrast:
         )
 
     def estimate(self, item_effects: str = "random") -> MeanEstimate:
-        """Return the value with the standard error of `CrossedDesign`.
+        """Return the value with its standard error and degrees of freedom (quasi-F).
 
-        The standard error is NaN if there are too few participants or items.
+        Parameters
+        ----------
+        item_effects
+            ``random``: the standard error takes participants and items as random samples.
+            ``fixed``: it takes only participants as a random sample.
+
+        Returns
+        -------
+        MeanEstimate
+            The standard error is NaN if there are too few participants or items.
         """
         if self.has_too_few_units(item_effects):
             return MeanEstimate(self.value, np.nan, np.nan)
         participant_squares, _, block_squares = self.squares.tolist()
-        minimum = participant_squares if item_effects == "fixed" else block_squares
-        if minimum == 0.0:
+        min_variance = participant_squares if item_effects == "fixed" else block_squares
+        if min_variance == 0.0:
+            # No value deviates from the mean, so the standard error is 0.
             return MeanEstimate(self.value, 0.0, sum(self.effective_sizes) - 2)
         participants, items, residual = self.terms(item_effects)
-        variance, df = satterthwaite([participants, items, residual], minimum)
-        # The variance component of items, s_I W_I, is V_I - V_B.
-        item_share = float(np.clip((items.variance + residual.variance) / variance, 0.0, 1.0))
+        variance, df = satterthwaite([participants, items, residual], min_variance)
+        # The item term includes the residual variance, and the residual term is its negative.
+        item_variance = items.variance + residual.variance
+        item_share = float(np.clip(item_variance / variance, 0.0, 1.0))
         return MeanEstimate(self.value, float(np.sqrt(variance)), df, item_share)
 
 

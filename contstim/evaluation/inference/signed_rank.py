@@ -293,8 +293,8 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     data
         Choices of all analyses.
     levels
-        ``group``: whole groups. ``participant``: participants within each drawn group. ``pair``:
-        items, with all their sentence pairs.
+        Units to resample: ``group`` (whole groups), ``participant`` (participants within each drawn
+        group), ``pair`` (items, that is, groups of related sentence pairs that are drawn together).
     n_draws
         Number of resamples B.
     seed
@@ -305,17 +305,18 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
     if "group" in levels:
         group_counts = _draw_counts(rng, np.full(n_draws, n_groups), n_groups)
-    participants, pairs = group_counts[:, data.group_codes], None
+    participant_counts, pair_counts = group_counts[:, data.group_codes], None
     if "participant" in levels:
         for group in range(n_groups):
             members = np.flatnonzero(data.group_codes == group)
             n_drawn = group_counts[:, group] * len(members)
-            participants[:, members] = _draw_counts(rng, n_drawn, len(members))
+            participant_counts[:, members] = _draw_counts(rng, n_drawn, len(members))
     if "pair" in levels:
-        pairs = _draw_counts(rng, np.full(n_draws, n_items), n_items)[:, data.item]
+        # All sentence pairs of an item are drawn together.
+        pair_counts = _draw_counts(rng, np.full(n_draws, n_items), n_items)[:, data.item]
     n_units = {"group": n_groups, "participant": len(data.participants), "pair": n_items}
-    smallest = min((n_units[level] for level in levels), default=len(data.participants))
-    return Resamples(participants, pairs, smallest)
+    min_units = min((n_units[level] for level in levels), default=len(data.participants))
+    return Resamples(participant_counts, pair_counts, min_units)
 
 
 def _draw_counts(rng: np.random.Generator, n_drawn: IntArray, n_units: int) -> IntArray:

@@ -244,10 +244,12 @@ class Measure(ABC):
         return np.zeros(subset.n_rows)
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return one pseudo-value per choice for the largest possible value of its participant.
+        """Return jackknife pseudo-values of the largest value of the measure that can be attained.
 
-        Tied ratings can make `maximum` unattainable. The largest attainable value is then an
-        estimate with its own sampling error, which confidence intervals take into account.
+        If a participant gave tied ratings, the theoretical maximum of the measure may be
+        unattainable. The largest attainable value then depends on the sample, and its standard
+        error is computed from one pseudo-value per choice. By default, every pseudo-value is the
+        theoretical maximum.
 
         Parameters
         ----------
@@ -257,10 +259,10 @@ class Measure(ABC):
         Returns
         -------
         value : array
-            Pseudo-values of the largest value that a model or the lower ceiling can have, shape
-            (R,).
+            Pseudo-values of the largest value that a model or the lower noise ceiling can have,
+            shape (R,).
         upper_ceiling : array
-            Pseudo-values of the largest value that the upper ceiling can have, shape (R,).
+            Pseudo-values of the largest value that the upper noise ceiling can have, shape (R,).
         """
         maximum = np.full(subset.n_rows, self.maximum)
         return maximum, maximum
@@ -386,7 +388,12 @@ class NoiseCeilings:
 
 
 def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
-    """Return the noise ceilings of the participants of a subset.
+    """Return the noise ceilings: how well votes of participants predict each participant.
+
+    A vote is the mean response of several participants to a sentence pair. The lower ceiling
+    predicts a participant from the votes of all others, and the upper ceiling from the votes of all
+    participants. Both have one jackknife pseudo-value per choice, from which standard errors are
+    computed.
 
     Parameters
     ----------
@@ -395,7 +402,7 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     measure
         Measure of the ceilings.
     min_others
-        Minimum number of other participants who judged the pair of a trial. Other trials are
+        Minimum number of other participants who judged the pair of a trial. Trials with fewer are
         excluded.
 
     Returns
@@ -410,7 +417,8 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     mean_of_others, mean_of_all = measure.mean_votes(matched)
     lower = measure.trial_influence(matched, mean_of_others)
     upper = measure.upper_ceiling_influence(matched, mean_of_all)
-    values = matched.mean_by_participant(lower), matched.mean_by_participant(upper)
-    # The standard error of the lower ceiling also depends on the votes that predict the others.
+    lower_values, upper_values = map(matched.mean_by_participant, (lower, upper))
+    # A participant's votes also predict the other participants, which affects the standard error of
+    # the lower ceiling, but not the values of the ceiling.
     lower += measure.influence_on_others(matched, mean_of_others)
-    return NoiseCeilings(matched, *values, lower, upper)
+    return NoiseCeilings(matched, lower_values, upper_values, lower, upper)

@@ -114,7 +114,7 @@ def write_blind_page(
     InputError
         If a source or file cannot be used, or `page_path` is one of the files to read.
     """
-    files = _parse_sources(blind)
+    files = _parse_named_files(blind)
     sources = {name: review.read_source(file) for name, file in files.items()}
     text = _read_instructions(instructions) or review_page.BLIND_INSTRUCTIONS
     page = review_page.render_blind_page(sources, reviewer, text, max_per_source, seed)
@@ -144,7 +144,7 @@ def evaluate_blind_decisions(
     InputError
         If a source or file cannot be used.
     """
-    files = _parse_sources(blind)
+    files = _parse_named_files(blind)
     sources = {name: review.read_source(file) for name, file in files.items()}
     decisions = review.read_decisions(*decision_paths)
     shares = review.approval_shares(sources, decisions)
@@ -156,7 +156,7 @@ def evaluate_blind_decisions(
             print(f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences")
 
 
-def _parse_sources(blind: Sequence[str]) -> dict[str, str]:
+def _parse_named_files(arguments: Sequence[str]) -> dict[str, str]:
     """Parse the values of ``--blind``: files of sentences, each given as ``NAME=FILE``.
 
     In a blind review, reviewers see the sentences of several files in random order, without knowing
@@ -168,7 +168,7 @@ def _parse_sources(blind: Sequence[str]) -> dict[str, str]:
         Path of each file, by its name.
     """
     files: dict[str, str] = {}
-    for text in blind:
+    for text in arguments:
         name, _, file = (part.strip() for part in text.partition("="))
         if not name or not file or name in files:
             raise InputError(f"--blind {text!r} is not NAME=FILE, each name once; write it so")
