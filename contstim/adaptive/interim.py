@@ -382,14 +382,15 @@ def draw_conclusions(
     list of Conclusion
         One conclusion per participant, or the last one; empty if nobody has finished.
     """
+    # Participants are numbered in the order in which they finished.
     ranks, is_finished = trials.assign_finishing_ranks(plan.trials)
     if not is_finished.any():
         return []
     return apply_stopping_rule(
-        ranks[is_finished],
-        trials.accuracy[is_finished],
-        list(trials.pool.models),
-        plan.stopping,
-        after_each,
-        trials.item[is_finished],
+        participant=ranks[is_finished],
+        scores=trials.accuracy[is_finished],
+        models=list(trials.pool.models),
+        stopping=plan.stopping,
+        after_each=after_each,
+        item=trials.item[is_finished],
     )

@@ -190,9 +190,12 @@ def write_selection(
 
 
 def _report_model_pair(pair: Mapping[str, Any]) -> None:
-    """Report excluded triplets of a pair of models, and strata with too few triplets.
+    """Print how many triplets of a pair of models were excluded, and which strata lack triplets.
 
-    `pair` is an element of ``attrs["pairs"]`` of the triplets that `select_triplets` returns.
+    A triplet is a natural sentence with two synthetic ones. A stratum is a quantile range of a
+    model's log-probabilities of natural sentences. The same number of triplets is selected from
+    each stratum if possible. `pair` is an element of ``attrs["pairs"]`` of the table that
+    `select_triplets` returns.
     """
     excluded = [f"{pair[key]} {key}" for key in ("not finite", "repeated natural") if pair[key]]
     unfilled = [
@@ -259,6 +262,7 @@ def select_natural(
     out
         output table [standard output]
     """
+    # Read the scores, which sentences may be selected, and the constraints on the selection.
     table, eligible, constraints = sentences.read(scores)
     selected = selection.select_natural_pairs(
         table,

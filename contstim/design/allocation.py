@@ -160,7 +160,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     return groups if not counter.n_repeats else _allocate_exactly(trials)
 
 
-def reduce_repeated_words(
+def separate_words(
     trials: TrialCells,
     groups: IntArray,
     words: Sequence[frozenset[Hashable]],
@@ -208,8 +208,7 @@ def reduce_repeated_words(
             continue
         exchange = (trial, other_trial, group, other_group)
         added_word_repeats = word_counter.score_exchange(*exchange)
-        added_sentence_repeats = sentence_counter.score_exchange(*exchange)
-        if added_word_repeats <= 0 and added_sentence_repeats <= 0:
+        if added_word_repeats <= 0 and sentence_counter.score_exchange(*exchange) <= 0:
             word_counter.exchange(*exchange)
             sentence_counter.exchange(*exchange)
             groups[trial], groups[other_trial] = other_group, group

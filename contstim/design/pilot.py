@@ -141,27 +141,31 @@ def _estimate_slope_sd(
         Preference for the reference sentence that gives `probability`, in standard deviations of
         the noise.
     """
-    # Agreement of a participant: mean of direction * (choice - probability) over the trials.
+    # A participant's agreement is the mean of direction * (choice - probability) over the trials.
+    # It is positive if the participant follows the majority more often than average.
     direction = 2 * probability - 1
     participant_index = np.unique(data.participant, return_inverse=True)[1]
     n_trials = np.bincount(participant_index)
-    deviation = direction[data.pair] * (is_chosen - probability[data.pair])
-    observed = np.var(np.bincount(participant_index, deviation) / n_trials)
-    binomial = direction**2 * probability * (1 - probability)
-    sampling = np.mean(np.bincount(participant_index, binomial[data.pair]) / n_trials**2)
-    grid = np.linspace(-8.0, 8.0, 1601)
-    weights = n_choices / n_choices.sum()
+    trial_agreement = direction[data.pair] * (is_chosen - probability[data.pair])
+    observed_variance = np.var(np.bincount(participant_index, trial_agreement) / n_trials)
+    # Binomial sampling error: variance of the agreement if all participants have the same slope.
+    trial_variance = (direction**2 * probability * (1 - probability))[data.pair]
+    sampling_variance = np.mean(np.bincount(participant_index, trial_variance) / n_trials**2)
+    target_variance = observed_variance - sampling_variance
+    latent_grid = np.linspace(-8.0, 8.0, 1601)
+    pair_weights = n_choices / n_choices.sum()
 
     def compute_latent(slope_sd: float) -> FloatArray:
         """Return the preferences that give the probabilities of choices, by inverting a grid."""
-        return np.interp(probability, mean_choice(grid, slope_sd), grid)
+        return np.interp(probability, mean_choice(latent_grid, slope_sd), latent_grid)
 
     def compute_excess_variance(slope_sd: float) -> float:
         """Return the predicted variance of agreement minus the variance in the pilot."""
+        # Average over pairs for each slope (quadrature node), then take the variance over slopes.
         by_slope = ndtr(compute_latent(slope_sd)[:, None] * np.exp(slope_sd * _NODES))
-        agreement = (weights * direction) @ by_slope
+        agreement = (pair_weights * direction) @ by_slope
         variance = _WEIGHTS @ (agreement - _WEIGHTS @ agreement) ** 2
-        return float(variance - (observed - sampling))
+        return float(variance - target_variance)
 
     if compute_excess_variance(0.0) >= 0:
         slope_sd = 0.0

@@ -331,18 +331,22 @@ def draw_ratings(
 
 @dataclass(frozen=True, eq=False)
 class SimulatedData:
-    """Results of n simulated studies of the same size, prepared for the test of `power_curve`.
+    """Results of n simulated studies of the same size, from which their power is computed.
+
+    The tests of a study need one number per rating and model, the influence of the rating on the
+    model's value (agreement with the participants). For accuracy it is 1 if the model predicts the
+    rating and 0 otherwise; for other measures it is a jackknife pseudo-value.
 
     Attributes
     ----------
     participant_index : (C,) array
-        Index of the participant who gave each of the C ratings of a study, equal for all studies.
+        Index of the participant who gave each of the C ratings of a study, the same in all studies.
     item : (n, C) array
         Code of the item of each rating in each study.
     influences
-        Tuples of the name of an analysis, a measure, and an array of shape (M, n, C). The array
-        contains the influence of each rating on the value of each of M models in each study
-        (`Measure.trial_influence`); NaN where it is undefined.
+        Tuples of the name of an analysis, a measure, and an array of shape (M, n, C) with the
+        influence of each rating on the value of each of M models in each study. NaN where it is
+        undefined.
     """
 
     participant_index: IntArray

@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.arrays import IntArray
 from contstim.columns import CHOICES, PAIR
-from contstim.design.allocation import TrialCells, allocate, reduce_repeated_words
+from contstim.design.allocation import TrialCells, allocate, separate_words
 from contstim.design.check import check_design
 from contstim.errors import (
     InfeasibleError,
@@ -230,7 +230,7 @@ def design_trials(
         for text in stimuli["sentence_1"] + " " + stimuli["sentence_2"]:
             words = {split_word(word)[1] for word in language_from_script(text).split(text)}
             rare_words.append(frozenset({word.lower() for word in words} - common))
-        groups, *word_repeats = reduce_repeated_words(cells, groups, rare_words, rng)
+        groups, *word_repeats = separate_words(cells, groups, rare_words, rng)
 
     # Draw order and sides. Each participant has a separate random stream, so that additional
     # participants do not change the trials of others.

@@ -71,6 +71,7 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         is_swapped = human.is_swapped.loc[table.index].groupby(pair).transform("first")
         table = swap_sides(table, is_swapped.to_numpy(bool))
 
+    # Compute one log-ratio per pair and model, scale it, and copy it to all choices of the pair.
     ratios = log_ratios(scores, table[~pair.duplicated()])
     ratios[~np.isfinite(ratios)] = np.nan
     for column, ratio in zip(ratio_columns, ratios.T, strict=True):

@@ -277,9 +277,10 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         return np.asarray(np.bincount(participant_index, values, n_participants), dtype=np.float64)
 
     product = human.ranks * prediction
+    # Names of derivatives with respect to the weight of a choice end in `_slope`.
     dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Squared norm of the predictions, and the derivative of log s.
+        # log s = log S(n_r) + log S(n_m). A choice with rank 0 does not change the norm.
         human_slope = log_sum_of_squares_slope(human.counts)[participant_index]
         log_norm_slope = human_slope * (human.ranks != 0)
         if isinstance(model, SegmentRanks):

@@ -122,11 +122,25 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
 
 
 def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
-    """Return which of R trials are catch trials that a model cannot score, as a mask (R,).
+    """Find the catch trials that at least one model cannot score.
 
-    Catch trials test whether participants pay attention, which requires no model. Score tables may
-    lack their sentences, and models may refuse their words. Functions are assumed to score all
-    sentences. If all trials are catch trials, none is marked.
+    Catch trials test whether participants pay attention. Models are not needed for this purpose,
+    so a score table may lack the sentences of catch trials, and their words may be outside a
+    model's vocabulary.
+
+    Parameters
+    ----------
+    trials
+        R trials with the columns `kind`, `sentence_1` and `sentence_2`.
+    scores
+        Score table, or a mapping from model name to a model, a table or a scoring function.
+        Scoring functions are assumed to accept every sentence.
+
+    Returns
+    -------
+    array of bool
+        Mask of the catch trials without a score, shape (R,). All False if every trial is a catch
+        trial.
     """
     is_catch = (trials["kind"] == CATCH).to_numpy()
     pairs = trials[["sentence_1", "sentence_2"]].astype("str")
@@ -217,19 +231,20 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     InputError
         If a model name is in both tables.
     """
-    names = score_table(table, []).columns
-    duplicates = [name for name in names if name in set(scored["model"])]
+    sentences = pd.unique(scored["sentence"]).tolist()
+    old_models = score_table(table, []).columns
+    duplicates = [name for name in old_models if name in set(scored["model"])]
     if duplicates:
         raise InputError(
             f"there are two models {duplicates[0]!r}, one of a table and one scored now; leave one "
             "out, or name it, --model NAME=SPEC"
         )
-    wide = _match_rows(canonical_scores(table).log_probs, pd.unique(scored["sentence"]).tolist())
-    long = wide.rename_axis(index="sentence").reset_index()
-    long = long.melt("sentence", var_name="model", value_name="log_prob").dropna()
-    long[UNIT] = long["model"].map(score_units(table, [str(name) for name in names]))
-    long[SPEC] = long["model"].map(model_specs(table))
-    return pd.concat([long, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
+    # Reshape the existing scores from one column per model to one row per sentence and model.
+    wide = _match_rows(canonical_scores(table).log_probs, sentences).rename_axis(index="sentence")
+    old = wide.reset_index().melt("sentence", var_name="model", value_name="log_prob").dropna()
+    old[UNIT] = old["model"].map(score_units(table, [str(name) for name in old_models]))
+    old[SPEC] = old["model"].map(model_specs(table))
+    return pd.concat([old, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
 
 def model_specs(scores: ScoreSource) -> dict[str, str]:

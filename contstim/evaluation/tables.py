@@ -471,9 +471,18 @@ def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
 
 
 def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return the mean values and noise ceilings of groups of participants as a table.
+    """Average the agreement of models with participants within groups of participants.
 
-    The table has one row per model and group, without groups that have no value.
+    Parameters
+    ----------
+    outcome
+        Values (agreement of each model with each participant) and noise ceilings in one analysis.
+
+    Returns
+    -------
+    DataFrame
+        Mean value and mean noise ceilings, one row per model and group. A group is omitted for a
+        model that has no value for any of its participants.
     """
     data = outcome.data
     value, lower, upper = (

@@ -318,9 +318,10 @@ def _store_details(
     log: _SessionLog,
     times: Sequence[float],
 ) -> list[str]:
-    """Store the consent, start and participant of an imported session.
+    """Store when an imported session started, its consent, and the participant's id.
 
-    The session is created if the data do not contain it yet. Otherwise, missing details are added.
+    If the database does not contain the session, it is added. Otherwise, only missing details are
+    filled in.
 
     Parameters
     ----------
@@ -338,7 +339,8 @@ def _store_details(
     Returns
     -------
     list of str
-        The reason if the participant id of the recruitment platform is left out.
+        Message that the participant id of the recruitment platform is invalid and not stored; empty
+        if it is valid or missing.
     """
     faults = []
     recruitment = log.consent.get("recruiter")

@@ -169,7 +169,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     if not any(suffix in Path(path).suffixes for suffix in TABLE_SUFFIXES):
         return [(normalise_sentence(text),) for text in read_sentences(path)]
     table = read_table(path, cells="text")
-    columns = next((names for names in _SOURCE_COLUMNS if {*names} <= {*table}), ("sentence",))
+    columns = next((c for c in _SOURCE_COLUMNS if set(c).issubset(table.columns)), ("sentence",))
     require_columns(table, columns, str(path))
     texts = table[[*columns]].fillna("").map(normalise_sentence)
     is_incomplete = (texts == "").any(axis=1)

@@ -60,16 +60,16 @@ def read_default_texts() -> Mapping[str, str]:
 
 
 def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
-    """Read the texts of a study's page, such as instructions and labels of buttons.
+    """Read the texts that participants see on the web page, such as instructions and button labels.
 
-    Texts that the study's file does not define have their English default.
+    Texts that the file does not define keep their English default.
 
     Parameters
     ----------
     path
         TOML file with texts; it need not exist.
     presentation
-        Presentation of the trials (how they are shown and answered), which may have further texts.
+        How trials are shown and answered. It may define additional texts.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
     ------
     InputError
         If a key is unknown, or a text is empty, too long, or has a placeholder in braces that the
-        page does not fill in. Also if the presentation lacks one of its texts.
+        page does not fill in. Also if the presentation uses a text that has no default.
     """
     texts = {**read_default_texts(), **presentation.translated_texts("en")}
     for key in presentation.text_keys.values():

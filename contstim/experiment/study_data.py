@@ -336,9 +336,23 @@ def _make_answer_row(
 ) -> dict[str, Any]:
     """Return the row of an answer in the table of choices or, in other studies, of answers.
 
-    `participant` contains the pseudonym, group and assignment, and `pair` the additional columns of
-    the pair in an adaptive study: its item and stimulus replace the numbers of the study.
-    `is_correct` is None if no answer is expected.
+    Participants choose between two sentences, or else they answer trials of another kind.
+
+    Parameters
+    ----------
+    presentation
+        How the study shows trials and encodes answers.
+    participant
+        Pseudonym, group and assignment of the participant.
+    trial
+        Trial with its row of the trial table, as it was shown.
+    answer
+        Recorded answer.
+    pair
+        Additional columns of an adaptively chosen sentence pair; empty in other studies. Its item
+        and stimulus numbers replace those of the trial.
+    is_correct
+        Whether the answer is the expected one; None if no answer is expected.
     """
     kind = trial.row.get("kind", "")
     # If two sources have a column of the same name, the later one takes precedence.

@@ -45,6 +45,8 @@ TRUTH = {
 def normalise_name(name: object) -> str:
     """Return a column name in lower case without accents, spaces and punctuation.
 
+    The prefix "Spreadsheet: ", which Gorilla adds to columns of the uploaded table, is removed.
+
     Examples
     --------
     >>> normalise_name("Trial Number"), normalise_name("Spreadsheet: SideA")

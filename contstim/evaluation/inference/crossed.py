@@ -212,10 +212,8 @@ class QuasiFInference:
         lower_ceiling = mean_defined(np.minimum(values.lower[:, i], values.lower[:, j]))
         margin = self.equivalence * (lower_ceiling - values.measure.chance)
         note = TOO_FEW if np.isnan(estimate.stderr) else ""
-        p_equivalence = np.nan
-        if margin > 0:
-            p_equivalence = estimate.p_equivalence(margin)
-        else:
+        p_equivalence = estimate.p_equivalence(margin) if margin > 0 else np.nan
+        if not margin > 0:  # The margin may be NaN.
             note = note or "no equivalence test: the lower noise ceiling is not above chance"
         details = {"stderr": estimate.stderr, "df": estimate.df}
         return InferenceResult(

@@ -376,8 +376,7 @@ class Contrast:
         participants, items, residual = self.terms(item_effects)
         variance, df = satterthwaite([participants, items, residual], min_variance)
         # The item term includes the residual variance, and the residual term is its negative.
-        item_variance = items.variance + residual.variance
-        item_share = float(np.clip(item_variance / variance, 0.0, 1.0))
+        item_share = float(np.clip((items.variance + residual.variance) / variance, 0.0, 1.0))
         return MeanEstimate(self.value, float(np.sqrt(variance)), df, item_share)
 
 

@@ -130,7 +130,7 @@ class Measure(ABC):
             Pseudo-values, shape (R,). NaN if the response is missing, or if the value of the
             participant is not defined.
         """
-        responses, influence = self.responses(subset), np.full(subset.n_rows, np.nan)
+        responses, pseudo_values = self.responses(subset), np.full(subset.n_rows, np.nan)
         is_answered = ~np.isnan(responses + prediction)
         for rows in subset.rows_by_participant:
             trials = rows[is_answered[rows]]
@@ -140,14 +140,15 @@ class Measure(ABC):
             value = self.participant_value(responses[trials], prediction[trials])
             # Compute the value again without each trial in turn.
             leave_one_out = np.full(n, value)
+            # A single trial cannot be removed.
             for i in range(n if n > 1 else 0):
                 remaining = np.delete(trials, i)
                 leave_one_out[i] = self.participant_value(
                     responses[remaining], prediction[remaining]
                 )
             leave_one_out[np.isnan(leave_one_out)] = value
-            influence[trials] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
-        return influence
+            pseudo_values[trials] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
+        return pseudo_values
 
     def values(self, subset: Subset) -> FloatArray:
         """Return the value of each of M models for each of N participants, shape (N, M).

@@ -414,10 +414,10 @@ def _print_summary(study: experiment.Study) -> None:
         f"{format_count(len(study.practice), 'practice trial')}"
     )
     if study.adaptive is not None:
-        plan = study.adaptive
+        plan, selection = study.adaptive, study.adaptive.trial_selection
         print(
             f"{plan.design}: {plan.trials} of each participant's trials are chosen by "
-            f"the policy {plan.trial_selection.policy}, {plan.trial_selection.block_size} at a time"
+            f"the policy {selection.policy}, {selection.block_size} at a time"
         )
     for note in study.notes:
         print(f"note: {note}")
