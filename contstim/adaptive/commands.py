@@ -49,8 +49,8 @@ def savings(
     scores
         log-probabilities of sentences under the models to compare, output of `contstim score`
     pairs
-        table of sentence pairs; the best model has the highest accuracy over them [1000 random
-        pairs of the scored sentences]
+        pairs over which the best model has the highest accuracy [1000 random pairs of the
+        scored sentences]
     selected
         selected sentence pairs to sample from in an additional policy, output of `contstim select
         set`
