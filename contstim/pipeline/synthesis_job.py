@@ -65,7 +65,7 @@ class SynthesisJob:
     sentences_by_problems: Mapping[Problems, Sequence[str]] = field(init=False)
     # Mapping from model specification string to the standard deviation of the model's scores of
     # natural sentences; None until the scores are known.
-    _scales: dict[str, float] | None = field(default=None, init=False)
+    _standard_deviations: dict[str, float] | None = field(default=None, init=False)
     # Mapping from (problems, natural sentence, excluded words) to tasks and table rows, for all
     # natural sentences without unfinished tasks.
     _finished: dict[Any, tuple[list[SynthesisTask], Sequence[Row]]] = field(
@@ -145,8 +145,8 @@ class SynthesisJob:
         return pool() if is_small else []
 
     @cached_property
-    def _scale_sentences(self) -> list[str]:
-        """Sentences from which the scales (standard deviations of scores) are computed."""
+    def _standardisation_sample(self) -> list[str]:
+        """Sentences from whose scores the standard deviations of the models are computed."""
         return list(dict.fromkeys([*self.run.sentences, *self.supplement[:MIN_SENTENCES]]))
 
     def score_tasks(self) -> list[ScoreTask]:
@@ -158,7 +158,7 @@ class SynthesisJob:
         """
         tasks = []
         for spec, model in self.run.all_models.items():
-            sentences = list(self._scale_sentences) if spec in self._scaled_models else []
+            sentences = list(self._standardisation_sample) if spec in self._scaled_models else []
             for problems, problem_sentences in self.sentences_by_problems.items():
                 if any(spec in problem.names for problem in problems):
                     sentences += problem_sentences
@@ -167,10 +167,10 @@ class SynthesisJob:
         return tasks
 
     def prepare_searches(self) -> None:
-        """Prepare the searches with the scores of the natural sentences (see `score_tasks`).
+        """Prepare the searches, which start as soon as the natural sentences have been scored.
 
-        1. If a problem has several rejecting models, the standard deviations of their scores are
-           computed.
+        1. If a problem has several rejecting models (models under which the synthetic sentence
+           should be improbable), the standard deviations of their scores are computed.
         2. Natural sentences that a model could not score are dropped.
         3. The remaining natural sentences are checked, if the search starts at them.
 
@@ -179,18 +179,19 @@ class SynthesisJob:
         InfeasibleError
             If the search starts at the natural sentences and one of them violates a constraint.
         """
-        if self._scales is not None:
-            return
+        if self._standard_deviations is not None:
+            return  # The searches have been prepared by an earlier call.
         scores_by_spec = {
             spec: {sentence: row.score for sentence, row in self.run.read_scores(spec).items()}
             for spec in self.run.all_models
         }
-        self._scales = {}
+        self._standard_deviations = {}
         for spec in sorted(self._scaled_models):
             scores = scores_by_spec[spec]
-            values = [scores[s] for s in self._scale_sentences if s in scores]
-            self._scales[spec] = standard_deviation(spec, values)
+            values = [scores[s] for s in self._standardisation_sample if s in scores]
+            self._standard_deviations[spec] = standard_deviation(spec, values)
 
+        # Keep the natural sentences that all models of their problems could score.
         starts_at_natural = self.options.parsed_strategy.starts_at_natural
         scored_sentences: dict[Problems, list[str]] = {}
         for problems, sentences in self.sentences_by_problems.items():
@@ -215,7 +216,7 @@ class SynthesisJob:
         """
         scales: tuple[float, ...] = ()
         if len(problem.reject) > 1:
-            scales = tuple((self._scales or {})[spec] for spec in problem.reject)
+            scales = tuple((self._standard_deviations or {})[spec] for spec in problem.reject)
         names = {spec: self.run.all_models[spec].name for spec in problem.names}
         return replace(problem.rename_models(names), scales=scales)
 

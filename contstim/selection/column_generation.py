@@ -402,25 +402,28 @@ class _Relaxation:
     def solve_integer(
         self, variables: _Variables, time_limit: float | None
     ) -> tuple[list[IntArray] | None, str]:
-        """Solve the integer programme with HiGHS, with all other variables fixed at 0.
+        """Solve the integer programme with HiGHS for a subset of its variables.
+
+        A variable is 1 if a sentence is assigned to a role, that is, selected as first or second
+        sentence of the pairs for two models. Variables outside the subset are fixed at 0.
 
         Parameters
         ----------
         variables
-            Variables that may be 1: combinations of a role and a sentence.
+            Subset of the variables. Each belongs to one role and one sentence.
         time_limit
             Time limit in seconds. None: no limit.
 
         Returns
         -------
         chosen : list of arrays or None
-            Indices of the sentences that are assigned to each role, by increasing cost. None if no
-            solution was found.
+            Indices of the sentences that are assigned to each role, sorted by the increasing cost
+            of the assignment. None if no solution was found.
         status : str
             Status of the solution (`Solution`).
         """
         by_role, by_sentence, _ = self._build_sum_rows(variables)
-        # Only sentences with several variables could be assigned twice.
+        # Each sentence is assigned at most once. Only sentences with several variables need a row.
         shared = by_sentence[np.diff(by_sentence.indptr) > 1]
         matrix = csr_array(vstack([by_role, shared, self._get_weights(variables)], format="csr"))
         unbounded, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
@@ -473,12 +476,14 @@ class _Relaxation:
 
     def _get_weights(self, variables: _Variables) -> csr_array:
         """Return the coefficients of n variables in the K additional constraints, shape (K, n)."""
-        # Collect the weights role by role, then restore the order of the variables.
+        # Each role has a matrix of weights, with a row per sentence and a column per constraint.
+        # Stack the rows of the first role's variables, then those of the second role, and so on.
         indices = [np.flatnonzero(variables.role == a) for a in range(len(self.n_sentences))]
         blocks = [
             weights[variables.row[role_indices]]
             for weights, role_indices in zip(self.constraints.weights, indices, strict=True)
         ]
-        weights_by_role = csr_array(vstack(blocks, format="csr"))
-        original_order = np.argsort(np.hstack(indices), kind="stable")
-        return csr_array(weights_by_role[original_order].T)
+        stacked = csr_array(vstack(blocks, format="csr"))
+        # Return to the order of `variables`, and transpose: one row per constraint.
+        variable_order = np.argsort(np.hstack(indices), kind="stable")
+        return csr_array(stacked[variable_order].T)

@@ -180,25 +180,30 @@ def propose_priced_pairs(
     """
     n_models = len(criterion.ranked.models)
     models_1, models_2 = np.triu_indices(n_models, 1)
-    price_matrix = np.zeros((n_models, n_models))
-    price_matrix[models_1, models_2] = price_matrix[models_2, models_1] = dual_prices
-    laplacian = np.diag(price_matrix.sum(axis=0)) - price_matrix
+    prices = np.zeros((n_models, n_models))
+    prices[models_1, models_2] = prices[models_2, models_1] = dual_prices
+    # A direction d gives each model a weight. It separates models with high prices if the sum of
+    # prices[i, j] (d_i - d_j)^2 over all pairs of models is large. The sum equals d^T laplacian d,
+    # so the best directions are the eigenvectors with the largest eigenvalues.
+    laplacian = np.diag(prices.sum(axis=0)) - prices
     _, eigenvectors = np.linalg.eigh(laplacian)  # in columns, by increasing eigenvalue
     directions = [*eigenvectors.T[-_N_EIGENVECTORS:]]
+    # Further directions compare two models: weight 1 for model i and -1 for model j.
     unit_vectors = np.eye(n_models)
     for pair in np.argsort(-dual_prices)[:n_models]:
         directions.append(unit_vectors[models_1[pair]] - unit_vectors[models_2[pair]])
 
-    # Propose about twice as many pairs as needed, the same number for each direction.
+    # Propose about twice as many pairs as needed, the same number for each direction. Each pair
+    # consists of a sentence with a high and a sentence with a low value of z^T d.
     n_per_direction = max(2, math.ceil(2 * n / len(directions)))
     log_probs = criterion.scaled[rows]
-    depth = min(len(rows), _MAX_PRICED_DEPTH)
+    n_extreme = min(len(rows), _MAX_PRICED_DEPTH)
     pairs = []
     for direction in directions:
-        top_rows, bottom_rows = _find_extreme_rows(log_probs @ direction, depth)
+        top_rows, bottom_rows = _find_extreme_rows(log_probs @ direction, n_extreme)
         differences = log_probs[top_rows][:, None] - log_probs[bottom_rows][None]
         preferences = criterion.response_model.probabilities(differences)
-        factors = log_bayes_factors(preferences, price_matrix)
+        factors = log_bayes_factors(preferences, prices)  # weighted by the prices
         pairs.append(_select_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
     return rows[np.concatenate(pairs)]
 

@@ -49,10 +49,12 @@ def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") 
 
 @dataclass(frozen=True, eq=False)
 class StratifiedSelection:
-    """Selection of T triplets with a maximum number from each stratum of both models.
+    """Selection from T triplets with a maximum number of triplets per stratum.
 
-    A stratum is a range of scores of the natural sentences under one model. With x_t = 1 if triplet
-    t is selected, and stratum s_m(t) of triplet t under model m:
+    A triplet is a natural sentence with two synthetic sentences, about which two models disagree.
+    The strata of a model are ranges of its scores of natural sentences. Each triplet therefore
+    belongs to two strata, one under each model. With x_t = 1 if triplet t is selected, and s_m(t)
+    the stratum of triplet t under model m:
 
         minimise    sum_t cost_t x_t
         subject to  sum_{t: s_m(t) = k} x_t <= per_stratum  for m = 1, 2 and every stratum k,
@@ -137,8 +139,8 @@ class StratifiedSelection:
         array
             Sorted indices of the selected triplets.
         """
-        # The rows of the matrix limit the number of triplets in each stratum of model 1 and of
-        # model 2, add the given constraints, and count the selected triplets.
+        # The rows of `matrix` count the selected triplets in each stratum of model 1 and of
+        # model 2, compute the given constraints, and count all selected triplets.
         n = len(self.costs)
         strata = np.concatenate([self.strata[:, 0], self.n_strata + self.strata[:, 1]])
         columns = np.tile(np.arange(n), 2)
@@ -148,10 +150,11 @@ class StratifiedSelection:
         upper = np.concatenate([per_stratum, limits, [np.inf]])
         lower = np.zeros(len(upper))
         selected = np.zeros(n)
-        for costs in (-np.ones(n), self.costs):
-            # The second programme must select as many triplets as the first.
+        # Minimising -sum(x) selects as many triplets as possible. Minimising the costs then finds
+        # the cheapest selection of at least this number (last row of the matrix).
+        for coefficients in (-np.ones(n), self.costs):
             lower[-1] = selected.sum()
-            solution = minimise(costs, matrix, lower, upper)
+            solution = minimise(coefficients, matrix, lower, upper)
             if solution.x is None or solution.status != "optimal":
                 raise InfeasibleError(f"HiGHS found no choice of triplets: {solution.status}")
             selected = solution.x

@@ -203,10 +203,13 @@ class _PairTriplets:
 def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> list[IntArray]:
     """Select triplets for all pairs of models jointly, so that no two triplets share a sentence.
 
+    A triplet is a natural sentence with two synthetic sentences, about which two models disagree.
+
     Parameters
     ----------
     parts
-        Selection problem for each pair of models.
+        Selection problem for each pair of models: its triplets, their costs and the limits on their
+        number.
     triplets
         Table of all triplets.
 

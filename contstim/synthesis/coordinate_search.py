@@ -297,19 +297,21 @@ class Search:
 
     def _move_to(self, sentence: Sentence, scores: dict[str, float]) -> None:
         """Make `sentence` the current sentence, and record the replaced words as steps."""
-        n_scores, values = tuple(self.counter.n_scores.values()), tuple(scores.values())
+        # Scores, and numbers of scores computed so far, in the order of the models.
+        new_scores, n_computed = tuple(scores.values()), tuple(self.counter.n_scores.values())
         for position in sorted(Edits.changed_positions(self.sentence, sentence)):
             old, new = self.sentence.words[position], sentence.words[position]
-            self.steps.append(Step(self._n_sweeps, position, old, new, values, n_scores))
+            self.steps.append(Step(self._n_sweeps, position, old, new, new_scores, n_computed))
         self.sentence, self.current_scores = sentence, scores
 
-        # Cached scores for a position remain valid only if no other word has changed.
-        valid_keys = {
+        # Scores of all words at a position are cached under the position and the words at the other
+        # positions. Remove the scores that no search from the new sentence can use.
+        usable_keys = {
             _make_cache_key(base, position)
             for position in self.positions
             for base in self._list_base_sentences(position)
         }
-        self._cache = {key: table for key, table in self._cache.items() if key in valid_keys}
+        self._cache = {key: table for key, table in self._cache.items() if key in usable_keys}
 
     def _list_base_sentences(self, position: int) -> list[Sentence]:
         """Return the sentences in which the word at `position` may be replaced.

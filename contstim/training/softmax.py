@@ -62,28 +62,30 @@ def cross_entropy(
     max_logits
         Maximum number of logits in memory. Logits are computed again for the gradient.
     """
-    head, tail = negatives.head, negatives.tail
+    # The vocabulary consists of the head, the most frequent tokens, and the tail, the other tokens.
+    n_head, drawn_ids = negatives.head, negatives.tail
     # The normaliser is a sum over K tokens: all head tokens, then the tokens drawn from the tail.
     # The logarithm of an importance weight is added to the bias of a drawn token.
-    sampled_matrix = torch.cat([matrix[:head], matrix[tail]]).to(queries.dtype)
-    sampled_bias = torch.cat([bias[:head], bias[tail] + negatives.log_weight])
-    # Position of each tail token of the vocabulary among the K tokens, -1 if it was not drawn.
+    sampled_matrix = torch.cat([matrix[:n_head], matrix[drawn_ids]]).to(queries.dtype)
+    sampled_bias = torch.cat([bias[:n_head], bias[drawn_ids] + negatives.log_weight])
+    # Index of each drawn token among the K tokens, -1 for all other tokens of the vocabulary.
     drawn_positions = torch.full((len(matrix),), -1, dtype=torch.long, device=queries.device)
-    drawn_positions[tail] = torch.arange(head, len(sampled_matrix), device=queries.device)
+    drawn_positions[drawn_ids] = torch.arange(n_head, len(sampled_matrix), device=queries.device)
 
     def sum_losses(query: Tensor, target: Tensor) -> Tensor:
         """Return the total loss of a chunk of n tokens, with queries (n, D) and target ids (n,)."""
         logits = (query @ sampled_matrix.t()).float() + sampled_bias
-        # Exclude drawn tokens that equal the target, since a tail target gets a separate logit.
+        # A target in the tail gets a separate logit. If it was also drawn, remove the logit of the
+        # drawn token from the normaliser by setting it to -inf, since exp(-inf) = 0.
         target_positions = drawn_positions[target]
         rows = (target_positions >= 0).nonzero().squeeze(1)
-        drawn_targets = rows, target_positions[rows]
-        logits = logits.index_put(drawn_targets, torch.tensor(-torch.inf, device=logits.device))
-        head_logits = logits.gather(1, target.clamp(max=head - 1)[:, None]).squeeze(1)
+        logits[rows, target_positions[rows]] = -torch.inf
+        # Compute the target's logit for both cases, target in the head and target in the tail.
+        head_logits = logits.gather(1, target.clamp(max=n_head - 1)[:, None]).squeeze(1)
         tail_logits = (query.float() * matrix[target]).sum(1) + bias[target]
-        is_tail = target >= head
+        is_tail = target >= n_head
         target_logits = torch.where(is_tail, tail_logits, head_logits)
-        # A head target is already among the K tokens; exp(-inf) = 0 does not count it again.
+        # A target in the head is already among the K tokens and must not be added again.
         separate_logits = torch.where(is_tail, target_logits, -torch.inf)
         log_normaliser = torch.cat([logits, separate_logits[:, None]], 1).logsumexp(1)
         return (log_normaliser - target_logits).sum()

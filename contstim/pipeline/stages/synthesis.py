@@ -126,12 +126,16 @@ class SynthesisStage(Stage):
             problem.rename_models(names)
 
     def tasks(self, run: Run) -> list[Task]:
-        """Return all tasks that are known so far."""
+        """Return all tasks that are known so far.
+
+        If the searches depend on the scores of the natural sentences, these are computed first.
+        """
         job = self.get_job(run)
         if job.needs_scores:
             score_tasks = job.score_tasks()
             if run.store.find_pending(score_tasks):
                 return list(score_tasks)
+            # All natural sentences have been scored, so the search tasks can be listed.
             job.prepare_searches()
         return job.tasks()
 
