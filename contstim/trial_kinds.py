@@ -88,10 +88,12 @@ def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
         kind_by_name = {name: infer_kind(name) for name in table["condition"].dropna().unique()}
         kinds = table["condition"].map(kind_by_name).astype(object).fillna(EXPERIMENTAL)
     if "expected" in table:
+        # Trials with an expected sentence are catch trials, unless all trials have one: the column
+        # then says nothing about the kind.
         is_experimental = kinds == EXPERIMENTAL
-        has_expected = is_experimental & table["expected"].notna()
-        if not has_expected.equals(is_experimental):
-            kinds = kinds.mask(has_expected, CATCH)
+        has_expected = table["expected"].notna()
+        if not has_expected[is_experimental].all():
+            kinds = kinds.mask(is_experimental & has_expected, CATCH)
     return table.assign(kind=kinds.astype("str"))
 
 

@@ -125,7 +125,10 @@ class ScoreTable:
     def from_wide(
         cls, wide: pd.DataFrame, stated: Mapping[str, tuple[str, str]] | None = None, **specs: str
     ) -> ScoreTable:
-        """Convert scores to nats and to higher-is-better.
+        """Create a table of log-probabilities from scores with various units and signs.
+
+        Scores in other units are converted to nats, and scores for which lower is better, such as
+        surprisal, are negated.
 
         Parameters
         ----------

@@ -141,7 +141,10 @@ class Engine:
     def _run_rounds(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]
     ) -> Iterator[TaskOutcome]:
-        """Execute all tasks without results, list the tasks again, and repeat until none is left.
+        """Execute tasks in rounds until all known tasks have results.
+
+        The results of a round can lead to further tasks, for example searches that start from
+        scores. The tasks are therefore listed again after each round.
 
         Parameters
         ----------
@@ -162,7 +165,7 @@ class Engine:
                     self.check_lock()
                     yield outcome
             self._wait_for_results(label, missing)
-            # The new results may lead to further tasks.
+            # List the tasks for the next round, including those that the new results make possible.
             tasks = {task.key: task for task in list_tasks()}
 
     def _find_missing(self, tasks: Iterable[Task]) -> list[Task]:

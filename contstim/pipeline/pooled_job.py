@@ -249,10 +249,11 @@ class PooledSynthesisJob(SynthesisJob):
             yield from self._make_all_rows()[problems_and_sentence]
 
     def _make_all_rows(self) -> dict[tuple[Problems, str], Sequence[Row]]:
-        """Convert the assigned sentences of the last round to rows of the table.
+        """Convert the final synthetic sentences to rows of the output table.
 
-        Up to `per_sentence` rows are made from each natural sentence. The rows are stored for later
-        calls.
+        Each round of the job samples further sentences and assigns the best sentences sampled so
+        far to the natural sentences. The assignment of the last round is converted, with up to
+        ``options.per_sentence`` rows for each natural sentence. Later calls return the same rows.
 
         Returns
         -------

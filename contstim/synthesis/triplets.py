@@ -136,9 +136,11 @@ def synthesize_triplets(
     rows = list[Triplet]()
 
     def synthesize_all() -> Iterator[int]:
-        """Append the triplets of all pairs of models and natural sentences to `rows`.
+        """Synthesize sentences for all model pairs, and append the triplets to `rows`.
 
-        Yields once for each natural sentence that is finished, for the progress bar.
+        A triplet is a natural sentence with two synthetic sentences, about which two models
+        disagree. The generator yields a number after each finished natural sentence, so that the
+        caller can advance a progress bar. The yielded numbers have no other use.
         """
         for models in model_pairs:
             n_accepted, shared_vocabulary = 0, SharedVocabulary(words, models)

@@ -76,8 +76,9 @@ class WordShareLimit:
     1. The limit of a word is a number of sentences: the largest of `max_share` times the number of
        sentences, two, and the number of natural sentences with the word. Frequent words such as
        "the" can therefore remain frequent.
-    2. Words that have reached their limit are avoided. Sentences that have not yet been edited
-       count towards the limit, by the number in which the word is expected to remain.
+    2. Words that have reached their limit are avoided. Natural sentences that have not been edited
+       yet also count towards the limit of a word that they contain: the expected number of them
+       in which the word will remain is added to its count.
     3. A synthetic sentence is rejected if it contains a new word above its limit, or if it has the
        same first or last three words as an accepted sentence. Its natural sentence is edited again.
     4. Once all sentences are accepted, sentences with words above the limit are rejected, the

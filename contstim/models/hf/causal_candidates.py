@@ -84,10 +84,12 @@ class LeftContext:
         max_length = len(left) + max_word_tokens + len(surrounding.right)
         use_cache = supports_cache(network, max_length, model.checkpoint.max_tokens, model.prefix)
         logits, past = prefill(network, left, use_cache=use_cache)
-        # The token after the last position depends on the candidate; 0 is a placeholder.
+        # Position i predicts token i + 1. The token after the last position is the first token of
+        # the candidate, whose log-probability is computed below; 0 is a placeholder.
         predictions = model.predict(logits, np.append(left[1:], 0))
         log_prob = float(predictions["token"][surrounding.scored_left - 1].sum())
         if model.is_corrected:
+            # Corrected for white space, the probability of the first word has a divisor.
             first_position = encoded.scored_positions[0] - 1
             log_prob -= float(predictions[model.first_divisor][first_position])
         first_log_probs = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
@@ -119,6 +121,7 @@ class LeftContext:
             Nodes at which the network predicted the next token, in ascending order. The computed
             nodes are the children of these nodes.
         """
+        # First tokens of candidates: their log-probabilities are already known.
         log_probs = np.zeros(len(trie.parents), dtype=np.float64)
         first_nodes = np.flatnonzero(trie.depths == 1)
         log_probs[first_nodes] = self.first_log_probs[trie.tokens[first_nodes]]
@@ -126,6 +129,8 @@ class LeftContext:
         if self.past is None or max_sentences < 2:
             # For so few candidates, exact scores cost little more than upper bounds.
             return log_probs, np.zeros(0, dtype=np.int64)
+
+        # Select the nodes to expand within the budget.
         network = self.model.network
         # Costs are numbers of multiply-adds, about one per weight: an input token uses the weights
         # of the layers, and a prediction uses the weights of the output layer. Subtract the cost of
@@ -135,6 +140,8 @@ class LeftContext:
         first_run_cost = len(self.surrounding.left) * (token_cost + prediction_cost)
         budget = max_sentences * sentence_cost - first_run_cost
         expanded = trie.select_nodes(self.first_log_probs, (token_cost, prediction_cost), budget)
+
+        # Run the network on the selected nodes.
         for inputs in trie.build_inputs(expanded):
             for batch, logits in network.iter_logits(
                 inputs.ids, inputs.rows, inputs.positions, self.model.batch_tokens, self.past

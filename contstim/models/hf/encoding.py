@@ -471,12 +471,13 @@ class SubwordTokenizer:
         key = (sentence.before[position], sentence.after[position], position == 0, is_last)
         cached = self._candidates.setdefault(words, {})
         if key not in cached:
-            # The tokens of a candidate do not depend on its neighbours. Use the neighbours in the
-            # sentence, because the tokenizer can encode them.
+            # Encode each candidate between the words before and after it. Its tokens are the same
+            # for any other neighbours, which are therefore not part of the key. The neighbours in
+            # this sentence are used because the tokenizer can certainly encode them.
             left = "" if position == 0 else sentence.surface(position - 1) + " "
             right = "" if is_last else " " + sentence.surface(position + 1)
             texts = [left + sentence.surface(position, word) + right for word in words]
-            index = 0 if position == 0 else 1
+            index = 0 if position == 0 else 1  # number of words in `left`
             tokens = []
             for encoded in self.encode(texts):
                 positions = encoded.scored_positions[encoded.word_indices == index]

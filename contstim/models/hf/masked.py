@@ -90,6 +90,8 @@ class MaskedModel(TransformerModel, PrefixModel):
         self.options = MaskedOptions.read(spec)
         assert checkpoint.mask_id is not None, "a masked checkpoint has a mask token"
         self.mask_id = checkpoint.mask_id
+        # With `restricted`, a token is normalised over the tokens of its class only, which start or
+        # continue a word. The classes are known if a marker such as "##" distinguishes them.
         classes = self.tokenizer.token_classes
         if self.options.restricted and not classes.marker:
             raise SpecError(

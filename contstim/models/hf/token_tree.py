@@ -134,16 +134,21 @@ def tree_logits(
 ) -> torch.Tensor:
     """Run the network on a tree of token sequences, and return logits at selected nodes.
 
+    In the tree, tokens with which several sequences begin are shared nodes. All nodes are computed
+    in one forward pass, in which each node attends only to the earlier tokens of its sequences.
+
     Parameters
     ----------
     network
-        Network that passes the test `supports_trees`, or `supports_tree_cache` with `past`.
+        Network for which `supports_trees` returns True or, if `past` is given,
+        `supports_tree_cache`.
     tree
-        Token sequences that are merged into a tree.
+        Token sequences as a tree.
     nodes
         Numbers of the m selected nodes.
     past
-        Cache of one row of tokens before all sequences.
+        Cached keys and values of tokens that precede every sequence of the tree, for example a
+        prompt. None if there are no further tokens.
 
     Returns
     -------
@@ -358,7 +363,8 @@ def supports_trees(
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
 
     def gives_same_logits() -> bool:
-        # Fill a tree with sequences that share half or a quarter of the first sequence.
+        # Fill a tree with sequences that begin with the first tokens of the first sequence:
+        # alternately with half and with a quarter of them. All other tokens are new.
         ids = network.sample_ids(n_tokens, prefix)
         sequences, unused = [ids[:depth]], ids[depth:]
         while len(unused):
@@ -368,6 +374,7 @@ def supports_trees(
             unused = unused[n_new:]
         tree = pack_trees(sequences, max_tokens=len(ids))[0]
         for number, path in zip(tree.sequences, tree.paths, strict=True):
+            # The expected logits are computed from the sequence without a tree.
             sequence = torch.from_numpy(sequences[number])[None].to(network.device)
             # Compare the logits at up to nine positions of the sequence.
             sampled = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))

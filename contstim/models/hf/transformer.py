@@ -129,8 +129,10 @@ class TransformerModel(SentenceModel):
         self.network = checkpoint.network
         self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=special)
         self.batch_tokens = shared.batch_tokens or self.network.batch_tokens
+        # Causal models replace these empty defaults.
         self.prefix: list[int] = []
         self.end: list[int] = []
+        # Last result of `encode_and_score`: sentence, its tokens, and their log-probabilities.
         self._last_scored: tuple[str, EncodedSentence, FloatArray] | None = None
 
     @property

@@ -61,7 +61,7 @@ class SelectionOptions(StageOptions):
     def load_constraints(
         self, run: Run, sentences: pd.Index, extra_sentences: Sequence[str] = ()
     ) -> list[SelectionConstraint]:
-        """Return the constraints on the selected sentences as objects.
+        """Create the constraint objects from the constraints that the study plan states as text.
 
         Parameters
         ----------
