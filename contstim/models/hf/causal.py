@@ -243,7 +243,7 @@ class CausalModel(TransformerModel, PrefixModel):
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for group in self.iter_groups(encoded, [1] * len(encoded)):
             ids = np.array([encoded[i].ids for i in group])
-            positions = [self._read_positions(encoded[i]) for i in group]
+            positions = [self._prediction_positions(encoded[i]) for i in group]
             counts = [len(sentence_positions) for sentence_positions in positions]
             rows = np.repeat(np.arange(len(group)), counts)
             predictions = self.predict_rows(ids, rows, np.concatenate(positions))
@@ -269,12 +269,12 @@ class CausalModel(TransformerModel, PrefixModel):
                 return None
             ids = np.array(self.prefix, dtype=np.int64)
             self._prefix_cache = token_tree.TreeCache.prefill(self.network, ids, use_cache=True)
-        positions = [self._read_positions(sentence) for sentence in encoded]
+        positions = [self._prediction_positions(sentence) for sentence in encoded]
         sequences = [
-            sentence.ids[len(self.prefix) : max(len(self.prefix), int(read.max())) + 1]
-            for sentence, read in zip(encoded, positions, strict=True)
+            sentence.ids[len(self.prefix) : max(len(self.prefix), int(needed.max())) + 1]
+            for sentence, needed in zip(encoded, positions, strict=True)
         ]
-        return self._read_trees(
+        return self._log_probs_from_trees(
             encoded, positions, token_tree.pack_trees(sequences), self._prefix_cache
         )
 
@@ -295,9 +295,9 @@ class CausalModel(TransformerModel, PrefixModel):
             return None
         positions, sequences = [], []
         for sentence in encoded:
-            read_positions = self._read_positions(sentence)
-            positions.append(read_positions)
-            sequences.append(sentence.ids[: int(read_positions.max()) + 1])
+            needed = self._prediction_positions(sentence)
+            positions.append(needed)
+            sequences.append(sentence.ids[: int(needed.max()) + 1])
         max_tokens = min(
             token_tree.MAX_ROW_TOKENS, self.checkpoint.max_tokens or token_tree.MAX_ROW_TOKENS
         )
@@ -311,9 +311,9 @@ class CausalModel(TransformerModel, PrefixModel):
         if not token_tree.supports_trees(self.network, max(sizes), depth, max_tokens, self.prefix):
             return None
 
-        return self._read_trees(encoded, positions, trees)
+        return self._log_probs_from_trees(encoded, positions, trees)
 
-    def _read_trees(
+    def _log_probs_from_trees(
         self,
         encoded: Sequence[EncodedSentence],
         positions: Sequence[IntArray],
@@ -371,7 +371,7 @@ class CausalModel(TransformerModel, PrefixModel):
                 values[number] = self._token_log_probs(encoded[number], predictions[indices])
         return values
 
-    def _read_positions(self, encoded: EncodedSentence) -> IntArray:
+    def _prediction_positions(self, encoded: EncodedSentence) -> IntArray:
         """Return the positions at which predictions of the network are needed for a score.
 
         Each scored token is predicted at the position before it. If word probabilities are
@@ -389,7 +389,7 @@ class CausalModel(TransformerModel, PrefixModel):
         If word probabilities are corrected for white space (see `CausalModel`), log P(B | context)
         is subtracted from the first token of each word and log P(B | context, word) is added to its
         last token, where B is the set of tokens that cannot continue a word. `predictions` is the
-        result of `predict` at the positions of `_read_positions`.
+        result of `predict` at the positions of `_prediction_positions`.
         """
         n_tokens = len(encoded.scored_positions)
         values = np.array(predictions["token"][:n_tokens], dtype=np.float64)
