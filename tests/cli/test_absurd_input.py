@@ -134,7 +134,7 @@ def test_places_that_are_no_files(fail, argv: list[str]) -> None:
     assert "cannot write loop: Too many levels of symbolic links; choose another output" in fail(
         *argv, "--out", "loop"
     )
-    assert "cannot write 'a\\udcff': the name is not UTF-8; choose another output" in fail(
+    assert "cannot write 'a\\udcff': the name is not UTF-8; choose another" in fail(
         *argv, "--out", "a\udcff"
     )
 
