@@ -417,16 +417,7 @@ def _row(
 ) -> dict[str, object]:
     """Return a row of the table of benchmark results: a model's value with confidence limits.
 
-    Parameters
-    ----------
-    analysis
-        Name of the subset of items that was evaluated.
-    measure
-        Name of the measure of agreement between model and human judgements.
-    estimate
-        Value of the measure, and the limits of its confidence interval.
-    n_items
-        Number of evaluated items.
+    `analysis` names the evaluated items, and `measure` how the model is compared with people.
     """
     value, low, high = estimate
     return {

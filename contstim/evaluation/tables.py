@@ -473,16 +473,7 @@ def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
 def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
     """Average the agreement of models with participants within groups of participants.
 
-    Parameters
-    ----------
-    outcome
-        Values (agreement of each model with each participant) and noise ceilings in one analysis.
-
-    Returns
-    -------
-    DataFrame
-        Mean value and mean noise ceilings, one row per model and group. A group is omitted for a
-        model that has no value for any of its participants.
+    The table has one row per model and group, except for groups in which the model has no value.
     """
     data = outcome.data
     value, lower, upper = (

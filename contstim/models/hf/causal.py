@@ -322,25 +322,11 @@ class CausalModel(TransformerModel, PrefixModel):
     ) -> list[FloatArray]:
         """Compute the log-probability of each scored token of S sentences by tree attention.
 
-        A tree represents several token sequences. Tokens with which several sequences begin are
-        nodes that the sequences share, and the network computes each node once.
-
-        Parameters
-        ----------
-        encoded
-            Tokens of the S sentences.
-        positions
-            Positions in each sentence at which the network predicts the next token.
-        trees
-            Trees that together contain all sentences.
-        prefix
-            Logits and cached keys and values of the tokens before every sentence. None if the trees
-            contain these tokens.
-
-        Returns
-        -------
-        list of array
-            One array for each sentence, with one log-probability per scored token, nats.
+        In a tree, sequences that begin with the same tokens share nodes, and the network computes
+        each node once. `positions` are the positions in each sentence at which the next token is
+        predicted. `prefix` contains the logits and the cached keys and values of the tokens before
+        every sentence; it is None if the trees contain these tokens. The result has one array for
+        each sentence, with one log-probability per scored token, in nats.
         """
         values: list[FloatArray] = [np.zeros(0)] * len(encoded)
         n_cached = 0 if prefix is None else len(self.prefix)
@@ -375,8 +361,7 @@ class CausalModel(TransformerModel, PrefixModel):
         """Return the positions at which predictions of the network are needed for a score.
 
         Each scored token is predicted at the position before it. If word probabilities are
-        corrected for white space, the prediction at the last token gives the probability that the
-        last word ends.
+        corrected for white space, the last word's end is predicted at the last token.
         """
         positions = encoded.scored_positions - 1
         if self.is_corrected and not self.end:
@@ -453,14 +438,10 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         array
-            Structured array, shape (m,), with three log-probabilities in nats:
-
-            - ``token``: the next token is the one in `next_tokens`;
-            - ``boundary``: the next token cannot continue a word, for example because it starts
-              with a space;
-            - ``start``: the next token can start the first word.
-
-            ``boundary`` and ``start`` are 0 unless the model has the option ``words=corrected``.
+            Structured array, shape (m,), with the log-probability of three events in nats:
+            ``token``, the next token is the one in `next_tokens`; ``boundary``, the next token
+            cannot continue a word; ``start``, the next token can start the first word. The last two
+            are 0 unless the model has the option ``words=corrected``.
         """
         log_probs = logits.log_softmax(dim=1)
         targets = torch.from_numpy(next_tokens).to(logits.device)
