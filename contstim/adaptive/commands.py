@@ -49,8 +49,8 @@ def savings(
     scores
         log-probabilities of sentences under the models to compare, output of `contstim score`
     pairs
-        pairs over which the best model has the highest accuracy [1000 random pairs of the
-        scored sentences]
+        pairs that define the best model, which has the highest accuracy on them [1000 random
+        pairs of the scored sentences]
     selected
         selected sentence pairs to sample from in an additional policy, output of `contstim select
         set`

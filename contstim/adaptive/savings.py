@@ -33,8 +33,8 @@ def predict_savings(
 
     In simulated studies, participants follow each model in turn (`ResponseModel`). The best model
     has the highest expected accuracy over all pairs, including effects of pairs that no model
-    predicts. Each answer is from another participant. After each answer, the model with the highest
-    accuracy so far is named. The policies are
+    predicts. Each answer is from a different participant. After each answer, the model with the
+    highest accuracy so far is named. The policies are
 
     - ``random``: random pairs;
     - ``set``: random pairs of `selected`;

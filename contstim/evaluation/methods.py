@@ -160,8 +160,9 @@ def describe_tests(options: EvaluationOptions) -> str:
                 )
             elif options.items == "random":
                 text += (
-                    f" Tests of {measure.name} against the ceiling include two pseudo-items, on "
-                    "which the model is better and worse (compare Agresti & Min 2005)."
+                    f" Tests of {measure.name} against the ceiling include two pseudo-items, one "
+                    "on which the model is better and one on which it is worse (compare Agresti & "
+                    "Min 2005)."
                 )
         text += (
             " Intervals are 95 % intervals of the same distribution, on Fisher's z scale for values"

@@ -46,9 +46,9 @@ def resolve_device(name: str, spec: ModelSpec | None = None) -> torch.device:
 
 
 def faster_precision(device: torch.device) -> Literal["float32", "bfloat16"]:
-    """Return the precision in which the device multiplies matrices faster.
+    """Return the precision at which the device multiplies matrices faster.
 
-    Processors without bfloat16 units need several times longer for bfloat16 than for float32. The
+    Processors without bfloat16 units take several times as long for bfloat16 as for float32. The
     durations of a few products are measured, which takes some milliseconds.
     """
     import torch  # Importing takes seconds.

@@ -72,8 +72,8 @@ class SamplingOptions:
         Maximum number of sentences sampled for each combination of rejecting and accepting models,
         or for a single natural sentence.
     min_improvement
-        Share by which a round of sampling must increase the total decrease in loss. If it does not,
-        and no further synthetic sentences are expected, sampling stops.
+        Minimum relative improvement of the total loss in a round of sampling. If a round improves
+        it by less, and no further synthetic sentences are expected, sampling stops.
     guide
         Specification string of a model that guides in place of compared models that do not score
         prefixes. Without a guide, these models can only filter the sampled sentences.

@@ -222,8 +222,9 @@ class WordShareLimit:
             self._accepted[index] = texts, excluded
             self._update_counts(index, texts, 1)
 
-        # The batches end: each batch without an accepted sentence rejects a further word or doubles
-        # the limit, which both have an end, and a sentence is withdrawn a limited number of times.
+        # The loop terminates: each batch without an accepted sentence rejects a further word or
+        # doubles the limit, which can happen finitely often, and a sentence is withdrawn a limited
+        # number of times.
         # Words that led to a rejection are allowed again once other sentences have been accepted.
         if self.n_accepted == n_accepted_before:
             rejected_words |= self._rejected_words
