@@ -57,7 +57,7 @@ def savings(
     probability
         target probability that the study names the best model
     answers
-        maximum number of answers per simulated study
+        maximum number of answers per simulated study; 500 at most with adaptive choice
     simulations
         number of simulated studies
     seed

@@ -85,10 +85,16 @@ def predict_savings(
     if pairs is None:
         labels = rng.permutation(scores.index)[: 2 * min(1000, len(scores) // 2)]
         pairs = pd.DataFrame(labels.reshape(-1, 2), columns=PAIR_COLUMNS)
-    n_set = 0 if selected is None else len(selected)
+    if selected is not None and selected.empty:
+        raise InputError("the set has no pairs; give a set with pairs, or none")
     # Rows of the set first. Pairs are the same whichever sentence is sentence 1.
     tables = [table[PAIR_COLUMNS].astype(str) for table in (selected, pairs) if table is not None]
-    pool = pd.DataFrame(np.sort(pd.concat(tables), axis=1), columns=PAIR_COLUMNS).drop_duplicates()
+    tables = [
+        pd.DataFrame(np.sort(table, axis=1), columns=PAIR_COLUMNS).drop_duplicates()
+        for table in tables
+    ]
+    n_set = 0 if selected is None else len(tables[0])
+    pool = pd.concat(tables).drop_duplicates()
     preferences = Pool.from_scores(pool, scores, Link()).preferences
     n_pairs, n_models = preferences.shape
     if n_models < 2:

@@ -68,6 +68,16 @@ def test_pairs_are_the_same_with_their_sentences_exchanged() -> None:
     pd.testing.assert_frame_equal(*tables)
 
 
+def test_repeated_pairs_of_a_set_count_once() -> None:
+    scores, pairs = two_models(100)
+    chosen = pairs.head(50)
+    once = predict_savings(scores, pairs, chosen, n_answers=200, n_studies=20)
+    repeated = predict_savings(scores, pairs, pd.concat([chosen] * 20), n_answers=200, n_studies=20)
+    pd.testing.assert_frame_equal(repeated, once)
+    with pytest.raises(InputError, match="the set has no pairs"):
+        predict_savings(scores, pairs, pairs.head(0))
+
+
 def test_without_disagreement_the_target_is_not_reached() -> None:
     scores, pairs = two_models(0)
     table = predict_savings(scores, pairs, n_answers=60, n_studies=400)

@@ -218,7 +218,7 @@ def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
     server.kill()
     player.play(until=8)
     player.screen("unsent")
-    assert "only on this device: 2." in page.inner_text("main")
+    assert "that have not been sent: 2." in page.inner_text("main")
     with page.expect_download() as download:
         player.press(1)
     download.value.save_as(tmp_path / "data.jsonl")

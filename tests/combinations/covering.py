@@ -220,8 +220,9 @@ class Combinations:
             if outcome.status == 2:
                 named = _named(row, outcome.err, self.synonyms)
                 for group in self.one_of:
-                    if named <= {(name, None) for name in group}:
-                        named = {(name, None) for name in group}
+                    missing = {(name, None) for name in group}
+                    if named and named <= missing <= set(row.items()):
+                        named = missing
                 refused = frozenset(named)
                 assert len(refused) > 1, f"refused, but not by two options: {outcome.err}"
                 self.refused[refused] = outcome.err.strip().splitlines()[-1]

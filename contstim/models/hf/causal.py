@@ -256,27 +256,27 @@ class CausalModel(TransformerModel, PrefixModel):
         """Compute the log-probabilities of tokens from cached keys and values of the prefix.
 
         The prefix is the text before every sentence, for example a prompt. Tokens with which
-        several sentences begin are computed once (tree attention).
-
-        Returns
-        -------
-        list of array or None
-            One array for each sentence, with one value per scored token, nats. None if the network
-            cannot continue from cached keys and values.
+        several sentences begin are computed once (tree attention). The result has one array for
+        each sentence, with one value per scored token, in nats. It is None if the network cannot
+        continue sentences of this length from cached keys and values.
         """
-        if self._prefix_cache is None:
-            if not token_tree.supports_tree_cache(self.network, len(self.prefix), self.prefix[:1]):
-                return None
-            ids = np.array(self.prefix, dtype=np.int64)
-            self._prefix_cache = token_tree.TreeCache.prefill(self.network, ids, use_cache=True)
         positions = [self._prediction_positions(sentence) for sentence in encoded]
+        n_prefix = len(self.prefix)
         sequences = [
-            sentence.ids[len(self.prefix) : max(len(self.prefix), int(needed.max())) + 1]
+            sentence.ids[n_prefix : max(n_prefix, int(needed.max())) + 1]
             for sentence, needed in zip(encoded, positions, strict=True)
         ]
-        return self._log_probs_from_trees(
-            encoded, positions, token_tree.pack_trees(sequences), self._prefix_cache
-        )
+        longest = n_prefix + max(map(len, sequences), default=0)
+        if not token_tree.supports_tree_cache(self.network, longest, self.prefix[:1]):
+            return None
+        if self._prefix_cache is None:
+            ids = np.array(self.prefix, dtype=np.int64)
+            self._prefix_cache = token_tree.TreeCache.prefill(self.network, ids, use_cache=True)
+        max_tokens = token_tree.MAX_ROW_TOKENS
+        if self.checkpoint.max_tokens:
+            max_tokens = min(max_tokens, self.checkpoint.max_tokens - n_prefix)
+        trees = token_tree.pack_trees(sequences, max_tokens)
+        return self._log_probs_from_trees(encoded, positions, trees, self._prefix_cache)
 
     def tree_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute the log-probabilities of tokens by tree attention.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -218,9 +219,7 @@ class CausalPrefixes(TokenPrefixes):
         for start in range(0, len(extensions), _MAX_ROWS):
             batch = extensions[start : start + _MAX_ROWS]
             batch_rows, batch_tokens = [row for row, _ in batch], [ids for _, ids in batch]
-            _, logits = self._past.extend(
-                self._model.network, batch_rows, batch_tokens, all_logits=True
-            )
+            _, logits = self._extend_rows(batch_rows, batch_tokens, all_logits=True)
             log_probs = logits.log_softmax(dim=1)
             # The logits of all extensions are concatenated; `stop` is the end of the current one.
             stop, sequences, positions, targets = 0, list[int](), list[int](), list[int]()
@@ -234,6 +233,20 @@ class CausalPrefixes(TokenPrefixes):
             later_log_probs = log_probs[positions, targets].cpu().numpy().astype(np.float64)
             np.add.at(values, sequences, later_log_probs)
         return np.minimum(values, 0.0)
+
+    def _extend_rows(
+        self, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
+    ) -> tuple[TreeCache, torch.Tensor]:
+        """Append tokens to cached rows, see `TreeCache.extend`.
+
+        Rows are computed from their first token if the cache cannot be used for their length, for
+        example because they are longer than the network's sliding window.
+        """
+        past, network = self._past, self._model.network
+        length = max(len(past.ids[row]) + len(new) for row, new in zip(rows, tokens, strict=True))
+        if not supports_tree_cache(network, length, self._model.prefix[:1]):
+            past = replace(past, cache=None)
+        return past.extend(network, rows, tokens, all_logits=all_logits)
 
     def _mark_tokens(self, mark: str) -> _Tokens:
         """Return the tokens of a punctuation mark that is attached to a word.
@@ -323,9 +336,7 @@ class CausalPrefixes(TokenPrefixes):
             Log-probability of each token of the vocabulary, nats, shape (k, tokens).
         """
         row_tokens = [self._pending_commas[row] + tokens for row in rows]
-        _, logits = self._past.extend(
-            self._model.network, rows.tolist(), row_tokens, all_logits=False
-        )
+        _, logits = self._extend_rows(rows.tolist(), row_tokens, all_logits=False)
         return logits.log_softmax(dim=1)
 
     def add_commas(self, is_marked: BoolArray) -> CausalPrefixes:
@@ -365,9 +376,7 @@ class CausalPrefixes(TokenPrefixes):
             Index of the word to append to it, shape (k,).
         """
         tokens = self._list_new_tokens(rows, indices)
-        past, logits = self._past.extend(
-            self._model.network, rows.tolist(), tokens, all_logits=False
-        )
+        past, logits = self._extend_rows(rows.tolist(), tokens, all_logits=False)
         next_log_probs = logits.log_softmax(dim=1)
         return CausalPrefixes(self._model, self.word_lists, self.n_words + 1, past, next_log_probs)
 
@@ -390,9 +399,7 @@ class CausalPrefixes(TokenPrefixes):
         """
         words = [self._candidates.tokens[i] for i in indices.tolist()]
         tokens = self._list_new_tokens(rows, indices)
-        past, all_logits = self._past.extend(
-            self._model.network, rows.tolist(), tokens, all_logits=True
-        )
+        past, all_logits = self._extend_rows(rows.tolist(), tokens, all_logits=True)
         logits = torch.split(all_logits, [len(ids) for ids in tokens])
         values = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):

@@ -313,16 +313,17 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
         Ids of the tokens at the beginning of every row.
     """
     length = max(16, 2 ** (length - 1).bit_length())
+    n_cached = max(_TESTED_CACHE, 2 * length)
 
     def gives_same_logits() -> bool:
         ids = network.sample_ids(length, prefix)
         _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
         # Fill the cache with tokens that belong to none of the rows.
-        repeated = np.resize(np.arange(length - 9), _TESTED_CACHE - length)
+        repeated = np.resize(np.arange(length - 9), n_cached - length)
         for layer in past.cache.layers:
             layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
             layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
-        is_visible = np.arange(_TESTED_CACHE - 9)[None] < length - 9
+        is_visible = np.arange(n_cached - 9)[None] < length - 9
         past = TreeCache(past.ids, past.cache, is_visible)
         # Split the last nine tokens into groups of different length, and append them in two steps.
         a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))

@@ -118,6 +118,56 @@ def test_sentences_with_shared_prefixes_score_as_alone(folder: Path) -> None:
         np.testing.assert_allclose(model.score(sentences), plain(folder, sentences), atol=1e-4)
 
 
+def test_sentences_after_a_prompt_score_as_alone(folder: Path, tmp_path: Path) -> None:
+    """The prompt fits into the window, but the prompt and a sentence do not."""
+    (tmp_path / "prompt.txt").write_text("A cat.", encoding="utf-8")
+    model = load_model(f"hf:{folder}?prompt={tmp_path / 'prompt.txt'}")
+    encoded_sentences = model.encode(LONG)
+    assert len(model.prefix) <= WINDOW < min(len(encoded.ids) for encoded in encoded_sentences)
+    n_prompt = len(model.prefix) - 1
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    expected = []
+    for encoded in encoded_sentences:
+        ids = torch.from_numpy(encoded.ids)[None]
+        with torch.inference_mode():
+            log_probs = network(input_ids=ids, use_cache=False).logits[0, :-1].double()
+        log_probs = log_probs.log_softmax(dim=1).gather(1, ids[0, 1:, None])
+        expected.append(float(log_probs[n_prompt:].sum()))
+    np.testing.assert_allclose(model.score(LONG), expected, atol=1e-4)
+
+
+def test_prefixes_beyond_a_window_score_as_sentences(folder: Path) -> None:
+    model = load_model(f"hf:{folder}")
+    words = [
+        "The",
+        "old",
+        "man",
+        "saw",
+        "a",
+        "cat",
+        "and",
+        "then",
+        "the",
+        "unhappy",
+        "dogs",
+        "barked",
+        "at",
+        "us",
+    ]
+    word_list = WordList.from_words(sorted(set(words)))
+    prefixes = model.empty_prefix(word_list, word_list)
+    assert prefixes is not None
+    total, row = 0.0, np.array([0])
+    for word in words:
+        index = np.array([word_list.words.index(word)])
+        total += float(prefixes.log_probs(row, index)[0])
+        prefixes = prefixes.extend(row, index)
+    total += float(prefixes.end_log_probs(".")[0])
+    sentence = " ".join(words) + "."
+    assert len(model.encode([sentence])[0].ids) > WINDOW
+    assert total == pytest.approx(plain(folder, [sentence])[0], abs=1e-3)
+
+
 def test_candidates_score_as_sentences(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
     words = WordList.from_words(["saw", "unhappy", "a", "us", "woman"])
