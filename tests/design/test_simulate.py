@@ -237,3 +237,13 @@ def test_what_cannot_be_simulated(call, message):
     with pytest.raises(InputError) as caught:
         call(*design_and_scores(n_pairs=5))
     assert message in str(caught.value)
+
+
+def test_lapses_are_uniform_over_ratings():
+    design, scores = design_and_scores(n_pairs=200)
+    lapsed = simulate_choices(
+        design, scores, Simulation.from_weights("a", noise=0, lapse=1), 60, seed=4
+    )
+    counts = lapsed["rating"].value_counts(normalize=True)
+    assert set(counts.index) == {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}
+    np.testing.assert_allclose(counts, 1 / 6, atol=0.015)

@@ -310,3 +310,25 @@ def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
     path.write_text("participant,sentence_1,sentence_2,rating,rating\np1,A b.,B a.,2.5,-2.5\n")
     with pytest.raises(InputError, match="twice.csv has two columns 'rating'; keep one"):
         read_choices(path)
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ({"scale_low": [1, 1, None, 1], "scale_high": 4}, r"scale_low is missing \(row 3\); give"),
+        ({"scale_low": 1, "scale_high": [4, 4, 4, None]}, r"scale_high is missing \(row 4\); give"),
+        ({"scale_low": 1}, "has no column 'scale_high'"),
+        ({"scale_low": None, "scale_high": None}, r"scale_low is missing \(rows 1, 2, 3 and 4\)"),
+    ],
+)
+def test_both_ends_of_each_scale_are_given(ends: dict[str, object], message: str) -> None:
+    table = pd.DataFrame(
+        {
+            "participant": ["p", "p", "q", "q"],
+            "sentence_1": ["The dog slept.", "He went home."] * 2,
+            "sentence_2": ["Dog the slept.", "Home went he."] * 2,
+            "response": [1, 2, 3, 4],
+        }
+    )
+    with pytest.raises(InputError, match=message):
+        read_choices(table.assign(**ends))

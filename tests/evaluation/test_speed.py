@@ -118,3 +118,13 @@ def test_without_times_there_is_no_speed() -> None:
         "the measure 'speed' needs response times, of which there are none; give the column "
         "rt_ms, or rt_s in seconds"
     )
+
+
+def test_the_order_of_rows_does_not_change_ceilings() -> None:
+    """Mean ranks that tie differ in the last digit when they are summed in another order."""
+    choices, scores = study(hastened=0.3)
+    kwargs = {"measures": ("speed",)}
+    first = evaluate(choices, scores, **kwargs).models
+    other = evaluate(choices.sample(frac=1, random_state=1), scores, **kwargs).models
+    columns = ["ceiling_lower", "ceiling_upper", "ceiling_lower_ci_low", "p_ceiling"]
+    np.testing.assert_allclose(first[columns], other[columns], rtol=1e-9)

@@ -78,3 +78,17 @@ def test_a_part_of_the_pairs_keeps_people_and_their_choices(with_catch):
     assert list(part.pairs["sentence_1"].to_numpy()[part.pair]) == list(whole)
     np.testing.assert_array_equal(part.rating, data.rating[rows])
     np.testing.assert_array_equal(part.log_ratio, data.log_ratio[chosen])
+
+
+def test_catch_trials_and_fillers_are_analysed_apart(with_catch):
+    study, scores = with_catch
+    result = evaluate(study, scores)
+    rest = evaluate(study[~study["condition"].isin(["catch", "filler"])], scores)
+    names = ["all", "targeted", "catch", "fillers", "synthetic", "natural"]
+    assert [name for name in result.models["analysis"].unique() if "/" not in name] == names
+    same = [name for name in result.models["analysis"].unique() if name not in ("catch", "fillers")]
+    for with_them, without in zip(tables_of(result, *same), tables_of(rest, *same), strict=True):
+        pd.testing.assert_frame_equal(with_them, without)
+    catch = result.models.query("analysis == 'catch' and measure == 'accuracy'")
+    assert set(catch["n_trials"]) == {3}
+    assert set(catch["value"]) == {1.0}

@@ -218,7 +218,7 @@ def test_the_time_limit_gives_an_estimate(
     assert batch.is_up_to_date
 
 
-def test_sampling_ends_when_all_slots_are_filled() -> None:
+def test_sampling_ends_when_all_targets_are_filled() -> None:
     """A larger maximum number of samples gives the same table once sampling has ended."""
     plan = synthesis_plan(STARTS[:1], bundled_vocabulary(), MODELS, seed=2)
     tables, lines = [], list[str]()
@@ -239,7 +239,7 @@ def test_sampling_ends_when_all_slots_are_filled() -> None:
     assert "expected after round 40" in lines[-2]
 
 
-def test_only_sides_with_empty_slots_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
     """All sentences that the trigram model should reject are taken away after each assignment."""
     real = pooled_job.synthesize_from_pool
 

@@ -428,3 +428,21 @@ def test_a_new_class_of_constraints_is_found_in_text(monkeypatch):
     table = select_natural_pairs(frame, 3, constraints=made)
     one, two = (weight["weight"][table[f"sentence_{k}"]].sum() for k in (1, 2))
     assert one <= two - 4 + 1e-6
+
+
+def test_constraints_are_kept_on_a_larger_set():
+    frame = scores(600, 4)
+    rng = np.random.default_rng(0)
+    feature = pd.Series(rng.normal(size=600), index=frame.index)
+    group = pd.Series(rng.integers(0, 60, 600), index=frame.index)
+    table = select_natural_pairs(frame, 4, constraints=[Balance(feature, 0.3), AtMost(group, 2)])
+    used = pd.concat([table["sentence_1"], table["sentence_2"]])
+    assert used.is_unique
+    assert group[used].value_counts().max() <= 2
+    for _, own in table.groupby(["model_1", "model_2"]):
+        means = [feature[own[f"sentence_{k}"]].mean() for k in (1, 2)]
+        assert abs(means[0] - means[1]) <= 0.3 + 1e-6
+    attrs = table.attrs
+    assert attrs["bound"] <= attrs["objective"] <= attrs["bound"] * 1.01
+    assert attrs["gap"] == pytest.approx(attrs["objective"] - attrs["bound"])
+    assert attrs["objective_without_constraints"] <= attrs["bound"]

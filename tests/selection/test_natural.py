@@ -224,3 +224,31 @@ def test_candidate_lists_grow_until_the_assignment_is_optimal():
     least = costs[linear_sum_assignment(costs)].sum()
     assert table.attrs["objective"] == pytest.approx(least, abs=1e-9)
     assert table.attrs["gap"] == 0
+
+
+@pytest.mark.parametrize(("models", "ties"), [(3, False), (5, True), (9, False)])
+def test_every_promise_holds_and_equals_the_unpruned_assignment(models, ties):
+    frame = scores(1500, models, ties=ties)
+    table = select_natural_pairs(frame, 6)
+    ranks = fractional_ranks(frame)
+    assert list(table.columns) == [
+        "model_1", "model_2", "sentence_1", "sentence_2", "rank_1", "rank_2"
+    ]  # fmt: skip
+    counts = table.groupby(["model_1", "model_2"]).size()
+    assert counts.to_dict() == dict.fromkeys(combinations(frame.columns, 2), 6)
+    used = pd.concat([table["sentence_1"], table["sentence_2"]])
+    assert used.is_unique
+    for row in table.itertuples():
+        assert ranks.loc[row.sentence_1, row.model_1] >= 0.5
+        assert ranks.loc[row.sentence_2, row.model_2] >= 0.5
+        assert row.rank_1 == ranks.loc[row.sentence_1, row.model_2]
+        assert row.rank_2 == ranks.loc[row.sentence_2, row.model_1]
+    total = (table["rank_1"] + table["rank_2"]).sum()
+    assert table.attrs["objective"] == pytest.approx(total, abs=1e-9)
+    r = ranks.to_numpy()
+    r = r[(r >= 0.5).any(axis=1) & (r < 0.5).any(axis=1)]
+    places = [np.where(r[:, b] >= 0.5, r[:, a], np.inf) for a, b in permutations(range(models), 2)]
+    costs = np.repeat(np.array(places), 6, axis=0)
+    assert table.attrs["objective"] == pytest.approx(costs[linear_sum_assignment(costs)].sum())
+    assert table.attrs["solver"] == "scipy linear_sum_assignment"
+    assert table.attrs["status"] == "optimal"

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contstim import ScoreKind, Vocabulary, synthesize_triplets
 from contstim.cli import main
@@ -305,3 +307,34 @@ def test_named_models_keep_the_unit_of_their_scores(tmp_path, monkeypatch, capsy
     pair = tuple(text.partition("=")[2] for text in pair)
     plain = synthesize_triplets(["The cat sat here."], [pair], vocabulary=words, max_word_share=1)
     assert "spec_1" not in plain
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([(2, 1), (3, 1), (2, 2)]),
+    st.sampled_from(["controversiality", "worst-rank"]),
+    st.booleans(),
+)
+def test_optimum_equals_brute_force(seed, shape, objective, whole):
+    strata, each = shape
+    table = triplets(7, seed, whole=whole)
+    value = controversiality(table) if objective == "controversiality" else -worst_ranks(table)
+    number, best = brute_force(table, value.to_numpy(), strata, each)
+    found = select_triplets(table, strata * each, objective, strata=strata)
+    assert len(found) == number
+    sign = 1 if objective == "controversiality" else -1
+    assert found.attrs["objective"] == pytest.approx(sign * best)
+    assert found.attrs["bound"] == pytest.approx(found.attrs["objective"])
+    assert found.attrs["gap"] == 0
+    assert value[found.index].sum() == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("per_pair", "strata"), [(1, 1), (5, 5), (7, 7), (11, 1), (12, 6), (20, 10)]
+)
+def test_default_strata_divide_the_triplets_equally(per_pair, strata):
+    found = select_triplets(triplets(40), per_pair)
+    asked = select_triplets(triplets(40), per_pair, strata=strata)
+    assert found.attrs["strata"] == strata
+    assert found.index.tolist() == asked.index.tolist()

@@ -138,22 +138,7 @@ def test_sentences_after_a_prompt_score_as_alone(folder: Path, tmp_path: Path) -
 
 def test_prefixes_beyond_a_window_score_as_sentences(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
-    words = [
-        "The",
-        "old",
-        "man",
-        "saw",
-        "a",
-        "cat",
-        "and",
-        "then",
-        "the",
-        "unhappy",
-        "dogs",
-        "barked",
-        "at",
-        "us",
-    ]
+    words = Sentence.parse("The old man saw a cat and then the dogs barked at us.").words
     word_list = WordList.from_words(sorted(set(words)))
     prefixes = model.empty_prefix(word_list, word_list)
     assert prefixes is not None
