@@ -127,7 +127,7 @@ def power(
     pilot_format: Annotated[ChoiceFormat, Parameter(group=PILOT)] = AS_RECOGNISED,
     participants: Numbers = (),
     trials_each: Numbers = (),
-    target: Annotated[Share, Parameter(group=SIZE)] = _DEFAULT_TARGET,
+    target: Annotated[Share | None, Parameter(group=SIZE)] = None,
     follow: Follow = (),
     noise: Noise = None,
     item_sd: Effect = None,
@@ -155,7 +155,7 @@ def power(
     trials_each
         number of trials per participant [all pairs of a group, or 40]
     target
-        target power
+        target power [0.8]
     follow
         model that determines the simulated choices, or several models with weights (repeatable)
         [the first model to compare]
@@ -191,10 +191,11 @@ def power(
             )
     if basis != "difference" and bool(compare) == bool(scores):
         raise InputError("give the models to compare: either --compare or --scores")
-    if participants and figure is None and target != _DEFAULT_TARGET:
+    if participants and figure is None and target is not None:
         raise InputError(
             "--target has no effect with --participants and without --figure; leave it out"
         )
+    target = _DEFAULT_TARGET if target is None else target
     from contstim.cli import study_simulation
 
     effects: dict[str, Any] = {"noise": noise, "item_sd": item_sd}

@@ -167,8 +167,8 @@ def fill_placeholders(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tupl
     -------
     tuple of Trial
         Trials of the session. If fewer trials were selected than there are placeholders, the
-        remaining placeholders are kept, or omitted if the last block is empty: then no more trials
-        will be selected.
+        remaining placeholders stay. An empty last block means that no more trials will be selected;
+        the remaining placeholders are then omitted.
     """
     selected = [(block, pair) for block in blocks for pair in json.loads(block["trials"])]
     n_anchors = sum(trial.condition == ANCHOR for trial in trials)

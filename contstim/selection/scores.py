@@ -129,7 +129,7 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
     ----------
     path
         CSV file (``-`` for standard input) or Parquet file with the columns of
-        :data:`contstim.columns.TRIPLETS`. Other columns are kept.
+        :data:`contstim.columns.TRIPLETS`. Other columns are preserved.
 
     Returns
     -------

@@ -314,7 +314,7 @@ class Vocabulary:
         return self.first if position == 0 else self.elsewhere
 
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
-        """Return a copy with new lists of words; known frequencies of these words are kept.
+        """Return a copy with new word lists that preserves the frequencies of known words.
 
         Parameters
         ----------

@@ -119,9 +119,9 @@ class Trainer:
     def sample_negatives(self) -> NegativeSamples:
         """Draw the tokens over which the softmax of the next training step is computed.
 
-        In the first phase of training, these are the most frequent tokens and a random sample of
-        the others (see `NegativeSamples`). In the last phase, or with a small vocabulary, these are
-        all tokens.
+        In the first phase of training, the softmax covers the most frequent tokens and a random
+        sample of the others (see `NegativeSamples`). In the last phase, or with a small vocabulary,
+        it covers all tokens.
         """
         options, device = self.options, self.network.device
         n_outputs = self.network.vocabulary.n_outputs

@@ -63,7 +63,7 @@ POWER: dict[str, Any] = {
     "--buttons": [None, "2"],
     "--participants": ["3 9", "4", None],
     "--trials-each": [None, "4 8"],
-    "--target": [None, "0.5"],
+    "--target": [None, "0.5", "0.8"],
     "--follow": [None, TRIGRAM],
     "--noise": [None, "0.1"],
     "--item-sd": [None, "1"],

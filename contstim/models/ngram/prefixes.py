@@ -18,7 +18,7 @@ _NATS = float(np.log(10.0))
 class NgramPrefixes(Prefixes):
     """R unfinished sentences (prefixes) of equal length, under an n-gram model.
 
-    By default, there is one empty prefix. The probabilities of all next words are computed exactly.
+    By default, R = 1 and the prefix is empty. The probabilities of all next words are exact.
 
     Parameters
     ----------
