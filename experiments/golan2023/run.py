@@ -69,18 +69,28 @@ def variation_over_orders(spec: str, sentences: list[str], n_orders: int = 12) -
     return table
 
 
+def split_words(sentence: str) -> list[str]:
+    """Return the words of a sentence in lower case, without the full stop."""
+    return sentence.lower().rstrip(".").split()
+
+
 def similarity(sentence: str, vectors: dict[str, FloatArray]) -> float:
     """Return the mean correlation between the vectors of all pairs of words (section 7.3)."""
-    known = [vectors[word] for word in sentence.lower().rstrip(".").split() if word in vectors]
+    known = [vectors[word] for word in split_words(sentence) if word in vectors]
     if len(known) < 2:
         return float("nan")
     return float(np.corrcoef(known)[np.triu_indices(len(known), 1)].mean())
 
 
-def read_vectors(path: Path) -> dict[str, FloatArray]:
-    """Read word vectors, one word per line."""
-    lines = (line.split(" ") for line in path.read_text("utf-8").splitlines())
-    return {word: np.array(numbers, dtype=np.float64) for word, *numbers in lines}
+def read_vectors(path: Path, words: set[str]) -> dict[str, FloatArray]:
+    """Read the vectors of words from a file of word vectors, one word per line."""
+    vectors = {}
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            word, *numbers = line.rstrip().split(" ")
+            if word in words:
+                vectors[word] = np.array(numbers, dtype=np.float64)
+    return vectors
 
 
 def feature_preferences(folder: Path, feature: str) -> pd.DataFrame:
@@ -162,8 +172,9 @@ def reproduce(args: argparse.Namespace) -> dict[str, str]:
         table.to_csv(out / f"{feature}.csv", index=False)
         ours[f"Fig. S3: models with a preference, {name}"] = format_preferences(table)
     if args.vectors:
-        vectors = read_vectors(args.vectors)
         stimuli = pd.read_csv(folder / "stimuli_log_probs.csv")
+        words = {word for text in stimuli["sentence"] for word in split_words(text)}
+        vectors = read_vectors(args.vectors, words)
         stimuli["similarity"] = [similarity(text, vectors) for text in stimuli["sentence"]]
         stimuli.to_csv(out / "similarity.csv", index=False)
         r = stimuli["similarity"].corr(stimuli["mean_pairwise_glove_corr"])

@@ -1,17 +1,23 @@
-"""The published nine models, as the study plan of hub.toml names them.
+"""The study of Golan et al. (2023): the nine models of hub.toml, and similarity of word vectors.
 
 Tests `contstim.models.hf.options`.
 """
 
+import importlib.util
+import math
+import statistics
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from contstim.models import ModelSpec
 from contstim.models.hf.options import CAUSAL_OPTIONS, MASKED_OPTIONS, CausalOptions, MaskedOptions
 from contstim.models.registry import bundled_models
 from contstim.pipeline.study import read_study_plan
 
-PLAN = Path(__file__).parents[2] / "experiments" / "golan2023" / "hub.toml"
+FOLDER = Path(__file__).parents[2] / "experiments" / "golan2023"
+PLAN = FOLDER / "hub.toml"
 
 
 def test_the_nine_models_are_specs_with_the_published_options() -> None:
@@ -27,3 +33,23 @@ def test_the_nine_models_are_specs_with_the_published_options() -> None:
         assert options.exact >= 8
     assert masked[1].location == "google/electra-large-generator"
     assert {spec.location for spec in specs[5:]} <= set(bundled_models())
+
+
+def test_similarity_is_the_mean_correlation_of_word_vectors(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("golan2023_run", FOLDER / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    vectors = {"dogs": (1.0, 2.0, 4.0), "chase": (3.0, 1.0, 2.0), "cats": (1.5, 2.0, 3.0)}
+    file = tmp_path / "vectors.txt"
+    lines = (f"{word} {' '.join(map(str, numbers))}" for word, numbers in vectors.items())
+    file.write_text("\n".join([*lines, "unused 1 1 1"]) + "\n", encoding="utf-8")
+
+    words = {"dogs", "chase", "cats", "quickly"}
+    read = study.read_vectors(file, words)
+    assert {word: tuple(vector) for word, vector in read.items()} == vectors
+    pairs = (("dogs", "chase"), ("dogs", "cats"), ("chase", "cats"))
+    expected = statistics.mean(statistics.correlation(vectors[a], vectors[b]) for a, b in pairs)
+    assert study.similarity("Dogs quickly chase cats.", read) == pytest.approx(expected)
+    assert math.isnan(study.similarity("Dogs run quickly.", read))
