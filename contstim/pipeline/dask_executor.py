@@ -54,25 +54,36 @@ _process_lock = threading.Lock()
 
 
 def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> TaskOutcome:
-    """Execute a task in this worker process, and count how often it has been started.
+    """Execute a task in this worker process, and count how often the task has been started.
 
-    A task that repeatedly kills its worker must be given up eventually. The count survives the
-    death of a worker, because it is stored as the size of a file.
+    Some tasks kill their worker process, for example because they need too much memory. The number
+    of starts limits how often such a task is tried again. It survives the death of the worker,
+    because it is stored as the size of a file.
 
     Parameters
     ----------
     context
-        Paths and settings of the run.
+        Folders and settings that all tasks of the run share.
     task
         Task to execute.
     starts_file
         File to which one byte is appended whenever the task is started.
+
+    Returns
+    -------
+    TaskOutcome
+        Key of the task, and its error if the task failed.
     """
+    # All threads of this process share the working folder and the loaded models. Therefore only
+    # one thread may execute a task at a time.
     with _process_lock:
         os.chdir(context.plan_folder)
+        # Record the start before the task can kill this process.
         starts_file.parent.mkdir(parents=True, exist_ok=True)
         with starts_file.open("ab") as file:
-            file.write(b".")  # one start
+            file.write(b".")  # one byte per start
+        # Reuse the worker of the previous task, which keeps its models in memory, unless that task
+        # belonged to another run.
         if context not in _process_worker:
             _process_worker.clear()
             _process_worker[context] = Worker(context)
@@ -105,8 +116,8 @@ class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask provides no types
 def visible_gpus() -> list[str]:
     """Return the identifiers of the GPUs that this process may use.
 
-    They are the GPUs in the environment variable ``CUDA_VISIBLE_DEVICES``, or all GPUs of this
-    machine if it is not set.
+    These are the GPUs that the environment variable ``CUDA_VISIBLE_DEVICES`` lists. If the variable
+    is not set, all GPUs of this machine are returned.
     """
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
     if variable is not None:
@@ -125,7 +136,7 @@ def create_executor(spec: str) -> Executor:
         - ``local:N``: N worker processes on this machine, each with one thread. The visible GPUs
           are assigned to the workers in turn.
         - ``slurm:N``: N SLURM jobs with one worker each, configured by the configuration file of
-          dask-jobqueue. Jobs that end are replaced.
+          dask-jobqueue. A job that ends is replaced by a new one.
         - ``dask:ADDRESS``: workers of the Dask scheduler at an address, for example
           ``dask:tcp://HOST:8786``.
 
@@ -134,6 +145,7 @@ def create_executor(spec: str) -> Executor:
     InputError
         If `spec` has another form.
     """
+    # The value is the address of a scheduler for "dask", otherwise the number of workers.
     kind, _, value = spec.partition(":")
     if kind == "dask" and "://" in value:
         return DaskExecutor(kind, value)
@@ -202,9 +214,10 @@ class DaskExecutor(Executor):
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
         """Execute tasks and yield their outcomes in the order in which the tasks end.
 
-        Earlier tasks have a higher priority. If a worker dies, Dask reports this for all tasks that
-        were assigned to the worker, and the tasks are submitted again. A task is given up if it was
-        started `MAX_TRIES` times, or if `_MAX_DEATHS` deaths of workers were reported for it.
+        Tasks at the start of the sequence have a higher priority. If a worker process dies, Dask
+        reports this for every task that was assigned to the worker, and these tasks are submitted
+        again. A task is given up if it was started `MAX_TRIES` times, or if the death of its worker
+        was reported `_MAX_DEATHS` times.
         """
         run_id = uuid.uuid4().hex
         n_deaths = Counter[str]()
@@ -214,8 +227,9 @@ class DaskExecutor(Executor):
         def starts_file(task: Task) -> Path:
             return context.store_folder / "tries" / f"{task.key}-{run_id}"
 
-        def submit(number: int) -> Any:
-            # The key must be new, because a scheduler may remember a task of an earlier run.
+        def submit_task(number: int) -> Any:
+            # The Dask key of each submission must be new, because a scheduler may remember the
+            # result of an earlier submission. `pure=False` also forbids Dask to reuse results.
             task = tasks[number]
             future = self.client.submit(
                 _run_on_dask_worker,
@@ -223,14 +237,14 @@ class DaskExecutor(Executor):
                 task,
                 starts_file(task),
                 key=f"{task.key}-{uuid.uuid4().hex}",
-                priority=-number,
+                priority=-number,  # Dask prefers higher numbers: execute earlier tasks first.
                 pure=False,
             )
             submitted[future.key] = number, future
             return future
 
         try:
-            submissions = [submit(number) for number in range(len(tasks))]
+            submissions = [submit_task(number) for number in range(len(tasks))]
             futures = as_completed(submissions, loop=self.client.loop)
             for future in futures:
                 number, _ = submitted.pop(future.key)
@@ -242,9 +256,9 @@ class DaskExecutor(Executor):
                 if isinstance(error, KilledWorker):
                     n_deaths[task.key] += 1
                     if n_starts < MAX_TRIES and n_deaths[task.key] < _MAX_DEATHS:
-                        futures.add(submit(number))
+                        futures.add(submit_task(number))
                         continue
-                yield outcome or self._give_up(task, context, error, n_starts)
+                yield outcome or self._give_up_task(task, context, error, n_starts)
                 file.unlink(missing_ok=True)
         finally:
             self.client.cancel([future for _, future in submitted.values()])
@@ -262,6 +276,7 @@ class DaskExecutor(Executor):
         error : exception or None
             Error that Dask reports.
         """
+        # Dask raised an error, or the task was cancelled, in which case `error` is None.
         error: BaseException | None = future.exception()
         if error is not None or future.cancelled():
             return None, error
@@ -272,29 +287,32 @@ class DaskExecutor(Executor):
             return None, killed
 
     @staticmethod
-    def _give_up(
+    def _give_up_task(
         task: Task, context: RunContext, error: BaseException | None, n_starts: int
     ) -> TaskOutcome:
-        """Return the outcome of a task that Dask could not finish, and store its error.
+        """Store the error of a task that Dask could not finish, and return the outcome of the task.
 
-        If the worker wrote the result before it died, the task is finished and has no error.
+        If the worker wrote the result before it died, the task counts as finished and no error is
+        written.
 
         Parameters
         ----------
         task
-            The task.
+            Task that is not tried again.
         context
-            Paths and settings of the run.
+            Folders and settings that all tasks of the run share.
         error
             Error that Dask reports; None if Dask cancelled the task.
         n_starts
             Number of times that a worker started the task.
         """
         if isinstance(error, OutputError):
-            raise error
+            raise error  # No task can write its result, so the whole run must stop.
+        # The worker may have written the result just before it died.
         store = RunStore(context.store_folder, context.cache_folder)
         if task.is_done(store):
             return TaskOutcome(task.key)
+        # Describe the cause in one line for the user.
         if error is None:
             message = "Dask cancelled the task"
         elif isinstance(error, KilledWorker):
@@ -308,7 +326,8 @@ class DaskExecutor(Executor):
 def _start_slurm_cluster(n_jobs: int) -> Any:
     """Start a Dask cluster with one worker in each of `n_jobs` SLURM jobs.
 
-    SLURM jobs that end are replaced by new ones.
+    If a job ends, for example at its time limit, SLURM starts a new one in its place. Memory,
+    cores and queue of the jobs are set in the configuration file of dask-jobqueue.
     """
     try:
         from dask_jobqueue import SLURMCluster

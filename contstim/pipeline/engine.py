@@ -35,9 +35,9 @@ _VISIBILITY_PAUSES = (0.1, 1, 5, 25, 60)
 
 
 class Executor(AbstractContextManager["Executor"]):
-    """Base class of executors, which distribute tasks to workers.
+    """Base class of executors, which distribute the tasks of a run to worker processes.
 
-    An executor is a context manager: its processes end with the ``with`` block.
+    An executor is a context manager. Its processes end with the ``with`` block.
     """
 
     def describe_models(self, specs: Iterable[str]) -> dict[str, ModelRecord]:
@@ -46,19 +46,19 @@ class Executor(AbstractContextManager["Executor"]):
 
     @abstractmethod
     def run(self, context: RunContext, tasks: Sequence[Task]) -> TaskOutcomes:
-        """Execute tasks in any order, and yield each outcome once the result is in the store.
+        """Execute tasks in any order, and yield each outcome once the result has been stored.
 
         Parameters
         ----------
         context
-            Paths and settings of the run.
+            Folders and settings that all tasks of the run share.
         tasks
             Tasks to execute.
         """
 
 
 class SequentialExecutor(Executor):
-    """Executor that executes one task after the other in this process, without parallel workers."""
+    """Executor that executes tasks one at a time in this process, without parallel workers."""
 
     def __init__(self) -> None:
         self._models = ModelCache()
@@ -82,20 +82,23 @@ class SequentialExecutor(Executor):
 
 @dataclass(eq=False)
 class Engine:
-    """Control of a run: executes tasks until all their results are in the store.
+    """Control of a run, which executes tasks until all their results are in the store.
+
+    A task is a small part of a study, for example the search for one synthetic sentence. The store
+    is a folder with one file per finished task, so an interrupted run can be continued.
 
     Attributes
     ----------
     store
-        Store of the results.
+        Folder of results, which is checked for the tasks that are already done.
     context
-        Paths and settings of the run.
+        Folders and settings that are passed on to the workers.
     executor
-        Executor of the tasks.
+        Executor that distributes the tasks to workers.
     check_lock
         Function that raises a `LockedError` if another process has taken over the run.
     failures
-        Tasks that were given up, with their errors.
+        Tasks that failed and are not tried again, each with its error message.
     """
 
     store: RunStore
@@ -107,19 +110,19 @@ class Engine:
     def run(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], min_tasks: int = 0
     ) -> Iterator[TaskOutcome]:
-        """Execute the tasks of a stage that have no results yet, with a progress bar.
+        """Execute the unfinished tasks of a stage, and show a progress bar.
 
-        The result of a task can lead to further tasks. The tasks are therefore listed again
-        whenever all known tasks are done.
+        The result of a task can lead to further tasks. Therefore `list_tasks` is called again
+        whenever all known tasks are done, until it returns no new task.
 
         Parameters
         ----------
         label
             Name of the stage, for the progress bar and error messages.
         list_tasks
-            Function that returns all tasks that are known so far.
+            Function that returns all tasks of the stage that are known so far.
         min_tasks
-            Lower bound on the number of tasks, for the progress bar.
+            Expected minimum number of tasks, for the progress bar.
 
         Yields
         ------
@@ -134,17 +137,18 @@ class Engine:
             If results cannot be written, or if a reported result does not appear in the store.
         """
         tasks = {task.key: task for task in list_tasks()}
-        n_done = len(tasks) - len(self._find_missing(tasks.values()))
+        n_done = len(tasks) - len(self._find_unfinished(tasks.values()))
         n_tasks = max(min_tasks, len(tasks))
-        yield from track(self._run_rounds(label, list_tasks, tasks), n_tasks, label, n_done)
+        outcomes = self._run_until_finished(label, list_tasks, tasks)
+        yield from track(outcomes, n_tasks, label, n_done)
 
-    def _run_rounds(
+    def _run_until_finished(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]
     ) -> Iterator[TaskOutcome]:
         """Execute tasks in rounds until all known tasks have results.
 
-        The results of a round can lead to further tasks, for example searches that start from
-        scores. The tasks are therefore listed again after each round.
+        The results of a round can lead to further tasks: for example, searches can start only when
+        the natural sentences have been scored. Therefore `list_tasks` is called after each round.
 
         Parameters
         ----------
@@ -155,36 +159,51 @@ class Engine:
         tasks
             Mapping from key to task, for the tasks that are known at the start.
         """
-        while missing := self._find_missing(tasks.values()):
-            running = self.executor.run(self.context, missing)
-            # Relative paths in the plan refer to its folder.
+        while unfinished := self._find_unfinished(tasks.values()):
+            running = self.executor.run(self.context, unfinished)
+            # Relative paths in the study plan refer to its folder. If the caller stops early,
+            # `closing` cancels the tasks that are still running.
             with chdir(self.context.plan_folder), closing(running) as outcomes:
                 for outcome in outcomes:
                     if outcome.error is not None:
                         self.failures.append((tasks[outcome.key], outcome.error))
-                    self.check_lock()
+                    self.check_lock()  # Stop if another process has taken over the run.
                     yield outcome
-            self._wait_for_results(label, missing)
+            self._wait_for_results(label, unfinished)
             # List the tasks for the next round, including those that the new results make possible.
             tasks = {task.key: task for task in list_tasks()}
 
-    def _find_missing(self, tasks: Iterable[Task]) -> list[Task]:
-        """Return the tasks that have no results and were not given up because of an error."""
+    def _find_unfinished(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return the tasks that have no result and have not failed with an error."""
         failed_keys = {task.key for task, _ in self.failures}
         return [task for task in self.store.find_missing(tasks) if task.key not in failed_keys]
 
     def _wait_for_results(self, label: str, tasks: Sequence[Task]) -> None:
-        """Wait until the results of tasks that workers reported as done appear in the store.
+        """Wait until the result files of finished tasks become visible to this process.
 
-        A file that another machine writes to a network folder can take time to appear.
+        A file that a worker on another machine writes to a network folder can take seconds to
+        appear.
+
+        Parameters
+        ----------
+        label
+            Name of the stage, for the error message.
+        tasks
+            Tasks that workers have reported as done or failed.
+
+        Raises
+        ------
+        OutputError
+            If results are still missing after the last pause.
         """
+        # Result files on a network folder appear with a delay. Check again after each pause.
         for pause in _VISIBILITY_PAUSES:
-            if not self._find_missing(tasks):
+            if not self._find_unfinished(tasks):
                 return
             time.sleep(pause)
-        if missing := self._find_missing(tasks):
+        if unfinished := self._find_unfinished(tasks):
             raise OutputError(
-                f"{len(missing)} results of stage {label} were reported as done but are not in "
+                f"{len(unfinished)} results of stage {label} were reported as done but are not in "
                 f"{self.store.folder}; give the workers access to this folder under the same path"
             )
 
@@ -200,31 +219,31 @@ def start_run(
 ) -> Iterator[tuple[Run, Engine]]:
     """Start or continue a run of a study plan, as a context manager.
 
-    The folder of the run is locked, the models are loaded and described, and the stages are
-    checked.
+    The run is prepared in three steps: its folder is locked against other processes, the models are
+    loaded and described, and each stage checks its options. A stage is a part of the study that
+    writes one table, for example the synthesis of sentences.
 
     Parameters
     ----------
     plan
-        Plan of the study.
+        Models, sentences and options of the study.
     stages
-        Stages to check.
+        Stages to check before any task is executed.
     executor
-        Executor of the tasks.
+        Executor that loads the models and executes the tasks.
     store
-        Store of the results.
+        Folder to which the results of the tasks are written.
     lock_name
         ``run``, or the name of a shard (a part of the tasks that a separate command executes).
     description
-        Description of the run in error messages about the lock; by default the folder and the
-        shard.
+        Description of the run in error messages about the lock. Default: the folder and the shard.
 
     Yields
     ------
     run : Run
         Plan, models and results of the run.
     engine : Engine
-        Engine that executes the tasks.
+        Object that executes the tasks of the run.
 
     Raises
     ------
@@ -233,6 +252,7 @@ def start_run(
         `contstim.pipeline.study.run_study`). No task is executed then.
     """
     with lock_run(store.folder, lock_name, description) as check_lock:
+        # Load the models. Then check the options of all stages before any task is executed.
         run = Run.from_plan(plan, store, executor.describe_models)
         with chdir(plan.folder):
             for stage in stages:
@@ -242,7 +262,8 @@ def start_run(
         manifest = {"models": descriptions, "versions": run.versions}
         write_atomically(store.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
-        # Write a filtered or custom vocabulary to a file for the workers.
+        # Workers are separate processes that read the vocabulary from a file. Write this file if
+        # the vocabulary is not already the content of a file. None: the bundled vocabulary.
         file = plan.vocabulary.file
         vocabulary_file = None if file is None else (plan.folder / file).resolve()
         if plan.vocabulary.non_defaults or plan.loaded_vocabulary is not None:
@@ -283,12 +304,13 @@ def lock_run(
         return lock(folder / "locks" / f"{lock_name}.lock", description or f"{part} in {folder}")
 
     with create_lock(name) as check_lock:
+        # The lock of the whole run conflicts with the lock of each shard. Shards do not conflict.
         for path in (folder / "locks").glob("*.lock"):
             other_name = path.stem
             is_conflicting = other_name != name and "run" in (other_name, name)
             if is_conflicting:
-                # Lock the other part for a moment. This raises a `LockedError` if another process
-                # has locked it, but succeeds if this process has died and left its lock file.
+                # Acquire the other lock for a moment. This raises a `LockedError` if a process
+                # holds the lock, but succeeds if the process has died and left its lock file.
                 with create_lock(other_name):
                     pass
         yield check_lock

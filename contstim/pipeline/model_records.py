@@ -17,7 +17,9 @@ _CACHE_SIZE = 2
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """Identity of a model: its specification string in the study plan, and a description.
+    """Identity of a model, as its specification string in the study plan and a description.
+
+    Two models with equal records assign the same scores to all sentences.
 
     Attributes
     ----------
@@ -46,11 +48,14 @@ class ModelRecord:
             Cache to which the model is added, unless the specification string requests a device
             other than the CPU.
         """
+        # The process that distributes tasks may have no GPU, so always load the model on the CPU.
         device = ModelSpec.parse(spec).get("device", "cpu")
         if cache is not None and device == "cpu":
             _, record = cache.get(spec)
             return record
         description = describe_model(load_model_on_cpu(spec))
+        # Record the requested device: it is part of the model's identity, because scores computed
+        # on another device can differ in their last digits.
         if device != "cpu":
             canonical = ModelSpec.parse(description["spec"])
             options = tuple(sorted([*canonical.options, ("device", device)]))
@@ -86,10 +91,10 @@ def load_model_on_cpu(spec: str) -> SentenceModel:
 
 
 class ModelCache:
-    """Cache of the models that this process used most recently.
+    """Cache that keeps the most recently used models of this process in memory.
 
-    Loading a model is slow, so models stay in memory for the next task. The keys of the cache are
-    the specification strings of the models in the study plan.
+    Loading a model is slow, and consecutive tasks often use the same models. A model is requested
+    by its specification string in the study plan.
     """
 
     def __init__(self) -> None:
@@ -101,7 +106,9 @@ class ModelCache:
         return cached_record == record
 
     def get(self, spec: str, keep: Collection[str] = ()) -> tuple[SentenceModel, ModelRecord]:
-        """Return a model and its record. Load the model if the cache does not contain it.
+        """Return a model and its record, and load the model if the cache does not contain it.
+
+        If the cache is full, the least recently used model is removed from it.
 
         Parameters
         ----------
@@ -110,15 +117,17 @@ class ModelCache:
         keep
             Specification strings of models that must not be removed from the cache.
         """
+        # Remove the entry for now. It is inserted again below, as the most recently used one.
         entry = self._entries.pop(spec, None)
         if entry is None:
-            # Remove the least recently used models.
+            # Remove the least recently used models, which come first, to make room for this model.
             removable = [cached for cached in self._entries if cached not in keep]
-            for cached in removable[: max(0, len(self._entries) - _CACHE_SIZE + 1)]:
+            n_removed = max(0, len(self._entries) - _CACHE_SIZE + 1)
+            for cached in removable[:n_removed]:
                 del self._entries[cached]
             model = load_model(spec)
             entry = model, ModelRecord(spec, describe_model(model))
-        self._entries[spec] = entry  # The last entry is the most recently used.
+        self._entries[spec] = entry
         return entry
 
     def discard(self, spec: str) -> None:

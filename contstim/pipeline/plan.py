@@ -24,11 +24,12 @@ class StudyOptions:
     name
         Name of the study.
     seed
-        Seed of all random choices.
+        Seed of the random number generators.
     out
-        Folder of the run, relative to the plan; by default ``runs/NAME``.
+        Folder for the results, relative to the folder of the plan. Default: ``runs/NAME``.
     threads
-        Number of PyTorch threads. The last digits of scores of neural networks can depend on it.
+        Number of PyTorch threads per worker. It can affect the last digits of the scores of neural
+        networks.
     """
 
     name: Annotated[str, validate_pattern(r"\w[\w.-]*", "use letters, digits, '-', '_' and '.'")]
@@ -44,12 +45,13 @@ class SentenceOptions:
     Attributes
     ----------
     file
-        File with one sentence per line, or CSV file with a column ``sentence``; by default the
-        bundled pool.
+        Text file with one sentence per line, or CSV file with a column ``sentence``. Default: the
+        natural sentences that are bundled with the package.
     listed
-        Sentences, as an alternative to a file.
+        The sentences themselves, as an alternative to `file`.
     words
-        Number of words of the sentences to use: ``8``, or a range, ``6-12``.
+        Required number of words per sentence, for example ``8``, or a range, for example ``6-12``.
+        Default: no restriction.
     limit
         Maximum number of sentences. If there are more, the first sentences are used.
     """
@@ -65,18 +67,20 @@ class SentenceOptions:
                 f"sentences.file is {self.file!r} and sentences.listed is given, too; leave out "
                 "one of them"
             )
+        # Parse the number of words, for example "8" or "6-12", only to refuse invalid text early.
         if self.words is not None:
             parse_length_range(self.words)
 
 
 @settings
 class VocabularyOptions(WordOptions):
-    """Table ``[vocabulary]`` of a study plan: the words of synthetic sentences.
+    """Table ``[vocabulary]`` of a study plan: words that may occur in synthetic sentences.
 
     Attributes
     ----------
     file
-        File of the words; by default the bundled vocabulary. The other options filter its words.
+        File that lists the words. Default: the bundled vocabulary. The inherited options exclude
+        some of these words.
     """
 
     file: str | None = None
@@ -104,14 +108,14 @@ class StudyPlan:
         models form a pair, in which the model that is listed first is model 1. ``NAME=SPEC`` gives
         a model a name for tables and for other options.
     study, sentences, vocabulary
-        Options of the whole study.
+        Options of the study, of its natural sentences, and of the words in synthetic sentences.
     stages
-        Options of the stages, at most one object per stage. A stage that has options is skipped if
-        the plan does not contain them.
+        Options of the stages, for example `SynthesisOptions`; at most one object per stage. A stage
+        with options is executed only if the plan contains an object of its class.
     folder
-        Folder of the plan, from which relative paths in the plan start.
+        Folder of the plan. Relative paths in the plan refer to it.
     loaded_vocabulary
-        Words of synthetic sentences, as an alternative to `vocabulary`.
+        Words that may occur in synthetic sentences, as an alternative to `vocabulary`.
     """
 
     models: tuple[str, ...]
@@ -123,16 +127,19 @@ class StudyPlan:
     loaded_vocabulary: Vocabulary | None = None
 
     def __post_init__(self) -> None:
+        # Let the options of each stage check that they agree with the rest of the plan.
         for options in self.stages:
             if isinstance(options, StageOptions):
                 options.check(self)
-        # One rejecting model suffices if there are lower bounds in place of accepting models.
+        # A comparison needs two models. One model suffices if it only has to find sentences
+        # improbable (to reject them), while lower bounds on scores keep them well-formed.
         has_reject = any(getattr(options, "reject", ()) for options in self.stages)
         if len(self.models) < 2 and not (self.models and has_reject):
             raise InputError(f"models lists {len(self.models)} model(s); give at least two specs")
         for spec in self.models:
             if self.models.count(spec) > 1:
                 raise InputError(f"models lists {spec!r} twice; keep one of them")
+        # Names given as NAME=SPEC must be unique, because tables identify models by name.
         names = [split_name(spec)[0] for spec in (*self.models, *self.extra_models)]
         for name in filter(None, names):
             if names.count(name) > 1:

@@ -23,21 +23,24 @@ from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
 
 @dataclass(eq=False)
 class _Round:
-    """Batches of sentences that are sampled and scored before the next assignment.
+    """Round of sampling: sentences are sampled and scored, then assigned to natural sentences.
 
     Attributes
     ----------
     sample_tasks
-        Tasks that sample the batches.
+        Tasks that sample sentences in batches.
     tasks
-        All tasks of the round known so far: sampling tasks, then scoring tasks.
+        All tasks of the round known so far: sampling tasks, followed by tasks that score the
+        sampled sentences.
     candidates
-        New sentences that satisfy the lower bounds; empty until the bounds are known.
+        Sentences sampled in this round that satisfy the lower bounds on scores. The list is empty
+        until the scores for these bounds have been computed.
     results
-        Result for each target (`Target`), assigned from the candidates of all rounds so far. A
-        target without a sentence has the natural sentence. Empty until the round is finished.
+        Synthetic sentence for each natural sentence and synthesis problem, assigned from the
+        candidates of all rounds so far. If no candidate is suitable, the result contains the
+        natural sentence. The list is empty until the round is finished.
     summary
-        Line of text for users: the result of the round, and a forecast of the final result.
+        Line of text that tells users the result of the round and a forecast of the final result.
     """
 
     sample_tasks: list[SampleTask]
@@ -54,18 +57,18 @@ class _Round:
 
 @dataclass(eq=False)
 class PooledSynthesisJob(SynthesisJob):
-    """Synthesis of sentences in a run, by sampling one pool for all natural sentences.
+    """Synthesis of sentences that samples one pool of sentences for all natural sentences.
 
-    Sentences are sampled in rounds of these steps:
+    A synthesis problem names the models that should find a sentence improbable (rejecting models)
+    and probable (accepting models). A *target* is a natural sentence with a problem. Each target is
+    assigned one sentence of the pool. Each round of sampling has four steps:
 
-    1. Tasks sample batches of sentences for each synthesis problem (rejecting models, accepting
-       models and constraints).
+    1. Tasks sample batches of sentences for each problem.
     2. Tasks score the sampled sentences under each model with a lower bound on its score. Sentences
        that violate the bound for every natural sentence are dropped. The remaining sentences are
        the candidates.
     3. Tasks score the candidates under the compared models.
-    4. The candidates of all rounds are assigned to the natural sentences, without further tasks.
-       A *target* is a natural sentence with one problem; it receives one sentence.
+    4. The candidates of all rounds are assigned to the targets, without further tasks.
 
     After the first round, sentences are sampled only for problems with targets that have not
     received a sentence, if there are any. The rounds end when no further target is expected to
@@ -119,18 +122,18 @@ class PooledSynthesisJob(SynthesisJob):
     def read_drafts(
         self, tasks: Sequence[SampleTask] | None = None
     ) -> dict[str, Mapping[str, Any]]:
-        """Return the sentences that sampling tasks have yielded so far.
+        """Return the sentences that finished sampling tasks have sampled.
 
         Parameters
         ----------
         tasks
-            Sampling tasks; by default all tasks known so far.
+            Sampling tasks that yielded the sentences. Default: all tasks known so far.
 
         Returns
         -------
         dict
-            Mapping from each sampled sentence to its log-probabilities under the writer (attributes
-            of `Draft`), as JSON values.
+            Mapping from each sampled sentence to its log-probabilities under the language model
+            from which it was sampled (attributes of `Draft`), as JSON values.
         """
         drafts = dict[str, Mapping[str, Any]]()
         for result in self._read_sampled(self.sample_tasks() if tasks is None else tasks):
@@ -156,10 +159,11 @@ class PooledSynthesisJob(SynthesisJob):
         return self._rounds
 
     def _start_round(self) -> _Round:
-        """Return the next round with the tasks that are known so far.
+        """Return the next round of sampling with the tasks that are known so far.
 
-        Each round samples `ROUND_BATCHES` batches for each synthesis problem with targets that have
-        not received a sentence. If every target has a sentence, it samples for all problems.
+        Each round samples `ROUND_BATCHES` batches of sentences for each synthesis problem that is
+        still unsolved for at least one natural sentence. If no problem is unsolved, it samples for
+        all problems to find better sentences.
         """
         run, strategy, problems = self.run, self.strategy, self._problems
         first_batch = ROUND_BATCHES * len(self._rounds)
@@ -206,13 +210,22 @@ class PooledSynthesisJob(SynthesisJob):
         return _Round(sample_tasks, tasks, candidates)
 
     def _finish_round(self, new_round: _Round) -> None:
-        """Assign the candidates of all rounds, and decide whether another round is needed.
+        """Assign sampled sentences to natural sentences, and decide whether to sample further.
 
-        Sampling is complete after `max_samples` sentences, or when no further target is expected to
-        receive a sentence and the last round increased the total decrease in loss by less than
-        `min_improvement`.
+        The sentences of all rounds so far are assigned. Sampling is complete in two cases:
+
+        - The maximum number of sentences, `max_samples` per synthesis problem, has been sampled.
+        - Further sampling is expected to solve no further problem, and this round has increased
+          the total decrease in loss by less than the fraction `min_improvement`.
+
+        Parameters
+        ----------
+        new_round
+            Round in which all tasks have ended. Its results and its summary are set.
         """
         self._rounds.append(new_round)
+        # Assign the sampled sentences of all rounds. A target is a natural sentence with a
+        # synthesis problem (rejecting and accepting models); it receives one sentence.
         pool, targets = self.build_pool(), self.targets
         new_round.results = synthesize_from_pool(
             pool,
@@ -221,10 +234,13 @@ class PooledSynthesisJob(SynthesisJob):
             format_strategy(self.strategy),
             max_word_share=self.options.max_word_share,
         )
+        # Forecast for how many targets a sentence will be found if sampling continues to its limit.
         n_found = sum(result.is_changed for result in new_round.results)
         n_samples = ROUND_BATCHES * len(self._rounds) * self.strategy.batch_size
         factor = max(1.0, self.strategy.max_samples / n_samples)
         n_expected = max(n_found, count_expected_sentences(pool, targets, factor))
+        # Stop at the limit, or if neither more nor much better sentences are expected. The gain of
+        # a round is the total decrease in loss over all targets.
         previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else -math.inf
         required_gain = (1 + self.strategy.min_improvement) * previous_gain
         has_converged = new_round.total_gain <= required_gain
@@ -249,11 +265,10 @@ class PooledSynthesisJob(SynthesisJob):
             yield from self._make_all_rows()[problems_and_sentence]
 
     def _make_all_rows(self) -> dict[tuple[Problems, str], Sequence[Row]]:
-        """Convert the final synthetic sentences to rows of the output table.
+        """Convert the synthetic sentences of the last round of sampling to rows of the table.
 
-        Each round of the job samples further sentences and assigns the best sentences sampled so
-        far to the natural sentences. The assignment of the last round is converted, with up to
-        ``options.per_sentence`` rows for each natural sentence. Later calls return the same rows.
+        There are up to ``options.per_sentence`` rows for each natural sentence. The rows are
+        created by the first call; later calls return the same rows.
 
         Returns
         -------
@@ -264,28 +279,32 @@ class PooledSynthesisJob(SynthesisJob):
             return dict.fromkeys(self.inputs, ())
         if self._rows is None:
             self._rows = {}
-            # Results have the order of `targets`: for each natural sentence, `per_sentence` groups
-            # with one result per problem.
+            # The flat list of results contains, for each natural sentence in turn, `n_groups`
+            # groups with one result per synthesis problem (two for a triplet). Each group can
+            # become one row of the table.
             results, n_groups = iter(self._rounds[-1].results), self.options.per_sentence
             for problems, sentence in self.inputs:
-                groups = [[*itertools.islice(results, len(problems))] for _ in range(n_groups)]
+                groups = [list(itertools.islice(results, len(problems))) for _ in range(n_groups)]
                 self._rows[problems, sentence] = self.make_rows(problems, groups)
         return self._rows
 
     def build_pool(self) -> SentencePool:
-        """Return the pool of sentences that can be assigned to natural sentences.
+        """Return the pool of sampled sentences that can be assigned to natural sentences.
 
-        The pool contains the candidates of all finished rounds, without the candidates that a model
-        could not score.
+        The pool contains the sentences of all finished rounds that satisfy the lower bounds on
+        scores and have a score under each model.
         """
+        # Scores in nats, by model name and sentence.
         scores = dict[str, dict[str, float]]()
         for spec in dict.fromkeys(spec for problem in self._problems for spec in problem.names):
             cached_scores = self.run.read_scores(spec)
             model_scores = {sentence: row.score for sentence, row in cached_scores.items()}
             scores[self.run.all_models[spec].name] = model_scores
+        # Maximum difference, by model, between the scores of a sentence in different batches.
         batch_tolerance = dict[str, float]()
         for result in self._read_sampled(self._finished_sample_tasks):
             batch_tolerance |= result["batch_tolerance"]
+        # Drop the sentences that a model could not score.
         candidates = [
             sentence
             for sentence in self.candidates
@@ -295,9 +314,10 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def targets(self) -> list[Target]:
-        """Pairs of a natural sentence and a synthesis problem, in the order of the table rows.
+        """Natural sentences, each with a synthesis problem, in the order of the table rows.
 
-        Each target receives one sentence of the pool.
+        A synthesis problem names the models that should find a sentence improbable or probable.
+        Each target is assigned one sampled sentence.
         """
         return [
             Target(sentence, self.resolve_problem(problem))
@@ -317,11 +337,11 @@ class PooledSynthesisJob(SynthesisJob):
     def _summarise_round(
         self, pool: SentencePool, targets: Sequence[Target], n_found: int, n_expected: int
     ) -> str:
-        """Describe the last round for users, and forecast the result if sampling continues.
+        """Describe the last round of sampling for users, and forecast the final result.
 
         The text contains the number of synthetic sentences found and their mean loss. Unless
-        sampling is complete, it also contains the number expected after `max_samples` sentences
-        per problem. If this is less than half of the targets, the text names the constraint that
+        sampling is complete, it also contains the number expected if sampling continues to its
+        limit. If this is less than half of the required number, the text names the constraint that
         the fewest sampled sentences satisfy.
 
         Parameters
@@ -330,8 +350,10 @@ class PooledSynthesisJob(SynthesisJob):
             Sampled sentences with their scores.
         targets
             Natural sentences, each with the problem that its synthetic sentence must solve.
-        n_found, n_expected
-            Number of synthetic sentences: now, and expected after `max_samples` sentences.
+        n_found
+            Number of synthetic sentences found so far.
+        n_expected
+            Number of synthetic sentences expected after `max_samples` samples per problem.
         """
         last, strategy = self._rounds[-1], self.strategy
         n_rounds = math.ceil(strategy.n_batches / ROUND_BATCHES)
@@ -345,6 +367,8 @@ class PooledSynthesisJob(SynthesisJob):
             return text
         text += f"; about {n_expected} expected after round {n_rounds}"
         if n_expected < len(targets) / 2:
+            # Name the constraint that the fewest sampled sentences satisfy. The last item of the
+            # mapping is the number of sentences that satisfy all constraints.
             *counts, (_, n_usable) = explain_shortfall(pool, targets).items()
             constraint, n_satisfying = min(counts, key=itemgetter(1))
             n_drafts = len(self.read_drafts(self._finished_sample_tasks))
@@ -356,19 +380,26 @@ class PooledSynthesisJob(SynthesisJob):
         return text
 
     def estimate_later_seconds(self) -> float:
-        """Estimate how long one worker will take to score the sentences that are not sampled yet.
+        """Estimate how long one worker will take to score sentences that are yet to be sampled.
 
-        The estimate assumes that the remaining batches have as many sentences as the finished
-        batches, and that sampled sentences are scored as fast as natural sentences. It is 0 if all
-        batches are finished, or none.
+        The estimate assumes that each remaining batch will contain as many sentences as the
+        finished batches on average, and that sampled sentences are scored as fast as natural
+        sentences.
+
+        Returns
+        -------
+        float
+            Duration in seconds. 0 if all batches are finished, or if no batch is finished yet.
         """
         store, tasks = self.run.store, self.sample_tasks()
         n_done = len(tasks) - len(store.find_missing(tasks))
         if n_done == 0 or self._is_complete:
             return 0.0
+        # Extrapolate the number of sampled sentences from the finished tasks to all tasks.
         n_expected_sentences = len(self.read_drafts()) * self.n_expected_tasks / n_done
 
-        # Sum the mean duration of scoring a natural sentence over the models.
+        # Every model scores each sentence. Per model, the time for a sentence is the mean time that
+        # the model needed for a natural sentence.
         tasks_by_model = defaultdict[str, list[ScoreTask]](list)
         for task in self.score_tasks():
             tasks_by_model[task.model.name].append(task)
@@ -380,7 +411,7 @@ class PooledSynthesisJob(SynthesisJob):
         return n_expected_sentences * seconds_per_sentence
 
     def collect_notes(self) -> dict[str, Any]:
-        """Return notes on the pool for the metadata of the table.
+        """Return statistics of the sampled sentences, for the metadata of the table.
 
         Returns
         -------
@@ -388,15 +419,17 @@ class PooledSynthesisJob(SynthesisJob):
             ``n_sampled``: number of sampled sentences. ``n_candidates``: number of sentences that
             satisfy the lower bounds and have scores under all models. ``n_satisfying``: number of
             candidates that satisfy each constraint, median over natural sentences.
-            ``non_guiding_models``: names of the compared models that did not guide the sampling, if
-            there are any.
+            ``non_guiding_models``: names of the compared models that did not influence which words
+            were sampled, if there are any.
         """
+        # The pool contains the sampled sentences that have scores and satisfy all lower bounds.
         pool = self.build_pool()
         notes: dict[str, Any] = {
             "n_sampled": len(self.read_drafts()),
             "n_candidates": len(pool.sentences),
             "n_satisfying": explain_shortfall(pool, self.targets),
         }
+        # Compared models that did not influence which words were sampled, in any batch.
         sampled = self._read_sampled(self.sample_tasks())
         names = sorted({name for result in sampled for name in result["non_guiding_models"]})
         return {**notes, "non_guiding_models": names} if names else notes

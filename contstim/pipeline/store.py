@@ -35,14 +35,17 @@ _REQUIRED_KEYS = {"tasks": {"result", "seconds"}, "failed": {"error"}}
 
 
 class RunStore:
-    """Results and errors of the tasks of a run.
+    """Store of the results and errors of a run, as a folder with one file per task.
+
+    A task is a small part of a run, for example the search for one synthetic sentence.
 
     Parameters
     ----------
     folder
-        Folder of the run; it is created with the first result.
+        Folder of the run. It is created when the first result is written.
     scores
-        Folder of the score cache; by default the folder ``scores`` of the run.
+        Folder in which scores of sentences are cached. Default: the subfolder ``scores`` of the
+        run.
     """
 
     def __init__(self, folder: Path | str, scores: Path | str | None = None) -> None:
@@ -70,16 +73,16 @@ class RunStore:
         return [task for task in self.find_missing(tasks) if self.read_error(task) is None]
 
     def commit(self, task: Task, result: dict[str, Any] | None, seconds: float) -> None:
-        """Write the result of a task durably, and remove the error of an earlier try.
+        """Write the result of a task to a file, and remove the error of an earlier try.
 
         Parameters
         ----------
         task
             Task that was executed.
         result
-            Result as JSON values. None if the task has written its result to the score cache.
+            Result as JSON values. None for a task that has written its scores to the score cache.
         seconds
-            Duration of the task.
+            Duration of the task in seconds.
 
         Raises
         ------
@@ -100,12 +103,17 @@ class RunStore:
         write_atomically(self._path(kind, task.key), text)
 
     def read_result(self, key: str) -> dict[str, Any]:
-        """Return the result of a task.
+        """Return the stored result of a task as JSON values.
+
+        Parameters
+        ----------
+        key
+            Digest by which the task is identified (`Task.key`).
 
         Raises
         ------
         InputError
-            If the result is missing or damaged.
+            If the file with the result is missing or damaged.
         """
         record = self._read("tasks", key)
         if record is None:
@@ -124,29 +132,41 @@ class RunStore:
         return None if record is None else str(record["error"])
 
     def _read(self, kind: str, key: str) -> dict[str, Any] | None:
-        """Read the file of a task in the folder `kind`, which is ``tasks`` or ``failed``.
+        """Read the file with the result or the error of a task.
 
-        Returns None if the file is missing or damaged, or if it contains a task with another key.
+        Parameters
+        ----------
+        kind
+            ``tasks`` for the result, or ``failed`` for the error.
+        key
+            Digest by which the task is identified (`Task.key`).
+
+        Returns
+        -------
+        dict or None
+            Content of the file. None if the file is missing or damaged, or if it contains a task
+            with a different key.
         """
         path = self._path(kind, key)
         try:
             record = decode_json(path.read_bytes())
+            # The key is the digest of the task. A different digest shows that the file is damaged.
             is_valid = json_digest(record["task"]) == key and _REQUIRED_KEYS[kind] <= record.keys()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError):
-            return None
+            return None  # The file is damaged, so the task will be executed again.
         return record if is_valid else None
 
 
 @dataclass(frozen=True)
 class StageTable:
-    """Table that a stage writes as a CSV file, with its provenance in a second file.
+    """Table that is written as a CSV file, with its provenance in a second file.
 
-    The second file, ``FILE.meta.json``, contains a digest of everything from which the table was
-    made, the SHA-256 of the table, and notes.
+    The second file, ``FILE.meta.json``, contains a digest of all data from which the table was
+    made, the SHA-256 of the table, and statistics (notes).
 
     Attributes
     ----------
@@ -196,16 +216,17 @@ class StageTable:
         return notes if isinstance(notes, dict) else None
 
     def write(self, text: str, inputs: Any, notes: dict[str, Any]) -> None:
-        """Write a table and its provenance.
+        """Write the table to a CSV file and its provenance to a second file.
 
         Parameters
         ----------
         text
             Table as CSV text.
         inputs
-            Everything from which the table was made, as JSON values.
+            All data and settings from which the table was made, as JSON values. Only their digest
+            is written.
         notes
-            Notes on the table.
+            Statistics and settings to record beside the table, by name.
         """
         # Write the table last, so that an interruption cannot leave a table without provenance.
         meta = {"inputs": json_digest(inputs), "sha256": digest(text), "notes": notes}

@@ -44,18 +44,23 @@ _TABLES = {"study": StudyOptions, "sentences": SentenceOptions, "vocabulary": Vo
 
 
 def read_study_plan(path: str | Path) -> StudyPlan:
-    """Read and check a study plan.
+    """Read a study plan (models, sentences and options of a study) from a TOML file.
 
     Parameters
     ----------
     path
-        TOML file.
+        Path of the TOML file.
+
+    Returns
+    -------
+    StudyPlan
+        Checked plan. Relative paths in it refer to the folder of the file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or a key is unknown or has an invalid value. The message names
-        the file and the key.
+        If the file cannot be read, or if a key is unknown or has an invalid value. The message
+        names the file and the key.
     """
     path = Path(path)
     table = read_toml(path)
@@ -71,9 +76,9 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
     Parameters
     ----------
     table
-        Content of the file. Except for ``models``, each key is a table of options.
+        Content of the file: a list ``models``, and one dictionary of options for each other key.
     folder
-        Folder of the file, which relative paths in the plan refer to.
+        Folder of the file. Relative paths in the plan refer to it.
 
     Raises
     ------
@@ -85,6 +90,7 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
         for _, stage in STAGES.items()
         if stage.key is not None and stage.options is not None
     }
+    # Refuse unknown keys, and check the list of models.
     keys = ("models", *_TABLES, *stage_options_by_key)
     for key in table:
         if key not in keys:
@@ -94,6 +100,7 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
         raise InputError(f"models is {models!r}; give a list of model specs, before any table")
     if "study" not in table:
         raise InputError("the table [study] is missing; give at least study.name")
+    # Convert the tables of options that belong to the whole study, then those of its stages.
     options: dict[str, Any] = {
         key: parse_settings(kind, table[key], key) for key, kind in _TABLES.items() if key in table
     }
@@ -108,13 +115,15 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
 def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
     """Return the stages of a study in the order of their execution.
 
+    A stage is a part of the study that writes one table, for example the synthesis of sentences.
+
     Parameters
     ----------
     plan
-        Plan of the study.
+        Plan, which determines the stages of the study.
     last
-        Name of a stage. If it is given, only this stage and the stages that it requires are
-        returned.
+        Name of the last stage to execute. If it is given, only this stage and the stages that it
+        requires are returned. Default: all stages.
 
     Raises
     ------
@@ -127,7 +136,8 @@ def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
         return stages
     names = [stage.name for stage in stages]
     require_known("stage of this study", last, names)
-    # Add required stages from the last to the first stage, because required stages come earlier.
+    # Collect all stages that are required directly or indirectly. One pass from the last stage to
+    # the first suffices, because a stage requires only earlier stages.
     required = {stages[names.index(last)]}
     for stage in reversed(all_stages):
         if stage in required:
@@ -137,7 +147,7 @@ def select_stages(plan: StudyPlan, last: str | None = None) -> list[Stage]:
 
 @dataclass
 class RunReport:
-    """Report on the tables and the failed tasks of a run.
+    """Report on a run of a study: its tables and its failed tasks.
 
     Attributes
     ----------
@@ -148,9 +158,10 @@ class RunReport:
     current_tables
         Paths of the tables that were up to date.
     failures
-        Tasks that were given up, with their errors.
+        Tasks that failed and are not tried again, each with its error message.
     blocked
-        Reason why a stage could not write its table, if failed tasks are the cause.
+        Error of the stage that could not write its table because tasks failed. None if all stages
+        wrote their tables.
     """
 
     out: Path
@@ -183,17 +194,19 @@ def run_study(
     plan
         Plan of the study, from :func:`read_study_plan`.
     executor
-        Executor of the tasks.
+        Executor that distributes the tasks, for example to several processes.
     out
-        Folder of the run; by default the folder that the plan names.
+        Folder for the results. Default: the folder that the plan names.
     cache
-        Folder of the score cache, which several runs can share; by default in the folder of the
-        run.
+        Folder in which scores of sentences are cached. Several runs can share it. Default: a
+        subfolder of `out`.
     stage
-        Name of a stage. If it is given, only this stage and the stages that it requires are run.
+        Name of the last stage to run. Only this stage and the stages that it requires are run.
+        Default: all stages.
     shard
-        Tuple (i, n) with 1 <= i <= n. If it is given, only the i-th of n parts of the tasks is
-        executed, and no table is written. A later call without `shard` writes the tables.
+        Tuple (i, n) with 1 <= i <= n, to divide the tasks among n commands. Only the i-th part of
+        the tasks is executed, and no table is written. A later call without `shard` writes the
+        tables.
 
     Raises
     ------
@@ -210,8 +223,10 @@ def run_study(
     if shard is not None and not 1 <= shard[0] <= shard[1]:
         raise InputError(f"there is no shard {shard[0]} of {shard[1]}; give i/n with 1 <= i <= n")
     store = _open_store(plan, out, cache)
+    # Different shards (parts of the tasks) can run at the same time, so each has its own lock.
     lock_name = "run" if shard is None else f"shard-{shard[0]}-of-{shard[1]}"
     with start_run(plan, select_stages(plan), executor, store, lock_name) as (run, engine):
+        # Run the stages in order, until a stage cannot write its table because tasks failed.
         report = RunReport(store.folder, failures=engine.failures)
         for next_stage in stages:
             _run_stage(next_stage, run, engine, report, shard)
@@ -232,19 +247,26 @@ def _run_stage(
 ) -> None:
     """Execute the tasks of a stage, write its table, and add the outcome to a report.
 
+    The table is not written again if it is up to date.
+
     Parameters
     ----------
     stage
-        Stage to execute.
+        Part of the study to execute, for example the synthesis of sentences.
     run
-        Run of the study.
+        Run of the study, which contains the models and the results so far.
     engine
-        Engine that executes the tasks.
+        Object that executes the tasks.
     report
         Report to which the path of the table, or the reason why it was not written, is added.
     shard
         Tuple (i, n). If it is given, only the i-th of n parts of the tasks is executed, and no
         table is written.
+
+    Raises
+    ------
+    ContstimError
+        If the table cannot be made although no task failed.
     """
 
     def list_tasks() -> list[Task]:
@@ -256,6 +278,7 @@ def _run_stage(
 
     for _ in engine.run(stage.name, list_tasks):
         pass
+    # A shard is only a part of the tasks, so its results do not suffice for the table.
     if shard is not None:
         return
     path = run.get_table(stage).path
@@ -267,6 +290,7 @@ def _run_stage(
     except OutputError:
         raise
     except ContstimError as error:
+        # If tasks failed, report them first, because missing results explain this error.
         if not report.failures:
             raise type(error)(f"stage {stage.name}: {error}") from None
         report.blocked = f"stage {stage.name}: {error}"
@@ -277,23 +301,24 @@ def _run_stage(
 def run_status(
     plan: StudyPlan, *, out: Path | str | None = None, cache: Path | str | None = None
 ) -> tuple[list[StageStatus], list[str]]:
-    """Return the progress of a run, without loading models or locking the run.
+    """Return the progress of a run, without loading models or interrupting the run.
 
     Parameters
     ----------
     plan
         Plan of the study.
     out
-        Folder of the run; by default the folder that the plan names.
+        Folder with the results. Default: the folder that the plan names.
     cache
-        Folder of the score cache; by default in the folder of the run.
+        Folder in which scores of sentences are cached. Default: a subfolder of `out`.
 
     Returns
     -------
     statuses : list of StageStatus
-        Progress of each stage.
+        Progress of each stage of the study.
     holders : list of str
-        Locks of the run, and the processes that have acquired them.
+        Name of each lock of the run, with the process that holds it. The list is empty if no
+        process works on the run.
 
     Raises
     ------

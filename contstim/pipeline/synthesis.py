@@ -38,22 +38,26 @@ class SynthesisReport:
     Attributes
     ----------
     rows
-        Rows of the table in the order of the natural sentences; empty if `is_up_to_date`.
+        Rows of the table of synthetic sentences, in the order of the natural sentences. Empty if
+        `is_up_to_date` is True.
     n_rows
         Number of rows in the file.
     n_requested
         Maximum number of rows.
     failures
-        Tasks that were given up, with their errors. If there are any, no file is written.
+        Tasks that failed and are not tried again, with their error messages. If there are any, no
+        file is written.
     n_sampled
-        Number of sampled sentences, for strategies that sample a pool.
+        Number of sentences that were sampled, if the strategy samples one pool of sentences for
+        all natural sentences.
     n_candidates
-        Number of sampled sentences that satisfy the lower bounds for at least one natural sentence.
+        Number of sampled sentences that satisfy the lower bounds on scores for at least one
+        natural sentence.
     n_satisfying
-        Mapping from the text of a constraint to the number of these sentences that satisfy it
+        Mapping from each constraint (as text) to the number of these sentences that satisfy it
         (median over natural sentences).
     non_guiding_models
-        Names of the compared models that did not guide the sampling.
+        Names of the compared models that did not influence which words were sampled.
     is_up_to_date
         Whether the file already existed and was made with the same settings.
     status
@@ -90,17 +94,17 @@ def write_synthesis(
     out
         CSV file for the rows, written when all rows are complete. None: no file.
     executor
-        Executor of the tasks.
+        Executor that distributes the work, for example to several processes.
     show
         Function that is called once for each row, in order, as soon as the row is final.
     pool
-        CSV file for all sampled sentences with their scores, for strategies that sample a pool.
+        CSV file for all sampled sentences with their scores. It requires a strategy that samples
+        one pool of sentences for all natural sentences.
     time_limit
-        Time in seconds after which the function returns, although tasks are unfinished. At least
-        one task is executed. None: no limit.
+        Time in seconds after which the function returns although work remains. At least one task is
+        executed. None: no limit.
     show_progress
-        Function that is called with a line of text when a strategy that samples a pool has finished
-        a round of sampling.
+        Function that is called with a line of text after each round of sampling.
 
     Raises
     ------
@@ -151,11 +155,14 @@ def write_synthesis(
         def show_results() -> None:
             """Show the table rows that can no longer change, in order, and the progress."""
             nonlocal last_line
+            # Rows are shown in the order of the natural sentences. Stop at the first sentence with
+            # rows that are not final, for which `find_rows` returns None.
             while pending_inputs and (rows := job.find_rows(*pending_inputs[0])) is not None:
                 pending_inputs.popleft()
                 report.rows.extend(rows)
                 for row in rows:
                     show(row)
+            # Show a line of progress only if it has changed.
             line = job.describe_progress()
             if line is not None and line != last_line:
                 show_progress(line)
@@ -196,9 +203,24 @@ def write_synthesis(
 def _work_folder(table: StageTable | None) -> Iterator[Path]:
     """Provide a folder for unfinished work, as a context manager.
 
-    If there is an output file, the folder is beside the file. It remains after an interruption, so
-    that the work can be continued, unless no task was finished. Without an output file, it is a
-    temporary folder.
+    If an output file is given, the folder is created beside it. The folder remains after an
+    interruption, so that the same command can continue the work. It is removed if invalid input
+    ended the work before the first result. Without an output file, the folder is temporary.
+
+    Parameters
+    ----------
+    table
+        Output file. None if the results are not written to a file.
+
+    Yields
+    ------
+    folder : Path
+        Existing folder.
+
+    Raises
+    ------
+    OutputError
+        If the output file or the folder cannot be written.
     """
     if table is None:
         with tempfile.TemporaryDirectory(prefix="contstim-") as name:
@@ -215,25 +237,35 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     except OSError as error:
         reason = error.strerror or error
         raise OutputError(f"cannot write {out}: {reason}; choose another output") from None
+    # Let the caller work in the folder, and clean up if the work fails.
     try:
         yield folder
     except LockedError:
         raise  # Another process uses the folder.
     except (InputError, InfeasibleError, MissingExtraError):
-        # Without results of tasks, there is nothing to continue.
+        # Without results of tasks, there is no work that could be continued.
         if not (folder / "tasks").is_dir():
             remove(folder)
         raise
 
 
 def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
-    """Return whether a table already exists and was made with the same settings.
+    """Return whether the output file already exists and was made with the same settings.
+
+    Parameters
+    ----------
+    table
+        Output file, with the settings recorded in a second file.
+    settings
+        Settings of the current command, as JSON values by name.
 
     Raises
     ------
     InputError
-        If another file exists, because it would be overwritten.
+        If the file exists but was made with other settings, or if its settings are unknown. It
+        would otherwise be overwritten.
     """
+    # The notes contain the settings with which the existing file was made.
     out, notes = table.path, table.notes
     if not out.is_file():
         return False
@@ -244,6 +276,8 @@ def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
             f"{out} exists, but {table.meta_path.name} beside it cannot be read, so the work "
             "cannot be continued; choose another output, or remove the file"
         )
+    # Refuse to overwrite the file, and name the first setting that differs. Notes that describe
+    # results are not settings.
     for key in sorted({*notes, *settings} - {*RESULT_NOTES}):
         if notes.get(key) != settings.get(key):
             before = truncate(json.dumps(notes.get(key)), 60)

@@ -45,20 +45,20 @@ MIN_SENTENCES = 30
 
 @dataclass(eq=False)
 class SynthesisJob:
-    """Synthesis of sentences in a run, by a separate search for each synthetic sentence.
+    """Synthesis of sentences by a separate search for each synthetic sentence.
 
-    A search changes a natural sentence until the rejecting models find it improbable, while the
-    accepting models still find it probable. One or two synthesis problems are solved for each
-    natural sentence: two for a triplet, with the roles of the two models exchanged, otherwise one.
-    These problems are stored as a tuple.
+    A search changes words of a natural sentence until some models, the rejecting models, find it
+    improbable, while the accepting models still find it probable. These models and further
+    constraints form a *synthesis problem*. For each natural sentence, a tuple of problems is
+    solved: two problems for a triplet, with the roles of the two models exchanged, otherwise one.
 
     Attributes
     ----------
     run
-        Run of the study.
+        Run of the study, with its models and the results so far.
     sentences_by_problems
-        Mapping from each tuple of problems to the natural sentences for which they are solved, in
-        the order of the tasks.
+        Mapping from each tuple of problems to the natural sentences for which the problems are
+        solved.
     """
 
     run: Run
@@ -80,7 +80,9 @@ class SynthesisJob:
             require_two_words(sentence, run.language)
             options.parsed_edits.check(Sentence.parse(sentence, run.language))
 
-        # Allocate natural sentences to each tuple of problems.
+        # Allocate natural sentences to each tuple of synthesis problems, in one of three ways:
+        # every tuple gets all sentences in order ("all"), each sentence belongs to one tuple
+        # ("partitioned"), or every tuple gets all sentences in its own random order ("shared").
         problem_sets, n_sentences = options.list_problems(run.plan.models), len(run.sentences)
         partition_order = np.random.default_rng(seed).permutation(n_sentences)
         sentences_by_problems = {}
@@ -130,7 +132,9 @@ class SynthesisJob:
     def _scaled_models(self) -> set[str]:
         """Specification strings of the models whose scores are standardised.
 
-        If a problem has several rejecting models, their scores must have the same scale.
+        If a synthetic sentence should be improbable under several models, the scores of these
+        models must have the same scale. They are then divided by their standard deviation over
+        natural sentences.
         """
         scaled_models = set[str]()
         for problem in itertools.chain(*self.sentences_by_problems):
@@ -158,6 +162,8 @@ class SynthesisJob:
         """
         tasks = []
         for spec, model in self.run.all_models.items():
+            # If the scores of a model are standardised, it also scores the sample of sentences from
+            # which the standard deviation is computed.
             sentences = list(self._standardisation_sample) if spec in self._scaled_models else []
             for problems, problem_sentences in self.sentences_by_problems.items():
                 if any(spec in problem.names for problem in problems):
@@ -167,17 +173,18 @@ class SynthesisJob:
         return tasks
 
     def prepare_searches(self) -> None:
-        """Prepare the searches, which start as soon as the natural sentences have been scored.
+        """Prepare the searches after the natural sentences have been scored.
 
-        1. If a problem has several rejecting models (models under which the synthetic sentence
-           should be improbable), the standard deviations of their scores are computed.
-        2. Natural sentences that a model could not score are dropped.
-        3. The remaining natural sentences are checked, if the search starts at them.
+        1. If a synthetic sentence should be improbable under several models, compute the standard
+           deviations of their scores, which give the scores the same scale.
+        2. Drop the natural sentences that a model could not score.
+        3. Check that the remaining natural sentences satisfy the constraints, if the searches start
+           from them.
 
         Raises
         ------
         InfeasibleError
-            If the search starts at the natural sentences and one of them violates a constraint.
+            If a search starts from a natural sentence that violates a constraint.
         """
         if self._standard_deviations is not None:
             return  # The searches have been prepared by an earlier call.
@@ -185,6 +192,7 @@ class SynthesisJob:
             spec: {sentence: row.score for sentence, row in self.run.read_scores(spec).items()}
             for spec in self.run.all_models
         }
+        # Compute the standard deviations that give the scores of several models the same scale.
         self._standard_deviations = {}
         for spec in sorted(self._scaled_models):
             scores = scores_by_spec[spec]
@@ -209,10 +217,19 @@ class SynthesisJob:
         self.sentences_by_problems = scored_sentences
 
     def resolve_problem(self, problem: ProblemDefinition) -> ProblemDefinition:
-        """Complete a problem: replace specification strings by model names, and add the scales.
+        """Return a synthesis problem with the names of its models and the scales of their scores.
 
-        The scales are the standard deviations by which the scores of several rejecting models are
-        divided.
+        Parameters
+        ----------
+        problem
+            Problem with models given by specification string, for example ``hf:gpt2``.
+
+        Returns
+        -------
+        ProblemDefinition
+            Problem with models given by their names in tables. If the synthetic sentence should be
+            improbable under several models, the scales are the standard deviations by which their
+            scores are divided.
         """
         scales: tuple[float, ...] = ()
         if len(problem.reject) > 1:
@@ -235,9 +252,21 @@ class SynthesisJob:
     def get_task_options(self, problem: ProblemDefinition) -> dict[str, Any]:
         """Return the keyword arguments that all tasks for a synthesis problem have in common.
 
-        They do not depend on the natural sentence: versions, models, strategy, vocabulary and seed.
-        Both search tasks (`SynthesisTask`) and sampling tasks (`SampleTask`) accept them.
+        The arguments do not depend on the natural sentence. They contain the problem, the package
+        versions, the models, the search strategy, the vocabulary and the seed.
+
+        Parameters
+        ----------
+        problem
+            Synthesis problem: rejecting models, accepting models and constraints.
+
+        Returns
+        -------
+        dict
+            Keyword arguments for `SynthesisTask` and `SampleTask`.
         """
+        # These arguments determine the results of a task. Models are identified by records, and the
+        # vocabulary by its digest.
         models, strategy = self.run.all_models, self.options.parsed_strategy
         return {
             "versions": self.run.versions,
@@ -262,15 +291,17 @@ class SynthesisJob:
         Parameters
         ----------
         problem
-            Rejecting and accepting models, and constraints.
+            Models under which the synthetic sentence should be improbable (rejecting models) or
+            remain probable (accepting models), and constraints.
         sentence
             Natural sentence from which the search starts.
         attempt
-            Index of the search, if several searches start from this sentence. Each uses different
-            random numbers.
+            Index of the search, if several searches start from this sentence. Each search uses
+            different random numbers.
         excluded_words
-            Case-folded words that must not be used.
+            Case-folded words that must not occur in the synthetic sentence.
         """
+        # The task starts from the natural sentence. `attempt` selects its random numbers.
         return SynthesisTask(
             **self.get_task_options(problem),
             sentence=sentence,
@@ -306,11 +337,11 @@ class SynthesisJob:
                     yield from rows
 
     def _find_excluded_words(self, problems: Problems) -> ExcludedWords:
-        """Find the words that must not be used again, because too many sentences contain them.
+        """Find the words that must not be used again because too many sentences contain them.
 
-        `WordShareLimit` processes the natural sentences in batches. The words that are excluded for
-        a batch depend on the synthetic sentences of all previous batches. If these are not
-        finished, the excluded words of later batches are still unknown.
+        Natural sentences are processed in batches. The words that are excluded for a batch depend
+        on the synthetic sentences of all previous batches. While a batch is unfinished, the
+        excluded words of later batches are unknown.
 
         Parameters
         ----------
@@ -320,8 +351,8 @@ class SynthesisJob:
         Returns
         -------
         dict
-            Mapping from natural sentence to its excluded words, for the finished batches and the
-            next batch.
+            Mapping from natural sentence to the words that its synthetic sentences must not
+            contain. It contains the sentences of the finished batches and of the next batch.
         """
         if problems in self._final_exclusions:
             return self._final_exclusions[problems]
@@ -369,25 +400,30 @@ class SynthesisJob:
         problems
             Synthesis problems to solve for the natural sentence.
         sentence
-            Natural sentence.
+            Natural sentence from which the searches start.
         excluded_words
-            Case-folded words that must not be used.
+            Case-folded words that must not occur in the synthetic sentences.
 
         Returns
         -------
-        tasks, rows
-            Tasks that are known so far, and rows of the table of synthetic sentences.
+        tasks : list of SynthesisTask
+            Search tasks that are known so far, finished or not.
+        rows : sequence of Triplet or SentenceRow
+            Rows of the table that the finished searches have yielded.
         """
+        # Reading results is slow. Return the stored rows if all searches have been finished.
         key = problems, sentence, excluded_words
         if key in self._finished:
             return self._finished[key]
         store, tasks = self.run.store, list[SynthesisTask]()
 
         def read_results() -> Iterator[Sequence[SynthesisResult]]:
-            """Yield the results of one search per problem, until a search is not finished.
+            """Yield the results of repeated searches, and stop at the first unfinished search.
 
-            The tasks of these searches are appended to the list `tasks` of the enclosing method.
+            Each yielded list contains one result per synthesis problem. The tasks of the searches
+            are appended to the list `tasks` of the enclosing method.
             """
+            # Each attempt uses different random numbers. The caller stops when it has enough rows.
             for attempt in range(max_attempts(self.options.per_sentence)):
                 new_tasks = [
                     self.create_task(problem, sentence, attempt, excluded_words)
@@ -406,17 +442,18 @@ class SynthesisJob:
     def make_rows(
         self, problems: Problems, results: Iterable[Sequence[SynthesisResult]]
     ) -> Sequence[Row]:
-        """Convert the results for one natural sentence to rows of the table.
+        """Convert the results of searches for one natural sentence to rows of the table.
 
-        Results without an improvement over the natural sentence are left out.
+        Results that do not improve on the natural sentence are left out.
 
         Parameters
         ----------
         problems
-            Synthesis problems of the natural sentence.
+            Synthesis problems that were solved for the natural sentence: two for a triplet,
+            otherwise one.
         results
             Sequences with one result per problem. The iterable is read only until enough different
-            triplets are found.
+            triplets have been found.
 
         Returns
         -------
@@ -425,8 +462,11 @@ class SynthesisJob:
         """
         options = self.options
         if options.makes_triplets:
+            # A triplet is the natural sentence with the results of two problems.
             pairs = ((first, second) for first, second in results)
             return distinct_triplets(pairs, options.per_sentence, options.minimum_drop)
+        # Otherwise, the first result of each problem becomes a row, unless the search has found
+        # nothing better than the natural sentence.
         named_problems = map(self.resolve_problem, problems)
         return [
             SentenceRow.from_result(problem.reject, problem.accept, result)

@@ -27,7 +27,7 @@ ALLOCATIONS = ("partitioned", "shared", "all")
 
 @settings
 class SynthesisOptions:
-    """Table ``[synthesis]`` of a study plan.
+    """Table ``[synthesis]`` of a study plan: models, constraints and strategy of the synthesis.
 
     Attributes
     ----------
@@ -86,6 +86,8 @@ class SynthesisOptions:
 
     def __post_init__(self) -> None:
         require_edit_support(self.parsed_strategy, self.parsed_edits)
+        # Either models to reject and to accept the sentences are named, or triplets are made for
+        # pairs of models, but not both.
         directed = [*self.reject, *self.accept]
         if directed and self.pairs:
             raise InputError("pairs excludes reject and accept; leave out one of them")
@@ -98,7 +100,8 @@ class SynthesisOptions:
                 "per_sentence and minimum_drop apply to triplets, but reject and accept make "
                 "single sentences; leave out per_sentence and minimum_drop"
             )
-        # Refuse invalid combinations of models, bounds and edits.
+        # Define a problem, if necessary with placeholder models, only to refuse invalid
+        # combinations of models, bounds and edits early.
         self._define(self.reject or ("rejecting",), self.accept or ("accepting",))
         known_pairs = set[frozenset[str]]()
         for pair in self.pairs:
@@ -146,6 +149,9 @@ class SynthesisOptions:
     def list_problems(self, models: Sequence[str]) -> list[tuple[ProblemDefinition, ...]]:
         """Return the synthesis problems to solve for natural sentences.
 
+        A problem names the models that should find the synthetic sentence improbable (that reject
+        it), the models that should find it probable (that accept it), and constraints.
+
         Parameters
         ----------
         models
@@ -153,10 +159,12 @@ class SynthesisOptions:
 
         Returns
         -------
-        list of tuple
-            For triplets, the two problems of each pair of models, one for each synthetic sentence.
-            Otherwise a single tuple with one problem, for the models in `reject` and `accept`.
+        list of tuple of ProblemDefinition
+            For triplets, one tuple per pair of models, with the problems of the two synthetic
+            sentences. Otherwise a single tuple with one problem, for the models that the options
+            `reject` and `accept` name.
         """
+        # Models to reject (and accept) the sentences are named: a single problem.
         if self.reject:
             return [(self._define(self.reject, self.accept),)]
         problems_by_pair: list[tuple[ProblemDefinition, ...]] = []
@@ -204,6 +212,8 @@ class SynthesisOptions:
         listed_words = self.parsed_edits.words
         if language.is_space_delimited and not listed_words:
             return
+        # Check that each model splits sentences into the same words as the language does, and that
+        # it knows at least one of the words listed for each position.
         parsed = [Sentence.parse(sentence, language) for sentence in sentences]
         for model in map(load_model_on_cpu, specs):
             check_sentence_language(model, language, sentences)

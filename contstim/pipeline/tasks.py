@@ -38,14 +38,16 @@ SCORE_BATCH_SIZE = 256
 class Task(ABC):
     """Base class of tasks, the smallest parts of a run that workers execute separately.
 
+    A task contains everything on which its result depends.
+
     Attributes
     ----------
     kind
-        Name of the kind of task.
+        Name of the kind of task: ``score``, ``synthesis`` or ``sample``.
     versions
         Mapping from package name to version, for all packages that results depend on.
     models
-        Records that identify the models of the task.
+        Records that identify the models that the task uses.
     """
 
     kind: ClassVar[str]
@@ -111,13 +113,20 @@ class ScoreTask(Task):
         return all(sentence in scores for sentence in self.sentences)
 
     def execute(self, worker: Worker) -> None:
-        """Add the scores of the batch to the score cache.
+        """Score the sentences of the task and add the scores to the score cache.
+
+        Parameters
+        ----------
+        worker
+            Worker that loads the model and provides the cache.
 
         Raises
         ------
         InputError
-            If the model cannot score all sentences. The scores of other sentences are kept.
+            If the model cannot score at least one sentence. The scores of the other sentences are
+            in the cache nevertheless.
         """
+        # Score only the sentences that are not in the cache yet.
         cache, identity = worker.store.score_cache, self.model.identity(self.versions)
         scores = cache.read(identity)
         missing = [sentence for sentence in self.sentences if sentence not in scores]
@@ -125,7 +134,8 @@ class ScoreTask(Task):
             return
         (model,) = worker.load_models(self)
         errors: list[str] = []
-        # Score all sentences in one batch. After an error, score each sentence separately.
+        # Score all sentences in one batch. After an error, append one batch per sentence to the
+        # list, to find the sentences that the model cannot score.
         batches = [missing]
         with limit_torch_threads(worker.context.n_threads):
             for batch in batches:
@@ -153,16 +163,21 @@ class ScoreTask(Task):
 def create_score_tasks(
     models: Sequence[ModelRecord], sentences: Sequence[str], versions: Mapping[str, str]
 ) -> list[ScoreTask]:
-    """Return the tasks that score all sentences under each model, in the order of the models.
+    """Return the tasks that score sentences under each model, one task per batch of sentences.
 
     Parameters
     ----------
     models
-        Records of the models.
+        Records that identify the models.
     sentences
-        Sentences to score.
+        Sentences to score. A batch contains at most `SCORE_BATCH_SIZE` of them.
     versions
-        Versions of the packages that scores depend on, by package.
+        Mapping from package name to version, for the packages that scores depend on.
+
+    Returns
+    -------
+    list of ScoreTask
+        Tasks in the order of the models, then of the sentences.
     """
     return [
         ScoreTask(versions, (model,), tuple(sentences[start : start + SCORE_BATCH_SIZE]))
@@ -173,22 +188,24 @@ def create_score_tasks(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProblemTask(Task):
-    """Base class of tasks that synthesize sentences for given rejecting and accepting models.
+    """Base class of tasks that synthesize sentences on which models disagree.
 
-    The attribute `models` contains the records of all models in the order of `definition.names`.
+    Some models should find the sentences improbable (rejecting models), others probable (accepting
+    models). The attribute `models` contains one record for each of `definition.names`.
 
     Attributes
     ----------
     definition
-        Synthesis problem: models (given by name), loss and constraints.
+        Synthesis problem: rejecting and accepting models (given by name), loss and constraints.
     strategy_records
-        Records of further models that the strategy uses.
+        Records of further models that the search strategy uses, for example to propose words.
     vocabulary
         Digest of the vocabulary.
     strategy
         Name and options of the strategy, for example ``edit?candidates=8``.
     package
-        Name and version of the package that provides the strategy; empty for contstim.
+        Name and version of the package that provides the strategy. Empty for a strategy of this
+        package.
     seed
         Random seed.
     """
@@ -220,14 +237,15 @@ class SynthesisTask(ProblemTask):
     Attributes
     ----------
     sentence
-        Natural sentence.
+        Natural sentence from which the search starts.
     attempt
-        Index of the search, if several searches start from the same natural sentence. Each uses
-        different random numbers.
+        Index of the search, if several searches start from the same natural sentence. Each search
+        uses different random numbers.
     excluded_words
-        Case-folded words that must not be used, because too many sentences contain them.
+        Case-folded words that must not be used, because too many synthetic sentences already
+        contain them.
     has_word_limit
-        Whether the number of sentences that contain the same word is limited.
+        Whether the fraction of synthetic sentences that may contain the same word is limited.
     """
 
     kind: ClassVar[str] = "synthesis"
@@ -246,6 +264,7 @@ class SynthesisTask(ProblemTask):
     def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
         problem = self.load_problem(worker)
         with limit_torch_threads(worker.context.n_threads):
+            # The synthetic sentence may contain the words that all models know.
             vocabulary = worker.get_shared_vocabulary(self, self.vocabulary, self.excluded_words)
             synthesis = synthesize(
                 self.sentence,
@@ -256,7 +275,7 @@ class SynthesisTask(ProblemTask):
                 shared_vocabulary=vocabulary,
             )
         if synthesis.stopped:
-            # A limit on requests ended the search. The next run repeats it.
+            # A limit on requests to a model ended the search. The next run repeats the search.
             raise BudgetError(synthesis.stopped)
         return asdict(synthesis)
 
@@ -268,14 +287,15 @@ class SynthesisTask(ProblemTask):
 class SampleTask(ProblemTask):
     """Task that samples a batch of sentences from a language model.
 
-    The model continues a prompt of randomly drawn natural sentences (`GuidedSampling`).
+    The prompt of the language model consists of randomly drawn natural sentences. The compared
+    models guide the choice of each word (`GuidedSampling`).
 
     Attributes
     ----------
     sentence_form
-        Permitted lengths and punctuation marks of the sampled sentences.
+        Permitted numbers of words and punctuation marks of the sampled sentences.
     prompt_sentences
-        Natural sentences among which the sentences of the prompt are drawn.
+        Natural sentences from which the sentences of the prompt are drawn.
     batch
         Index of the batch. Each batch uses different random numbers.
     """
@@ -286,16 +306,18 @@ class SampleTask(ProblemTask):
     batch: int
 
     def execute(self, worker: Worker) -> dict[str, Any]:  # noqa: D102
+        # Sample a batch of sentences from a language model, guided by the models of the problem.
         problem = self.load_problem(worker)
         strategy = cast("GuidedSampling", parse_strategy(self.strategy))
         vocabulary = worker.get_shared_vocabulary(self, self.vocabulary)
-        # Derive an integer from the names of the models, so that batches of the same number for
-        # other models contain other sentences.
+        # Derive a part of the seed from the names of the models. Batches with the same index for
+        # different models then contain different sentences.
         model_digest = json_digest([self.definition.reject, self.definition.accept])
         rng = np.random.default_rng([self.seed, self.batch, int(model_digest[:16], 16)])
         form, prompts = self.sentence_form, self.prompt_sentences
         with limit_torch_threads(worker.context.n_threads):
             batch = strategy.sample_batch(problem, vocabulary, form, prompts, rng)
+        # Drafts are the sampled sentences with their log-probabilities under the language model.
         return {
             "drafts": [asdict(draft) for draft in batch.drafts],
             "batch_tolerance": {
@@ -318,6 +340,8 @@ def build_problem(definition: ProblemDefinition, models: Sequence[SentenceModel]
     models
         All models that `definition` names.
     """
+    # Replace the names of the models that should find a sentence improbable (reject it) or probable
+    # (accept it) by the loaded models. All other parts of the problem stay the same.
     models_by_name = {model.name: model for model in models}
     return Problem(
         reject=tuple(models_by_name[name] for name in definition.reject),

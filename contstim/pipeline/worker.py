@@ -27,14 +27,15 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """Outcome of a task that was executed or given up.
+    """Outcome of a task, which has either succeeded or failed.
 
     Attributes
     ----------
     key
-        Key by which the task is identified (`Task.key`).
+        Digest by which the task is identified (`Task.key`).
     error
-        Error in one line, if the task was given up. None if the result is in the store.
+        Error message in one line, if the task failed and is not tried again. None if the result
+        has been stored.
     """
 
     key: str
@@ -48,16 +49,16 @@ class RunContext:
     Attributes
     ----------
     store_folder
-        Folder with the results of tasks.
+        Folder to which the results of tasks are written.
     cache_folder
-        Folder of the score cache.
+        Folder in which scores of sentences are cached.
     plan_folder
         Folder of the study plan. It is the working folder of workers, so that relative paths in
         model specification strings have the same meaning for all workers.
     vocabulary_file
-        File of the vocabulary. Default: the bundled vocabulary.
+        File with the words that may occur in synthetic sentences. Default: the bundled vocabulary.
     n_threads
-        Number of PyTorch threads.
+        Number of PyTorch threads per worker.
     """
 
     store_folder: Path
@@ -68,16 +69,17 @@ class RunContext:
 
 
 class Worker:
-    """Worker that executes tasks of a run and writes their results to the store.
+    """Worker that executes tasks of a run and writes their results to a folder.
 
     The models and the vocabulary of the last task stay in memory for the next task.
 
     Parameters
     ----------
     context
-        Paths and settings of the run. The working folder must be `context.plan_folder`.
+        Paths and settings that all tasks of the run share. The caller must make
+        `context.plan_folder` the working folder of this process.
     models
-        Cache of loaded models. Default: an empty cache.
+        Cache of loaded models that the worker uses. Default: an empty cache.
     """
 
     def __init__(self, context: RunContext, models: ModelCache | None = None) -> None:
@@ -85,29 +87,40 @@ class Worker:
         self.store = RunStore(context.store_folder, context.cache_folder)
         self._models = ModelCache() if models is None else models
         self._versions = package_versions()
-        # Records of the models that the search strategy of the last task loaded.
+        # The other attributes describe the last task. They are computed again only if the next task
+        # needs other models or words.
+        # Records of the models that the search strategy of the task loaded.
         self._strategy_records: Sequence[ModelRecord] = ()
-
-        # Words for the last task, which are computed again only if the next task needs other words:
-        # the vocabulary, the words of it that all models of the task know, and the known words
-        # without the words that the task excludes.
+        # All words of the vocabulary, the words that all models of the task know, and these words
+        # without the words that the task excludes. None: not computed yet.
         self._vocabulary: Vocabulary | None = None
         self._known_words: SharedVocabulary | None = None
         self._allowed_words: SharedVocabulary | None = None
-        # Digest of the models of the last task, and the words that it excluded.
+        # Specification strings of the models of the task, and the words that it excluded.
         self._model_group = ""
         self._excluded_words: tuple[str, ...] = ()
 
     def run(self, task: Task) -> TaskOutcome:
-        """Execute a task and write its result, unless the store already contains the result.
+        """Execute a task and store its result, unless the result has already been stored.
 
-        After an unexpected error, the task is tried again, up to `MAX_TRIES` times in total. The
-        last error is written to the store.
+        After an unexpected error, the task is tried again, up to `MAX_TRIES` times in total. Errors
+        that a repetition cannot resolve, such as invalid input, end the task immediately. The last
+        error is stored.
+
+        Parameters
+        ----------
+        task
+            Task to execute.
+
+        Returns
+        -------
+        TaskOutcome
+            Key of the task, and its error if it failed.
 
         Raises
         ------
         OutputError
-            If the store is not writable.
+            If the result cannot be written.
         """
         n_tries = 0
         while not task.is_done(self.store):
@@ -118,8 +131,10 @@ class Worker:
                 result = task.execute(self)
                 self.store.commit(task, result, time.monotonic() - start)
             except OutputError:
-                raise
+                raise  # No task can write its result, so the whole run must stop.
             except Exception as error:  # noqa: BLE001 - an error ends its own task, not the run
+                # Try again after an unexpected error. An error of this package, such as invalid
+                # input, would only occur again.
                 if n_tries < MAX_TRIES and not isinstance(error, ContstimError):
                     continue
                 message = " ".join(f"{type(error).__name__}: {error}".split())
@@ -129,7 +144,19 @@ class Worker:
         return TaskOutcome(task.key)
 
     def _check_versions(self, task: Task) -> None:
-        """Check that this worker has the same versions of the packages as the run."""
+        """Check that this process uses the package versions with which the run was started.
+
+        Parameters
+        ----------
+        task
+            Task of the run, which contains these versions.
+
+        Raises
+        ------
+        InputError
+            If a version differs, because results would then depend on the worker.
+        """
+        # Compare the versions of all packages that this process or the run lists.
         differences = []
         for name in sorted({*self._versions, *task.versions}):
             version, run_version = self._versions.get(name), task.versions.get(name)
@@ -143,18 +170,30 @@ class Worker:
             )
 
     def load_models(self, task: Task) -> tuple[SentenceModel, ...]:
-        """Return the models of a task, loaded or from the cache.
+        """Return the models of a task, and load the models that are not in the cache.
+
+        Parameters
+        ----------
+        task
+            Task with a record for each model, which identifies its weights and settings.
+
+        Returns
+        -------
+        tuple of SentenceModel
+            Models in the order of ``task.models``.
 
         Raises
         ------
         InputError
-            If a model differs from its record in the task.
+            If a model on disk has changed since the run was started.
         """
+        # A record describes the model (for example its weights) at the start of the run.
         specs = [record.plan_spec for record in task.models]
         models = []
         for record in task.models:
+            # A cached model with another record is outdated, and so are the words that it knows.
             if not self._models.contains(record):
-                self._known_words = None  # This vocabulary refers to other models.
+                self._known_words = None
                 self._models.discard(record.plan_spec)
             model, loaded_record = self._models.get(record.plan_spec, keep=specs)
             if loaded_record != record:
@@ -174,16 +213,18 @@ class Worker:
     def get_shared_vocabulary(
         self, task: Task, digest: str, excluded_words: tuple[str, ...] = ()
     ) -> SharedVocabulary:
-        """Return the vocabulary words that all models of a task know.
+        """Return the words of the vocabulary that all models of a task know.
+
+        The words of the last task are returned again if the next task needs the same words.
 
         Parameters
         ----------
         task
             Task that uses the words.
         digest
-            Digest of the vocabulary at the start of the run.
+            Digest that identifies the content of the vocabulary at the start of the run.
         excluded_words
-            Case-folded words that must not be used.
+            Case-folded words to exclude.
 
         Raises
         ------
@@ -191,7 +232,7 @@ class Worker:
             If the vocabulary has changed since the start of the run.
         """
         if self._vocabulary is None or self._vocabulary.digest != digest:
-            # Read the file again, because this worker may have read it for an earlier run.
+            # Read the file (again), because this worker may have read it for an earlier run.
             path = self.context.vocabulary_file
             self._vocabulary = bundled_vocabulary() if path is None else Vocabulary.read(path)
             self._known_words = None
@@ -200,9 +241,11 @@ class Worker:
                     "the vocabulary has changed since the run was started; repeat the command "
                     "that started the run"
                 )
+        # Find the words that all models know, unless the last task used the same models.
         if self._known_words is None or self._model_group != task.model_group:
             self._known_words = SharedVocabulary(self._vocabulary, self.load_models(task))
             self._model_group, self._allowed_words = task.model_group, None
+        # Exclude words, unless the last task excluded the same words.
         if self._allowed_words is None or self._excluded_words != excluded_words:
             self._allowed_words = self._known_words.exclude(frozenset(excluded_words))
             self._excluded_words = excluded_words

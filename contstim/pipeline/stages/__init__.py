@@ -31,24 +31,25 @@ from contstim.text.vocabulary import Vocabulary, bundled_vocabulary
 
 @dataclass(eq=False)
 class Run:
-    """Run of a study: the plan, the models and the results so far.
+    """Run of a study, with its plan, its models and the results so far.
 
     Attributes
     ----------
     plan
-        Plan of the study.
+        Models, sentences and options of the study.
     models
-        Mapping from specification string in the plan to a record that identifies the model, for all
-        compared models.
+        Mapping from specification string, for example ``hf:gpt2``, to a record that identifies the
+        model. It contains the models that the study compares.
     versions
         Mapping from package name to version, for all packages that results depend on.
     store
-        Store of the results.
+        Folder with the results of finished tasks.
     extra_models
-        Mapping from specification string to record, for models that stages use but the study does
-        not compare.
+        Mapping from specification string to record, for models that the study uses but does not
+        compare.
     stage_data
-        Mapping from stage name to an object that the stage creates once per run.
+        Mapping from the name of a stage to data that the stage creates once and uses again later in
+        the run.
     """
 
     plan: StudyPlan
@@ -65,17 +66,17 @@ class Run:
         store: RunStore,
         describe_models: Callable[[Iterable[str]], Mapping[str, ModelRecord]],
     ) -> Self:
-        """Create a run of a study plan, with records of all models.
+        """Create a run from a study plan, with a record that identifies each model.
 
         Parameters
         ----------
         plan
-            Plan of the study.
+            Models, sentences and options of the study.
         store
-            Store of the results.
+            Folder for the results of tasks.
         describe_models
-            Function that maps model specification strings to a dictionary of records, for example
-            `contstim.pipeline.engine.Executor.describe_models`.
+            Function that loads models and returns a mapping from specification string to record,
+            for example `contstim.pipeline.engine.Executor.describe_models`.
 
         Raises
         ------
@@ -101,11 +102,21 @@ class Run:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """Distinct natural sentences with normalised spacing, in the order of the file."""
+        """Natural sentences of the study with normalised spacing, without duplicates.
+
+        The plan lists the sentences or names a file; otherwise, the bundled sentences are used.
+
+        Raises
+        ------
+        InputError
+            If no sentence has the required number of words.
+        """
         options, language = self.plan.sentences, self.language
+        # The sentences are in a file, listed in the plan, or those bundled with the package.
         texts: Sequence[str] = options.listed or pool()
         if options.file is not None:
             texts = read_sentences(self.plan.folder / options.file)
+        # Remove duplicates, which may differ in their spacing, but keep the order.
         sentences = list(dict.fromkeys(map(language.normalise_spacing, texts)))
         if options.words is not None:
             shortest, longest = parse_length_range(options.words)
@@ -117,6 +128,8 @@ class Run:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """Words of synthetic sentences."""
+        # The words are a vocabulary object, which is used as it is, or a file, or the bundled
+        # vocabulary. The options of the plan exclude some words of a file or of the bundled words.
         if self.plan.loaded_vocabulary is not None:
             return self.plan.loaded_vocabulary
         options, folder = self.plan.vocabulary, self.plan.folder
@@ -148,12 +161,24 @@ class Run:
         return (*SCORES, UNIT, SPEC) if self._has_names else (*SCORES, UNIT)
 
     def score_rows(self, sentences: Collection[str]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a table of scores, with the columns `score_columns`.
+        """Yield the rows of a table with the score of each sentence under each compared model.
 
-        The rows are ordered by model, then by sentence. Sentences without a score are left out.
+        The rows are sorted by model, then by sentence. Sentences without a score are left out.
+
+        Parameters
+        ----------
+        sentences
+            Sentences to include in the table.
+
+        Yields
+        ------
+        tuple
+            Values of one row, in the order of the columns `score_columns`.
         """
         for spec, model in self.models.items():
             scores = self.read_scores(spec)
+            # The last columns are the unit of the scores and, if a model has a custom name, the
+            # specification strings of the models.
             model_values = [score_kind(model.spec).unit]
             if self._has_names:
                 model_values.append(model.spec)
@@ -172,18 +197,18 @@ class Run:
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Progress of a stage.
+    """Progress of a stage, a part of a study that executes tasks and writes one table.
 
     Attributes
     ----------
     stage
         Name of the stage.
     n_tasks
-        Number of tasks. It is a lower bound until all tasks are known.
+        Number of tasks; a lower bound until all tasks are known.
     n_done
-        Number of tasks that are done.
+        Number of finished tasks.
     errors
-        Errors of the tasks that were given up.
+        Error messages of the tasks that failed and are not tried again.
     table
         State of the table: ``up to date``, ``out of date`` or ``not made``.
     remaining_seconds
@@ -204,13 +229,14 @@ class Stage(ABC):
     Attributes
     ----------
     name
-        Name of the stage, for ``contstim run --stage``.
+        Name of the stage, for example ``synthesis``.
     file
         File name of the table in the folder of the run.
     key
-        Key of the options in study plans. A stage without options is part of every study.
+        Name of the table of options in the study plan (TOML file). None if the stage has no
+        options; it is then part of every study.
     options
-        Class of the options.
+        Class to which this table of options is converted. None if the stage has no options.
     """
 
     name: ClassVar[str]
@@ -293,11 +319,12 @@ class Stage(ABC):
         run.get_table(self).write(text, self._collect_all_inputs(run), notes)
 
     def compute_status(self, run: Run) -> StageStatus:
-        """Return the progress of the stage: counts of tasks, errors and the state of the table."""
+        """Return the progress of the stage: counts of tasks, errors and the state of its table."""
         tasks = self.tasks(run)
         missing = run.store.find_missing(tasks)
         errors = [f"{task}: {error}" for task in missing if (error := run.store.read_error(task))]
         missing_keys = {task.key for task in missing}
+        # Durations of the finished tasks, in seconds.
         durations = run.store.read_durations(t for t in tasks if t.key not in missing_keys)
 
         table = "not made"
@@ -306,9 +333,11 @@ class Stage(ABC):
         elif run.get_table(self).path.exists():
             table = "out of date"
 
+        # While results are missing, further tasks may become known.
         n_done, n_tasks = len(tasks) - len(missing), len(tasks)
         if missing:
             n_tasks = max(n_tasks, self.count_expected_tasks(run))
+        # The remaining time is unknown until the first task has ended.
         remaining_seconds = None
         if durations:
             remaining_seconds = statistics.fmean(durations) * (n_tasks - n_done)

@@ -36,20 +36,22 @@ class DesignOptions(StageOptions):
     Attributes
     ----------
     layout
-        Name of a published layout, such as ``golan2023``, as an alternative to the other options.
+        Name of a published layout, such as ``golan2023``, which sets all options except
+        `common_words`.
     groups
         Number of groups of participants. The participants of a group see the same trials.
     participants
         Number of participants per group.
     random_natural
-        Number of trials with random natural pairs per participant.
+        Number of trials per participant that compare two randomly drawn natural sentences.
     catch
-        Number of catch trials per participant.
+        Number of catch trials (attention checks) per participant.
     conditions
-        Conditions of the experimental trials.
+        Names of the experimental conditions. A condition is a kind of sentence pair, for example a
+        natural and a synthetic sentence.
     common_words
-        File of words that may occur in several trials of a group. Repetitions of other words are
-        reduced.
+        File of words that may occur in any number of trials of a group. Other words are repeated as
+        rarely as possible.
     """
 
     layout: Annotated[str, validate_choice(LAYOUTS)] | None = None
@@ -89,6 +91,8 @@ class _DesignStage(Stage):
     options = DesignOptions
 
     def describe(self, plan: StudyPlan) -> str:
+        # Describe the design for a preregistration. `n_trials` is the number of trials that each
+        # participant completes per condition.
         options = plan.get_options(DesignOptions)
         layout, n_trials = options.get_layout(), self.count_trials(plan)
         conditions = [f"{n} of the condition {name!r}" for name, n in n_trials.items() if n]
@@ -108,11 +112,14 @@ class _DesignStage(Stage):
     def count_trials(plan: StudyPlan) -> dict[str, int]:
         """Return a mapping from condition to number of trials per participant."""
         layout = plan.get_options(DesignOptions).get_layout()
+        # Each sentence pair or triplet that a stage selects makes one trial in each of the stage's
+        # conditions. The trials are divided among the groups of participants.
         n_rows = dict.fromkeys(layout.conditions, 0)
         for stage, conditions in _CONDITIONS_BY_STAGE:
             for condition in n_rows.keys() & set(conditions):
                 n_rows[condition] += stage.count_rows(plan)
         n_trials = {condition: n // layout.groups for condition, n in n_rows.items()}
+        # The numbers of the other two kinds of trials are set per participant.
         return {**n_trials, "random_natural": layout.random_natural, "catch": layout.catch}
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
@@ -126,6 +133,7 @@ class _DesignStage(Stage):
         return [common_words, run.plan.study.seed, json_digest(run.sentences), digests]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
+        # Read the selected sentence pairs and triplets, and distribute them over the trials.
         tables = {
             stage: read_table(run.get_table(stage).path, cells="text")
             for stage in self.requires(run.plan)

@@ -19,18 +19,24 @@ from contstim.text_files import format_csv
 
 @settings
 class NaturalOptions(SelectionOptions):
-    """Table ``[natural]`` of a study plan: parameters of `select_natural_pairs`.
+    """Table ``[natural]`` of a study plan: selection of natural sentence pairs for two models each.
+
+    The two models of a comparison disagree about each selected pair: each sentence is probable
+    under one model and improbable under the other. The options are parameters of
+    `select_natural_pairs`.
 
     Attributes
     ----------
     per_pair
         Number of sentence pairs for each pair of models.
     criterion
-        Name of the cost that is minimised, for example ``rank``.
+        Name of the cost of a sentence pair that is minimised, for example ``rank``.
     accept_from
-        Minimum fractional rank of a sentence under the model that should find it probable.
+        Minimum fractional rank (0 to 1, by probability among all sentences) of a sentence under
+        the model that should find it probable.
     reject_below
         Maximum fractional rank of a sentence under the model that should find it improbable.
+        Default: no maximum.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10
@@ -50,6 +56,7 @@ class _NaturalStage(Stage):
         return 0 if options is None else options.per_pair * len(plan.pairs())
 
     def describe(self, plan: StudyPlan) -> str:
+        # Describe the selection for a preregistration.
         options = plan.get_options(NaturalOptions)
         maximum = options.reject_below
         reject_below = "" if maximum is None else f" (fractional rank below {maximum:g})"
@@ -72,6 +79,7 @@ class _NaturalStage(Stage):
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(NaturalOptions)
+        # Exclude sentences in which a content word occurs twice. None: all sentences are eligible.
         eligible = None
         if options.distinct_words:
             eligible = has_distinct_words(run.sentences, run.vocabulary.repeatable)

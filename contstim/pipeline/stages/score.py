@@ -16,6 +16,8 @@ class _ScoreStage(Stage):
     file = "scores.csv"
 
     def describe(self, plan: StudyPlan) -> str:
+        # Describe models and sentences for a preregistration. The parts of the text are empty for
+        # options that the plan does not set.
         options, models = plan.sentences, ", ".join(plan.models)
         source = options.file or (
             f"a list of {len(options.listed)}" if options.listed else "the bundled pool of contstim"

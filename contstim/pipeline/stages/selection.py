@@ -21,15 +21,18 @@ from contstim.synthesis.results import Triplet, spec_columns
 
 @settings
 class SelectionOptions(StageOptions):
-    """Options of the tables ``[natural]`` and ``[set]`` that restrict the selected sentences.
+    """Options of a study plan that restrict which sentence pairs may be selected.
+
+    The tables ``[natural]`` and ``[set]`` of a plan contain these options.
 
     Attributes
     ----------
     distinct_words
-        Whether to exclude sentences in which a word occurs twice. Words that the vocabulary lists
-        as repeatable do not count.
+        Whether to exclude sentences in which a word occurs twice. Function words that the
+        vocabulary lists as repeatable may occur twice.
     constraints
-        Constraints of the selection as text, for example ``balance:words:0.5``; see
+        Constraints as text. For example, ``balance:words:0.5`` requires that the mean numbers of
+        words of the first and the second sentences differ by at most 0.5; see
         `contstim.selection.constraint_text.parse_constraints`.
     features
         CSV or Parquet file with features of the sentences, to which constraints refer. The first
@@ -61,17 +64,20 @@ class SelectionOptions(StageOptions):
     def load_constraints(
         self, run: Run, sentences: pd.Index, extra_sentences: Sequence[str] = ()
     ) -> list[SelectionConstraint]:
-        """Create the constraint objects from the constraints that the study plan states as text.
+        """Convert the constraints of the study plan from text to objects.
 
         Parameters
         ----------
         run
-            Run of the study.
+            Run of the study, which contains the number of tokens of each sentence.
         sentences
-            Candidate sentences: the natural sentences, followed by `extra_sentences`.
+            All sentences that may be selected: the natural sentences of the study, followed by
+            `extra_sentences`.
         extra_sentences
-            Candidate sentences that are not natural sentences of the study.
+            Sentences that are not natural sentences of the study, for example synthetic sentences.
         """
+        # Constraints such as "balance:words:0.5" refer to features of sentences: numbers of words
+        # and tokens, and columns of the file of features.
         return parse_constraints(
             self.constraints,
             sentences,
@@ -85,20 +91,20 @@ class SelectionOptions(StageOptions):
 
 
 def load_log_probs(run: Run, extra_sentences: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the scores under the compared models that have been computed so far.
+    """Return the scores of the natural sentences of a study under the compared models.
 
     Parameters
     ----------
     run
-        Run of the study.
+        Run of the study, from which the scores that have been computed so far are read.
     extra_sentences
         Sentences to add to the natural sentences of the study.
 
     Returns
     -------
     (S, M) DataFrame
-        Log-probabilities in nats, one row per sentence and one column per model; NaN for missing
-        scores.
+        Log-probabilities in nats, with one row per sentence and one column per model. Missing
+        scores are NaN.
     """
     return _read_score_field(run, "score", extra_sentences)
 
@@ -119,9 +125,10 @@ def _read_score_field(run: Run, field: str, extra_sentences: Sequence[str]) -> p
     Parameters
     ----------
     run
-        Run of the study.
+        Run of the study, from which the stored scores are read.
     field
-        Name of a field of `CachedScore`, for example ``n_tokens``.
+        Field of a stored score: ``score`` (log-probability in nats) or ``n_tokens`` (number of
+        tokens).
     extra_sentences
         Sentences to add to the natural sentences of the study.
 

@@ -31,14 +31,14 @@ from contstim.text_files import format_csv
 
 @settings
 class SetOptions(SelectionOptions):
-    """Table ``[set]`` of a study plan: sentence pairs that compare all models of the study at once.
+    """Table ``[set]`` of a study plan: selection of sentence pairs that compare all models at once.
 
     The options are parameters of `select_set`.
 
     Attributes
     ----------
     n
-        Number of sentence pairs.
+        Number of sentence pairs to select.
     criterion
         Criterion that the selection maximises for the pair of models that it distinguishes least:
         ``separation``, the number of sentence pairs of which two models prefer different
@@ -48,9 +48,10 @@ class SetOptions(SelectionOptions):
     uses
         Maximum number of pairs that may contain the same sentence.
     time_limit
-        Time limit of the solver in seconds.
+        Time limit of the optimisation in seconds.
     response_model
-        Model of participants' responses, for the criterion ``log-bf``.
+        Model of participants' responses, for the criterion ``log-bf``. Default: the default model
+        of `select_set`.
     synthetic
         Whether pairs of a natural and a synthetic sentence, or of two synthetic sentences, may be
         selected. They are the pairs within the triplets of the table ``[synthesis]``.
@@ -85,6 +86,7 @@ class _SetStage(Stage):
         return 0 if options is None else options.n
 
     def describe(self, plan: StudyPlan) -> str:
+        # Describe the selection for a preregistration.
         options = plan.get_options(SetOptions)
         candidates = "natural and synthetic" if options.synthetic else "natural"
         margin = f", rank margin {options.rank_margin:g}" if options.rank_margin else ""
@@ -114,6 +116,8 @@ class _SetStage(Stage):
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(SetOptions)
         synthetic = self._list_synthetic_sentences(run)
+        # Only natural sentences may be paired freely (`eligible`). Synthetic sentences are paired
+        # only within their triplets (`pairs`).
         log_probs = load_log_probs(run, synthetic)
         eligible = ~pd.Series(log_probs.index.isin(synthetic), index=log_probs.index)
         if options.distinct_words:
@@ -134,9 +138,10 @@ class _SetStage(Stage):
         return format_csv(pairs), list_notes(pairs)
 
     def _list_synthetic_sentences(self, run: Run) -> list[str]:
-        """Return the synthetic sentences of all triplets in sorted order.
+        """Return the synthetic sentences that may be selected, in sorted order.
 
-        The list is empty until all tasks of the synthesis are done, or if `synthetic` is not set.
+        They are the sentences of all synthesized triplets. The list is empty until all tasks of the
+        synthesis are done, and if the option `synthetic` is not set.
         """
         options = run.plan.get_options(SetOptions)
         if not options.synthetic or run.store.find_missing(SYNTHESIS.tasks(run)):

@@ -52,6 +52,7 @@ class SynthesisStage(Stage):
     def describe(self, plan: StudyPlan) -> str:
         """Describe the options of the synthesis in full sentences, for a preregistration."""
         options = plan.get_options(SynthesisOptions)
+        # Models and limits that the plan does not set have an empty text, and are left out.
         specs = {
             "rejecting models": ", ".join(options.reject),
             "accepting models": ", ".join(options.accept),
@@ -77,6 +78,8 @@ class SynthesisStage(Stage):
 
         The object is created at the first call, and stored in the run for later calls.
         """
+        # Create the job at the first call. Later calls return the same object, which remembers the
+        # finished tasks.
         if SYNTHESIS.name not in run.stage_data:
             job_class = SynthesisJob
             if run.plan.get_options(SynthesisOptions).is_pooled:
@@ -88,10 +91,12 @@ class SynthesisStage(Stage):
         return cast("SynthesisJob", run.stage_data[SYNTHESIS.name])
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        """Return the stages that must be executed before this stage.
+        """Return the stages of the study that must be executed before this stage.
 
-        Lower bounds on scores, and the scales of several rejecting models, depend on the scores of
-        the natural sentences.
+        The natural sentences must be scored first in two cases: if there are lower bounds on
+        scores, which are relative to the scores of the natural sentences, and if a synthesis
+        problem has several rejecting models, because their scores are standardised over these
+        sentences.
         """
         options = plan.get_options(SynthesisOptions)
         problems = itertools.chain(*options.list_problems(plan.models))
@@ -110,12 +115,14 @@ class SynthesisStage(Stage):
             If a model knows none of the words listed for a position.
         """
         options = run.plan.get_options(SynthesisOptions)
+        # Refuse tables of scores, which do not state how a sentence starts.
         for spec, model in run.all_models.items():
             if model.description["event"]["start"] == UNSTATED:
                 raise InputError(
                     f"{spec!r} is a table of scores and cannot score new sentences; use a model "
                     "that can be loaded"
                 )
+        # Check the words that the option `edits` lists for single positions of the sentence.
         listed_words = [word for _, words in options.parsed_edits.words for word in words]
         run.plan.vocabulary.check_not_blocked(listed_words, run.plan.folder, run.language)
         options.check_words(run.all_models, run.sentences, run.language)
@@ -126,16 +133,17 @@ class SynthesisStage(Stage):
             problem.rename_models(names)
 
     def tasks(self, run: Run) -> list[Task]:
-        """Return all tasks that are known so far.
+        """Return all tasks of the synthesis that are known so far.
 
-        If the searches depend on the scores of the natural sentences, these are computed first.
+        If the searches depend on the scores of the natural sentences, the tasks that compute these
+        scores come first, and the searches become known when the scores are complete.
         """
         job = self.get_job(run)
         if job.needs_scores:
+            # Score the natural sentences first. Only then are the search tasks known.
             score_tasks = job.score_tasks()
             if run.store.find_pending(score_tasks):
                 return list(score_tasks)
-            # All natural sentences have been scored, so the search tasks can be listed.
             job.prepare_searches()
         return job.tasks()
 
@@ -152,10 +160,11 @@ class SynthesisStage(Stage):
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
 
     def settings(self, run: Run) -> dict[str, Any]:
-        """Return all settings on which the rows of the table depend, as JSON values by name."""
+        """Return all settings that affect the rows of the table, as JSON values by name."""
         plan, options = run.plan, run.plan.get_options(SynthesisOptions)
         defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
+        # Long lists of words and sentences are represented by a digest.
         words, sentence_digest = run.vocabulary, digest("\n".join(run.sentences))[:16]
         vocabulary: dict[str, Any] = {"digest": words.digest, "words": len(words.elsewhere)}
         if plan.vocabulary.non_defaults:
@@ -205,7 +214,8 @@ class SynthesisStage(Stage):
         if options.makes_triplets:
             # Triplets in which the two models prefer different synthetic sentences.
             notes["opposed"] = sum(isinstance(row, Triplet) and row.opposed for row in rows)
-        if len(rows) > 1:  # The diversity of one sentence is not defined.
+        # Measure the diversity of words, which is not defined for a single sentence.
+        if len(rows) > 1:
             sentences, originals = sentences_with_originals(rows)
             notes["words"] = measure_diversity(sentences, originals, run.language.code).row()
         values = [{**row.row(), **spec_columns(row, job.canonical_specs)} for row in rows]
@@ -214,10 +224,11 @@ class SynthesisStage(Stage):
 
 
 class _PoolStage(SynthesisStage):
-    """Stage that writes the table ``pool.csv``, for strategies that sample a pool of sentences.
+    """Stage that writes all sampled sentences with their scores to the table ``pool.csv``.
 
-    The table contains all natural sentences and all sampled sentences that satisfy the lower
-    bounds, with their scores. The tasks are the same as in the synthesis stage.
+    It is part of studies that sample a pool of sentences, from which the synthetic sentences are
+    chosen. The table also contains the natural sentences. Sampled sentences that violate the lower
+    bounds on scores are left out. The tasks are the same as in the synthesis stage.
     """
 
     name = "pool"
@@ -240,11 +251,15 @@ class _PoolStage(SynthesisStage):
             "missing": len(run.store.find_missing(tasks)),
             **job.collect_notes(),
         }
+        # Mapping from sampled sentence to its log-probabilities under the language model from which
+        # it was sampled.
         drafts = job.read_drafts()
         natural = dict.fromkeys(sentence for _, sentence in job.inputs)
         sampled = [sentence for sentence in job.candidates if sentence not in natural]
 
-        def rows() -> Iterator[tuple[object, ...]]:
+        def yield_rows() -> Iterator[tuple[object, ...]]:
+            # Add the source of the sentence and three log-probabilities to each row of scores. The
+            # log-probabilities are known only for sampled sentences.
             for row in run.score_rows([*natural, *sampled]):
                 sentence = row[0]
                 if sentence in natural:
@@ -253,7 +268,7 @@ class _PoolStage(SynthesisStage):
                     draft = drafts[sentence]
                     yield (*row, "sampled", draft["log_prob"], draft["worst"], draft["end"])
 
-        return format_csv_rows((*run.score_columns, *POOL_COLUMNS), rows()), notes
+        return format_csv_rows((*run.score_columns, *POOL_COLUMNS), yield_rows()), notes
 
 
 SYNTHESIS = SynthesisStage()

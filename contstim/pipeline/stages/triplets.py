@@ -28,17 +28,20 @@ REFERENCES = ("triplets", "sentences")
 
 @settings
 class TripletOptions(StageOptions):
-    """Table ``[triplets]`` of a study plan: parameters of `select_triplets`.
+    """Table ``[triplets]`` of a study plan: selection of triplets for each pair of models.
+
+    A triplet is a natural sentence with two synthetic sentences. The options are parameters of
+    `select_triplets`.
 
     Attributes
     ----------
     per_pair
-        Number of triplets for each pair of models.
+        Number of triplets to select for each pair of models.
     objective
-        Name of the objective, ``controversiality`` or ``worst-rank``.
+        Name of the objective of the selection, ``controversiality`` or ``worst-rank``.
     strata
-        Number of strata (quantile ranges) of log-probability under each model. The same number of
-        triplets is selected from each.
+        Number of strata of natural sentences (quantile ranges of their log-probability under each
+        model). The same number of triplets is selected from each stratum.
     max_word_share
         Maximum fraction of the synthetic sentences for a pair of models that may contain the same
         word; 1: no limit.
@@ -70,6 +73,8 @@ class TripletOptions(StageOptions):
         InputError
             If the plan makes no triplets, or if the objective does not apply to its models.
         """
+        # A triplet is a natural sentence with two synthetic sentences, so the plan must contain the
+        # options of the synthesis. The synthesis makes triplets unless models are named.
         synthesis = plan.find_options(SynthesisOptions)
         if synthesis is None:
             raise InputError("[triplets] needs triplets to select from; add [synthesis]")
@@ -95,6 +100,7 @@ class _TripletStage(Stage):
         return options.per_pair * len(synthesis.pairs or plan.pairs())
 
     def describe(self, plan: StudyPlan) -> str:
+        # Describe the selection for a preregistration.
         options = plan.get_options(TripletOptions)
         n_strata = resolve_n_strata(options.per_pair, options.strata)
         word_limit = ""
