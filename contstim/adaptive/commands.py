@@ -30,7 +30,7 @@ from contstim.cli.parameters import (
 from contstim.text.normalise import normalise_sentences
 
 
-def savings(
+def predict_savings(
     scores: File,
     /,
     *,
@@ -65,17 +65,20 @@ def savings(
     out
         output table [standard output]
     """
-    from contstim.adaptive.savings import PAIR_COLUMNS, predict_savings
+    from contstim.adaptive import savings
     from contstim.tables import read_table
 
-    tables = [
-        None if f is None else read_table(f, PAIR_COLUMNS)[PAIR_COLUMNS].apply(normalise_sentences)
-        for f in (pairs, selected)
-    ]
-    result = predict_savings(
-        contstim.read_scores(scores), tables[0], tables[1], probability, answers, simulations, seed
+    # Sentences in the same form as in the table of scores; None for an option that is not given.
+    columns = savings.PAIR_COLUMNS
+    all_pairs, set_pairs = (
+        None if path is None else read_table(path, columns)[columns].apply(normalise_sentences)
+        for path in (pairs, selected)
+    )
+    result = savings.predict_savings(
+        contstim.read_scores(scores), all_pairs, set_pairs, probability, answers, simulations, seed
     )
     write_table(result, out, [scores, pairs, selected])
 
 
-SAVINGS = create_application("savings", __doc__ or "", savings)
+#: Subcommands of ``contstim design``.
+SUBCOMMANDS = (create_application("savings", __doc__ or "", predict_savings),)

@@ -34,15 +34,15 @@ class Conclusion:
     kind
         ``best`` (one model is significantly better than all others), ``equivalent`` (all models
         that may be best are equally good), ``inconclusive`` (the maximum number of participants is
-        reached) or ``continue``.
+        reached without either of these) or ``continue`` (more participants are needed).
     models
         Names of the best model, the equivalent models, or else the models that may be best.
     text
-        Conclusion in one sentence.
+        The conclusion as a sentence for reports.
     n_participants
-        Number of participants.
+        Number of participants on which the conclusion is based.
     make_pairs
-        Function that computes `pairs`.
+        Function without arguments that computes the table `pairs`.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Conclusion:
 
 
 def participant_means(participant: IntArray, scores: FloatArray) -> FloatArray:
-    """Average the scores of trials by participant.
+    """Average the scores of each participant's trials.
 
     Parameters
     ----------
@@ -163,14 +163,17 @@ def apply_stopping_rule(
         raise InputError(f"cannot compare {format_count(len(models), 'model')}; give at least two")
     if not len(participant):
         raise InputError("there are no answers; wait for some")
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = np.asarray(scores, dtype=np.float64)  # (trials, models)
+    # Differences between the models of each pair, shape (pairs of models, participants).
     means = participant_means(participant, scores)
     first, second = np.triu_indices(len(models), 1)
     differences = (means[:, first] - means[:, second]).T
     if stopping.analyses:
+        # Group-sequential design: conclusions may change only at the prespecified analyses.
         item = np.arange(len(participant)) if item is None else item
+        trial_differences = scores[:, first] - scores[:, second]
         conclusions = _apply_prespecified_analyses(
-            participant, item, differences, scores[:, first] - scores[:, second], stopping, models
+            participant, item, differences, trial_differences, stopping, models
         )
         return conclusions if after_each else conclusions[-1:]
 
@@ -181,9 +184,10 @@ def apply_stopping_rule(
     first_n = 1 if after_each else n_participants
     conclusions = []
     for n in range(first_n, n_participants + 1):
+        # Conclude from the first n participants only.
         mean_differences = differences[:, :n].mean(axis=1)
         limits = low[:, n - 1], high[:, n - 1]
-        conclusions.append(_conclude(models, mean_differences, *limits, stopping, n))
+        conclusions.append(_draw_conclusion(models, mean_differences, *limits, stopping, n))
     return conclusions
 
 
@@ -197,28 +201,34 @@ def _apply_prespecified_analyses(
 ) -> list[Conclusion]:
     """Draw conclusions at the prespecified analyses of a group-sequential design.
 
-    Between two analyses, the conclusion of the last one is repeated for each participant. A study
-    that has stopped is not analysed again.
+    An analysis is made when a planned number of participants has finished. The conclusion is
+    repeated for each further participant until the next analysis. A study that has stopped is not
+    analysed again.
 
     Parameters
     ----------
     participant, item : (T,) arrays of int
-        Index of each trial's participant and item.
+        Index of the participant and of the item in each of T trials.
     differences : (D, N) array
-        Differences in accuracy between the models of D pairs, by participant.
+        Difference in accuracy between the two models of each of D pairs, for N participants.
     trial_differences : (T, D) array
-        The same differences by trial.
+        Difference in accuracy between the two models of each pair, for each trial.
     stopping
         Stopping rule with prespecified analyses.
     models
         Names of the models.
+
+    Returns
+    -------
+    list of Conclusion
+        One conclusion per participant.
     """
     n_pairs, n_participants = differences.shape
     first = stopping.analyses[0]
     means = differences[:, :first].mean(axis=1)
     low, high = np.full(n_pairs, -1.0), np.full(n_pairs, 1.0)
     conclusion = replace(
-        _conclude(models, means, low, high, stopping, 0, lambda: [np.nan] * n_pairs),
+        _draw_conclusion(models, means, low, high, stopping, 0, lambda: [np.nan] * n_pairs),
         kind="continue",
         models=tuple(models),
         text=f"continue: the first analysis is after {first} participants",
@@ -251,7 +261,7 @@ def _apply_prespecified_analyses(
         p_values = [estimate.p_value() for estimate in estimates]
         make_p_values = partial(_repeated_p_values, p_values, stopping, list(item_shares))
         means = differences[:, :n].mean(axis=1)
-        conclusion = _conclude(models, means, low, high, stopping, n, make_p_values)
+        conclusion = _draw_conclusion(models, means, low, high, stopping, n, make_p_values)
         if not conclusion.stops:
             text = f"continue: the next analysis is after {stopping.analyses[number + 1]}"
             conclusion = replace(conclusion, text=f"{text} participants")
@@ -266,8 +276,14 @@ def _repeated_p_values(
 ) -> list[float]:
     """Adjust the p-value of each pair of models for repeated analyses; NaN stays NaN.
 
-    `item_shares` contains, for each pair, the share of the variance that is due to items at each
-    analysis so far.
+    Parameters
+    ----------
+    p_values
+        Unadjusted p-value of each pair at the latest analysis.
+    stopping
+        Stopping rule with prespecified analyses.
+    item_shares
+        Share of the variance that is due to items, for each pair at each analysis so far.
     """
     adjusted = []
     for p, shares in zip(p_values, item_shares, strict=True):
@@ -277,14 +293,14 @@ def _repeated_p_values(
     return adjusted
 
 
-def _pairs_table(
+def _tabulate_differences(
     models: list[str],
     differences: FloatArray,
     low: FloatArray,
     high: FloatArray,
     make_p_values: Callable[[], list[float]] | None = None,
 ) -> pd.DataFrame:
-    """Build the table `Conclusion.pairs`, with one row per pair of models.
+    """Tabulate the differences in accuracy between models, with one row per pair of models.
 
     Parameters
     ----------
@@ -294,8 +310,13 @@ def _pairs_table(
         Difference in accuracy for each pair of models, and the limits of its confidence interval.
     make_p_values
         Function that computes the p-value of each pair of models; None to omit p-values.
+
+    Returns
+    -------
+    DataFrame
+        Table with the columns of `Conclusion.pairs`.
     """
-    first, second = np.triu_indices(len(models), 1)
+    first, second = np.triu_indices(len(models), 1)  # pairs (0, 1), (0, 2), ..., (1, 2), ...
     table = pd.DataFrame(
         {
             "model_1": [models[index] for index in first],
@@ -303,13 +324,13 @@ def _pairs_table(
             "difference": differences,
             "low": low,
             "high": high,
-            "differs": (low > 0) | (high < 0),
+            "differs": (low > 0) | (high < 0),  # the confidence interval excludes 0
         }
     )
     return table if make_p_values is None else table.assign(p=make_p_values())
 
 
-def _conclude(
+def _draw_conclusion(
     models: list[str],
     differences: FloatArray,
     low: FloatArray,
@@ -318,9 +339,11 @@ def _conclude(
     n_participants: int,
     make_p_values: Callable[[], list[float]] | None = None,
 ) -> Conclusion:
-    """Draw a conclusion from the confidence intervals of the differences between models.
+    """Decide whether a study may stop, from the differences in accuracy between models.
 
-    The *candidates* are the models that may be best: no other model is significantly better.
+    The conclusion is ``best`` if one model is significantly better than all others, ``equivalent``
+    if all models that may be best differ by less than the margin, ``inconclusive`` at the maximum
+    number of participants, and otherwise ``continue``.
 
     Parameters
     ----------
@@ -329,26 +352,30 @@ def _conclude(
     differences, low, high
         Difference in accuracy and limits of its confidence interval for each pair of models.
     stopping
-        Stopping rule.
+        Stopping rule with the margin and the maximum number of participants.
     n_participants
         Number of participants so far.
     make_p_values
         Function that computes the p-value of each pair of models, if there are p-values.
     """
     first, second = np.triu_indices(len(models), 1)
+    # `differences`, `low` and `high` have one value per pair of models: first minus second model.
+    # Candidates are the models that may be best: no other model is significantly better.
     is_candidate = np.ones(len(models), dtype=np.bool_)
     is_candidate[second[low > 0]] = False
     is_candidate[first[high < 0]] = False
     candidates = tuple(name for name, is_best in zip(models, is_candidate, strict=True) if is_best)
+
     differs = (low > 0) | (high < 0)
-    is_between_candidates = is_candidate[first] & is_candidate[second]
     involves_candidate = is_candidate[first] | is_candidate[second]
-    is_small = np.maximum(np.abs(low), np.abs(high)) < stopping.margin
+    # Two models are equivalent if their whole confidence interval lies within the margin.
+    is_equivalent = np.maximum(np.abs(low), np.abs(high)) < stopping.margin
+    is_between_candidates = is_candidate[first] & is_candidate[second]
     after = f"after {format_count(n_participants, 'participant')}"
     if len(candidates) == 1 and differs[involves_candidate].all():
         kind = "best"
         text = f"{candidates[0]} is best, significantly better than all others, {after}"
-    elif len(candidates) > 1 and is_small[is_between_candidates].all():
+    elif len(candidates) > 1 and is_equivalent[is_between_candidates].all():
         kind = "equivalent"
         listed = f"{', '.join(candidates[:-1])} and {candidates[-1]}"
         text = f"{listed} are equivalent within {stopping.margin:g}, {after}"
@@ -356,5 +383,6 @@ def _conclude(
         kind, text = "inconclusive", f"inconclusive {after}, the maximum"
     else:
         kind, text = "continue", f"continue: {', '.join(candidates)} may be best {after}"
-    make_pairs = partial(_pairs_table, models, differences, low, high, make_p_values)
+    # The table of pairs is computed only on request, because its p-values take time.
+    make_pairs = partial(_tabulate_differences, models, differences, low, high, make_p_values)
     return Conclusion(kind, candidates, text, n_participants, make_pairs)

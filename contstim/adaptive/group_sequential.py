@@ -48,8 +48,9 @@ SPENDING: dict[str, Callable[[float, FloatArray], FloatArray]] = {
 def alpha_spent(analyses: Sequence[int], alpha: float, spending: str) -> FloatArray:
     """Return the cumulative type-I error that is allowed up to each interim analysis.
 
-    Both tails have equal error rates, so the one-sided spending function is applied to alpha / 2
-    and doubled.
+    An alpha-spending function distributes the error of a group-sequential study over its analyses
+    (Lan and DeMets 1983). Both tails have equal error rates, so the one-sided function is applied
+    to alpha / 2 and doubled.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def alpha_spent(analyses: Sequence[int], alpha: float, spending: str) -> FloatAr
     alpha
         Two-sided type-I error rate of all analyses together.
     spending
-        Name of a function in `SPENDING`.
+        Name of the spending function, ``obrien-fleming`` or ``pocock``.
 
     Returns
     -------
@@ -83,9 +84,8 @@ def interim_boundaries(
     """Return the stopping boundary of each interim analysis that has been carried out.
 
     A group-sequential study is tested at K planned interim analyses, k of which have been carried
-    out. It stops at analysis k if the z statistic Z_k is above the boundary or below minus the
-    boundary. The boundary is chosen so that the type-I error up to analysis k is the error that the
-    plan allows, see `next_boundary`.
+    out. It stops at analysis k if the absolute z statistic exceeds the boundary. The boundary is
+    chosen so that the type-I error up to analysis k equals the error that the plan allows.
 
     The boundary depends on the information at each analysis, that is, on the inverse of the
     variance of the estimate. All participants judge the same items. After n_j participants the
@@ -123,6 +123,9 @@ def interim_boundaries(
     # Later estimates of the share do not change the boundaries of the first k - 1 analyses, so they
     # are computed recursively and cached.
     previous = interim_boundaries(analyses, cumulative_alpha, item_variance_shares[:-1])
+    # Information (inverse variance) at analyses j = 1, ..., k relative to analysis k. The variance
+    # due to participants decreases with their number n_j, the share s that is due to items does
+    # not: I_j = 1 / (s + (1 - s) n_k / n_j).
     n_participants = np.asarray(analyses[:k], dtype=np.float64)
     s = item_variance_shares[-1]
     information = 1.0 / (s + (1.0 - s) * n_participants[-1] / n_participants)
@@ -158,26 +161,32 @@ def next_boundary(
         Boundary in standard errors; infinite if earlier analyses have used up the allowed error.
     """
     step_variances = np.maximum(np.diff(information, prepend=0.0), _MIN_INCREASE * information)
+    # The score S_k = Z_k sqrt(I_k) is a random walk over the analyses k, with the z statistic Z_k
+    # and the information I_k. Its steps are independent N(0, I_k - I_(k-1)) variables.
     # The score exceeds its limit b sqrt(I_k) where the z statistic exceeds the boundary b.
     limit_per_boundary = np.sqrt(information)
     # Before the first analysis, the score is 0 with probability 1.
     scores, weights = np.zeros(1), np.ones(1)
+    # Subtract the probabilities of stopping at the earlier analyses from the allowed error, and
+    # compute the distribution of the score in studies that have not stopped.
     remaining_alpha = cumulative_alpha
     for k, boundary in enumerate(boundaries):
         limit = min(boundary, _MAX_BOUNDARY) * float(limit_per_boundary[k])
         remaining_alpha -= _crossing_probability(scores, weights, step_variances[k], limit)
         scores, weights = _advance_random_walk(scores, weights, step_variances[k], limit)
 
-    def excess(boundary: float) -> float:
+    def excess_error(boundary: float) -> float:
         limit = boundary * float(limit_per_boundary[-1])
         crossing = _crossing_probability(scores, weights, step_variances[-1], limit)
         return crossing - remaining_alpha
 
-    if remaining_alpha <= 0 or excess(_MAX_BOUNDARY) >= 0:
+    # Without remaining error, the study cannot stop at the last analysis.
+    if remaining_alpha <= 0 or excess_error(_MAX_BOUNDARY) >= 0:
         return float(np.inf)
-    if excess(0.0) <= 0:
+    if excess_error(0.0) <= 0:
         return 0.0
-    return float(brentq(excess, 0.0, _MAX_BOUNDARY, xtol=1e-10))
+    # Otherwise find the boundary that spends exactly the remaining error.
+    return float(brentq(excess_error, 0.0, _MAX_BOUNDARY, xtol=1e-10))
 
 
 def _crossing_probability(
@@ -185,8 +194,14 @@ def _crossing_probability(
 ) -> float:
     """Return the probability that the next step of a random walk ends outside ±limit.
 
-    The present value of the random walk is one of `scores`, with the probabilities `weights`. The
-    next step is normal with mean 0 and variance `step_variance`.
+    Parameters
+    ----------
+    scores, weights
+        Possible current values of the random walk and their probabilities, shape (n,).
+    step_variance
+        Variance of the next step, which is normal with mean 0.
+    limit
+        Largest absolute value within the limits.
     """
     sd = np.sqrt(step_variance)
     below, above = ndtr((-limit - scores) / sd), ndtr((scores - limit) / sd)
@@ -221,10 +236,13 @@ def _advance_random_walk(
         continues.
     """
     sd = np.sqrt(step_variance)
+    # Use a number of quadrature nodes that is proportional to the range in units of the step.
     n_nodes = int(np.clip(_NODES_PER_SD * 2 * limit / sd, _MIN_NODES, _MAX_NODES))
     # Rescale the nodes from the interval (-1, 1) to (-limit, limit).
     nodes, node_weights = _gauss_legendre(n_nodes)
     next_scores, next_weights = limit * nodes, limit * node_weights
+    # Density of each next score y: f(y) = sum_i w_i g(y - x_i), with the current scores x_i, their
+    # weights w_i and the normal density g of the step. Rows are next scores, columns current ones.
     standardised_steps = (next_scores[:, None] - scores) / sd
     density = np.exp(-(standardised_steps**2) / 2) @ weights / (sd * np.sqrt(2 * np.pi))
     return next_scores, next_weights * density
@@ -253,7 +271,7 @@ def repeated_p_value(
     analyses
         Numbers of participants at all planned analyses, ascending.
     spending
-        Name of a function in `SPENDING`.
+        Name of the alpha-spending function, ``obrien-fleming`` or ``pocock``.
     item_variance_shares
         Share of the variance that is due to items, as estimated at each analysis so far.
 
@@ -262,19 +280,22 @@ def repeated_p_value(
     float
         Adjusted p-value, at least `p`.
     """
-    p_bounded = max(p, 1e-15)
+    p_bounded = max(p, 1e-15)  # avoids the logarithm of 0
+    # `ndtri` is the quantile function of the normal distribution.
     z_observed, log_p = -float(ndtri(p_bounded / 2)), float(np.log(p_bounded))
 
-    # Find the alpha at which the boundary equals the observed z statistic.
-    def excess(log_alpha: float) -> float:
+    # Distance of the observed z statistic from the stopping boundary of the latest analysis, if
+    # alpha is the type-I error rate of the whole study.
+    def boundary_minus_z(log_alpha: float) -> float:
         cumulative_alpha = alpha_spent(analyses, float(np.exp(log_alpha)), spending)
         boundaries = interim_boundaries(
             analyses, tuple(cumulative_alpha.tolist()), item_variance_shares
         )
         return min(boundaries[-1], _MAX_BOUNDARY) - z_observed
 
-    if excess(0.0) >= 0:
+    # The adjusted p-value is the alpha, between p and 1, at which z is exactly on the boundary.
+    if boundary_minus_z(0.0) >= 0:
         return 1.0
-    if excess(log_p) <= 0:
+    if boundary_minus_z(log_p) <= 0:
         return p
-    return float(np.exp(brentq(excess, log_p, 0.0, xtol=1e-4)))
+    return float(np.exp(brentq(boundary_minus_z, log_p, 0.0, xtol=1e-4)))

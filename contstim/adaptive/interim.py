@@ -33,18 +33,18 @@ class InterimResult:
     models
         One row per model with the columns
 
-        - `model`;
-        - `posterior`: posterior probability;
-        - `log_e_value`: logarithm of the evidence against the hypothesis that answers follow this
-          model and the assumed distribution of answers;
+        - `model`: name of the model;
+        - `posterior`: posterior probability that answers follow the model;
+        - `log_e_value`: logarithm of the e-value, the evidence against the hypothesis that answers
+          follow the model and the assumed distribution of answers;
         - `accuracy`: mean accuracy over the participants who finished; NaN if nobody has.
     conclusions
         Conclusion of the stopping rule after each participant who finished.
     n_answers
-        Number of answers to trials that the policy chose.
+        Number of answers to trials that were chosen adaptively.
     n_used_answers
-        Number of answers in the posterior: the first answer to each pair, without answers in the
-        middle of the scale.
+        Number of answers on which the posterior is based: the first answer to each pair, unless it
+        is in the middle of the rating scale.
     n_participants
         Number of participants with at least one answer.
     """
@@ -78,7 +78,9 @@ class InterimResult:
     def summary(self) -> list[str]:
         """Posterior, goodness of fit and conclusion in sentences."""
         ranked = self.models.sort_values("posterior", ascending=False, kind="stable")
+        # Models with their posterior probabilities, the most probable first.
         posterior = ", ".join(f"{row.model} {row.posterior:.3f}" for row in ranked.itertuples())
+        # A large e-value is evidence that the answers do not follow the model.
         fits = ", ".join(f"{row.model} {row.log_e_value:.1f}" for row in self.models.itertuples())
         last = self.conclusions[-1].text if self.conclusions else "continue: nobody has finished"
         return [
@@ -96,9 +98,10 @@ class InterimResult:
             f"{format_count(self.n_participants, 'participant')}",
             *self.summary,
         ]
+        # Difference in accuracy between two models, with confidence interval and p-values, if any.
         for row in self.pairs.to_dict("records"):
             interval = f"({row['low']:+.3f} to {row['high']:+.3f})"
-            if "q" in row:
+            if "q" in row:  # p-value adjusted for the number of pairs of models
                 interval += f", p = {row['p']:.2g}, q = {row['q']:.2g}"
             difference = f"{row['model_1']} - {row['model_2']}: {row['difference']:+.3f}"
             lines.append(f"  {difference} {interval}{' significant' if row['differs'] else ''}")
@@ -110,12 +113,13 @@ class InterimResult:
 
 @dataclass(frozen=True, eq=False)
 class ChosenTrials:
-    """Answers to the T trials that the policy of an adaptive study chose, in the order of choice.
+    """Answers to the T trials that were chosen adaptively in a study, in the order of choice.
 
     Attributes
     ----------
     participant, pair, item : (T,) arrays of int
-        Indices of the participant, the pair in the pool and the item.
+        Index of the participant, of the sentence pair in `pool`, and of the item (a group of
+        dependent pairs) in each trial.
     side_sign : (T,) array
         1 if sentence 1 was on the left, -1 if it was on the right.
     screen_rating : (T,) array
@@ -166,40 +170,49 @@ class ChosenTrials:
         n_participants = len(self.participant_names)
         n_answers = np.bincount(self.participant, minlength=n_participants)
         has_finished = n_answers >= n_trials
+        # Arrival time (as a rank) of each participant's last answer.
         last_arrival = np.zeros(n_participants, dtype=np.int64)
         np.maximum.at(last_arrival, self.participant, self.arrival)
         # Participants in the order of their last answers, without the unfinished ones.
         order = np.argsort(last_arrival, kind="stable")
         order = order[has_finished[order]]
+        # Rank 0 for the participant who finished first; -1 for unfinished participants.
         rank_by_participant = np.full(n_participants, -1)
         rank_by_participant[order] = np.arange(len(order))
-        # One value per answer instead of one per participant.
+        # Return one value per answer instead of one per participant.
         return rank_by_participant[self.participant], has_finished[self.participant]
 
 
 def max_chosen_trials(choices: pd.DataFrame) -> int:
     """Return the largest number of chosen trials that a participant answered, at least 1."""
-    answers = choices[is_chosen_trial(choices)]
+    answers = choices[find_chosen_trials(choices)]
     return int(answers.groupby("participant").size().max()) if len(answers) else 1
 
 
-def is_chosen_trial(choices: pd.DataFrame) -> BoolArray:
+def find_chosen_trials(choices: pd.DataFrame) -> BoolArray:
     """Return a mask of the rows that are answers to trials chosen by the policy.
 
-    Catch trials, practice trials, rows without a rating, and *anchors* (trials that all
-    participants see) are excluded.
+    A policy chooses trials for each participant of an adaptive study. Catch trials, practice
+    trials, and *anchors* (trials that all participants see) are not chosen by it.
 
     Parameters
     ----------
     choices
-        Table of choices, as for `interim_analysis`.
+        Table of choices with one row per trial and participant, as for `interim_analysis`.
+
+    Returns
+    -------
+    array of bool
+        Whether each row is a chosen trial with a rating.
     """
     for column in ("participant", "sentence_1", "sentence_2", "rating"):
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; give one row per trial")
+    # Exclude trials without a rating, catch trials and practice trials.
     table = add_kinds(choices)
     is_answered = pd.to_numeric(table["rating"], errors="coerce").notna()
     mask = is_answered & (table["kind"] == EXPERIMENTAL)
+    # Exclude anchors, which all participants see, so that the policy has not chosen them.
     if "condition" in table:
         mask &= table["condition"] != ANCHOR_CONDITION
     return mask.to_numpy(dtype=np.bool_)
@@ -261,7 +274,7 @@ def interim_analysis(
     InputError
         If columns or scores are missing.
     """
-    rows = np.flatnonzero(is_chosen_trial(choices))
+    rows = np.flatnonzero(find_chosen_trials(choices))
     if not len(rows):
         raise NoDataError("there are no answers to chosen trials yet; wait for some")
     if "block" in choices:
@@ -382,8 +395,9 @@ def draw_conclusions(
     list of Conclusion
         One conclusion per participant, or the last one; empty if nobody has finished.
     """
-    # Participants are numbered in the order in which they finished.
     ranks, is_finished = trials.assign_finishing_ranks(plan.trials)
+    # Participants who left early are excluded. The others are numbered in the order in which they
+    # finished, because the stopping rule is applied after each of them.
     if not is_finished.any():
         return []
     return apply_stopping_rule(

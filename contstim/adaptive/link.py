@@ -66,11 +66,13 @@ class Link:
     def __post_init__(self) -> None:
         if not self.slopes or not all(0 < slope <= 100 for slope in self.slopes):
             raise InputError(f"slopes are {self.slopes}; give numbers above 0, at most 100")
+        # The set removes duplicates, so that equal thresholds are not ascending either.
         is_ascending = list(self.thresholds) == sorted(set(self.thresholds))
         if not is_ascending or not all(0 < threshold <= 20 for threshold in self.thresholds):
             raise InputError(
                 f"thresholds are {self.thresholds}; give ascending numbers above 0, at most 20"
             )
+        # Weights are optional. Without any, all slopes or all models have the same weight.
         for name, weights in (("slope_weights", self.slope_weights), ("prior", self.prior)):
             is_valid = all(0 <= weight <= 1e6 for weight in weights) and sum(weights) > 0
             if weights and not is_valid:
@@ -92,7 +94,18 @@ class Link:
         return np.array([-t for t in reversed(self.thresholds)] + [0.0, *self.thresholds])
 
     def encode_rating(self, rating: float) -> int:
-        """Convert a rating between -2.5 and 2.5 to an answer code from 0 to C - 1.
+        """Convert a rating to an answer code, the index of the rating on the scale.
+
+        Parameters
+        ----------
+        rating
+            One of C equally spaced ratings, from -2.5 (certainly sentence 1) to 2.5 (certainly
+            sentence 2).
+
+        Returns
+        -------
+        int
+            Answer code from 0 to C - 1.
 
         Raises
         ------
@@ -100,8 +113,9 @@ class Link:
             If the rating is not one of the C ratings.
         """
         if self.n_answers == 2 and 0 < abs(rating) <= 2.5:
+            # Only the chosen sentence counts: 0 for sentence 1, 1 for sentence 2.
             return int(rating > 0)
-        # The C ratings are equally spaced from -2.5 to 2.5.
+        # The C ratings are equally spaced from -2.5 to 2.5. Ratings between them are refused.
         position = (rating + 2.5) / 5 * (self.n_answers - 1)
         code = round(position)
         if abs(position - code) < 1e-4 and 0 <= code < self.n_answers:

@@ -24,22 +24,21 @@ _MAX_BLOCK_SIZE = 50
 @displayable
 @dataclass(frozen=True, eq=False)
 class PolicyState:
-    """Information on which a policy bases its choice of pairs for one participant.
+    """Information on which a policy bases its choice of sentence pairs for one participant.
 
     Attributes
     ----------
     grid_positions : (P, M) array of int
-        Index of the grid point nearest to each preference, see `grid_positions`.
+        Index of each preference on the grid of G preferences; preferences are rounded.
     preferences : (P, M) array
         Preferences of M models for sentence 2 of each of P pairs.
     available : (P,) array of bool
-        Whether each pair may be shown.
+        Whether each pair may be shown to the participant.
     weights : (M,) array
         Posterior probabilities of the models.
     answer_curves : (M, C, G) array
-        If model m is right and has the preference g for sentence 2, the participant gives answer c
-        to the next pair with the probability ``answer_curves[m, c, i]``, where i is the index of g
-        in `ParticipantQuadrature.grid`.
+        Probability of each of C answers if model m is right, at each of the G preferences of the
+        grid, which is `ParticipantQuadrature.grid`.
 
     Examples
     --------
@@ -53,7 +52,7 @@ class PolicyState:
     ...     posterior.weights,
     ...     posterior.answer_curves("p1"),
     ... )
-    >>> POLICIES["information"].values(state).round(2)
+    >>> POLICIES["information"].pair_values(state).round(2)
     array([0.  , 0.13])
     """
 
@@ -65,10 +64,19 @@ class PolicyState:
 
 
 def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -> IntArray:
-    """Return the index of the point of `ParticipantQuadrature.grid` nearest to each preference.
+    """Round preferences to the grid on which answer probabilities are tabulated.
 
-    Answer probabilities are tabulated on this grid, and policies look them up by these indices. The
-    result has the shape of `preferences`.
+    Parameters
+    ----------
+    preferences
+        Preferences of the models for sentence 2, of any shape.
+    quadrature
+        Object with the equally spaced preferences `grid`.
+
+    Returns
+    -------
+    array of int
+        Index of the nearest point of the grid, in the shape of `preferences`.
     """
     maximum = quadrature.link.response_model.max_preference
     n_intervals = len(quadrature.grid) - 1
@@ -78,10 +86,10 @@ def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -
 
 
 class Policy(ABC):
-    """Rule that ranks the pairs to show next in an adaptive study (acquisition function).
+    """Rule that ranks the sentence pairs to show next in an adaptive study.
 
-    To add a policy, subclass it and register an instance as an entry point of the group
-    ``contstim.policies``.
+    A policy is an acquisition function. To add a policy, write a subclass and register an instance
+    as an entry point of the group ``contstim.policies``.
 
     Attributes
     ----------
@@ -100,9 +108,9 @@ class Policy(ABC):
     >>> class LargestRange(Policy):
     ...     reason = "by the range of the models' preferences"
     ...     uses_answers = False
-    ...     def values(self, state):
+    ...     def pair_values(self, state):
     ...         return np.ptp(state.preferences, axis=1)
-    >>> LargestRange().reason in LargestRange().describe(PolicyOptions())
+    >>> LargestRange().reason in LargestRange().describe_selection(PolicyOptions())
     True
     """
 
@@ -112,14 +120,14 @@ class Policy(ABC):
     random_share: ClassVar[float | None] = None
 
     @abstractmethod
-    def values(self, state: PolicyState) -> FloatArray:
+    def pair_values(self, state: PolicyState) -> FloatArray:
         """Compute the value of showing each of the P pairs next, shape (P,).
 
         Pairs with larger values are preferred. The unit is arbitrary. Minus infinity excludes a
         pair.
         """
 
-    def values_in_block(
+    def pair_values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
         """Recompute the values of pairs when some pairs of the block have been chosen.
@@ -131,7 +139,7 @@ class Policy(ABC):
         Parameters
         ----------
         state
-            State of the study; the chosen pairs are not available.
+            Posterior and preferences of the models; the chosen pairs are not available.
         shortlist : (L,) array of int
             Indices of the L pairs with the largest values, ascending.
         values : (L,) array
@@ -146,8 +154,8 @@ class Policy(ABC):
         """
         return values
 
-    def describe(self, options: PolicyOptions) -> str:
-        """Describe the choice of trials in sentences for the preregistration."""
+    def describe_selection(self, options: PolicyOptions) -> str:
+        """Describe in sentences, for a preregistration, how the policy chooses trials."""
         return (
             f"With probability {options.epsilon:g} a trial is drawn uniformly from all pairs that "
             f"no participant has seen; otherwise {self.reason}: from the {options.shortlist} pairs "
@@ -159,7 +167,7 @@ class Policy(ABC):
 
 
 class MutualInformation(Policy):
-    """Policy that prefers pairs whose answer is expected to tell most about which model is right.
+    """Policy that prefers the pairs with the most informative answers about which model is right.
 
     The value of a pair is the mutual information, in nats, between the participant's answer and the
     identity of the right model (Cavagnaro, Myung, Pitt and Kujala 2010, doi
@@ -173,8 +181,8 @@ class MutualInformation(Policy):
         "all previous answers"
     )
 
-    def values(self, state: PolicyState) -> FloatArray:
-        """Compute the mutual information between the right model and the answer for each pair.
+    def pair_values(self, state: PolicyState) -> FloatArray:
+        """Compute, for each pair, the mutual information between the right model and the answer.
 
         With the posterior probability w_m of model m, the probability P_m(y) of answer y if model m
         is right, and the entropy H in nats, the mutual information is
@@ -182,11 +190,15 @@ class MutualInformation(Policy):
             H(Σ_m w_m P_m) - Σ_m w_m H(P_m).
 
         The preferences of the models are rounded to the grid of `state.answer_curves`. The result
-        has the shape (P,).
+        has the shape (P,) for P pairs.
         """
         n_pairs, n_answers = len(state.grid_positions), state.answer_curves.shape[1]
+        # Mutual information of the right model and the answer: H(Σ_m w_m P_m) - Σ_m w_m H(P_m),
+        # with the posterior probability w_m of model m, the distribution P_m of the answer if the
+        # model is right, and the entropy H. `mixture` is Σ_m w_m P_m, shape (answers, pairs).
         mixture = np.zeros((n_answers, n_pairs), dtype=np.float32)
         conditional_entropy = np.zeros(n_pairs, dtype=np.float32)
+        # P_m and H(P_m) are tabulated on a grid of the model's preference for sentence 2.
         entropy_curves = -(state.answer_curves * np.log(state.answer_curves)).sum(axis=1)
         for model in np.flatnonzero(state.weights > 1e-9):
             weight = np.float32(state.weights[model])
@@ -196,11 +208,11 @@ class MutualInformation(Policy):
             conditional_entropy += (weight * entropy_curves[model])[positions]
         # The probabilities of all answers sum to the total weight of the models.
         mixture[-1] = state.weights.sum() - mixture[:-1].sum(axis=0)
-        np.maximum(mixture, 1e-12, out=mixture)
+        np.maximum(mixture, 1e-12, out=mixture)  # avoids the logarithm of 0
         entropy = -(mixture * np.log(mixture)).sum(axis=0)
         return np.asarray(entropy - conditional_entropy, dtype=np.float64)
 
-    def values_in_block(
+    def pair_values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
         """Compute the information of one more answer, averaged over the answers in the block.
@@ -212,7 +224,7 @@ class MutualInformation(Policy):
         Parameters
         ----------
         state, shortlist, values, chosen
-            As for `Policy.values_in_block`.
+            As for `Policy.pair_values_in_block`.
 
         Returns
         -------
@@ -221,8 +233,10 @@ class MutualInformation(Policy):
         """
         n_models = len(state.weights)
         models = np.arange(n_models)
-        # Joint probabilities of outcomes and models, shape (R, M) for R outcomes. Only the most
-        # probable outcomes are used.
+        # The answers to the chosen pairs are not known yet. An outcome is a combination of answers
+        # to all of them. `outcomes` contains the joint probabilities of R outcomes and M models,
+        # shape (R, M). Each chosen pair multiplies R by the number of answers, so that only the
+        # most probable outcomes are used.
         outcomes = state.weights[None]
         for pair in chosen:
             probabilities = state.answer_curves[models, :, state.grid_positions[pair]]
@@ -235,7 +249,8 @@ class MutualInformation(Policy):
 
         # Probabilities of C answers to L shortlisted pairs under M models, shape (L, M, C).
         probabilities = state.answer_curves[models, :, state.grid_positions[shortlist]]
-        # Mean over outcomes of H(Σ_m w_m P_m(y)) - Σ_m w_m H(P_m(y)), with w_m after the outcome.
+        # Mean over outcomes of the mutual information H(Σ_m w_m P_m) - Σ_m w_m H(P_m), with the
+        # posterior probability w_m of model m after the outcome and the entropy H.
         posterior = outcomes / outcome_weights[:, None]
         predictive = np.einsum("rm,lmc->rlc", posterior, probabilities, optimize=True)
         entropy = -(predictive * np.log(np.maximum(predictive, 1e-12))).sum(axis=2)
@@ -244,44 +259,46 @@ class MutualInformation(Policy):
         mean_conditional_entropy = conditional_entropy @ outcomes.sum(axis=0)
         return np.asarray(mean_entropy - mean_conditional_entropy, dtype=np.float64)
 
-    def describe(self, options: PolicyOptions) -> str:
+    def describe_selection(self, options: PolicyOptions) -> str:
         """Describe the choice of trials; the pairs of a block are chosen jointly."""
         joint = "Within a block, pairs are valued by their answers together; values decrease by"
-        return super().describe(options).replace("Within a block, values decrease by", joint)
+        return (
+            super().describe_selection(options).replace("Within a block, values decrease by", joint)
+        )
 
 
 class AtRandom(Policy):
-    """Uniform choice among all available pairs."""
+    """Policy that chooses uniformly among all available pairs."""
 
     reason = "at random"
     uses_answers = False
     random_share = 1.0
 
-    def values(self, state: PolicyState) -> FloatArray:
+    def pair_values(self, state: PolicyState) -> FloatArray:
         """Return 0 for all pairs."""
         return np.zeros(len(state.grid_positions))
 
-    def describe(self, options: PolicyOptions) -> str:
+    def describe_selection(self, options: PolicyOptions) -> str:
         """Describe the uniform choice."""
         return "Each trial is drawn uniformly from the pairs that no participant has seen."
 
 
 class InOrder(Policy):
-    """All participants see the pairs in the order of the pool: the study is not adaptive."""
+    """Policy that shows all participants the pairs in the order of the pool, without adaptation."""
 
     reason = "in a fixed order"
     uses_answers = False
     is_fixed = True
     random_share = 0.0
 
-    def values(self, state: PolicyState) -> FloatArray:
+    def pair_values(self, state: PolicyState) -> FloatArray:
         """Return values that decrease with the position in the pool.
 
         The steps are so large that the softmax always chooses the first available pair.
         """
         return -1e9 * np.arange(len(state.grid_positions), dtype=np.float64)
 
-    def describe(self, options: PolicyOptions) -> str:
+    def describe_selection(self, options: PolicyOptions) -> str:
         """State that trials are fixed before the study."""
         return "The pairs were fixed before the study; several participants may see the same pairs."
 
@@ -307,7 +324,7 @@ class PolicyOptions:
     Attributes
     ----------
     policy
-        Name of a policy in `POLICIES`.
+        Name of the policy: ``information``, ``random``, ``fixed``, or one of another package.
     epsilon
         Proportion of trials drawn uniformly. The policy ``random`` uses 1 instead, and ``fixed`` 0.
     temperature
@@ -352,7 +369,7 @@ def acquisition_values(options: PolicyOptions, state: PolicyState) -> FloatArray
 
     The result has the shape (P,). It is minus infinity for pairs that are not available.
     """
-    return np.where(state.available, options.implementation.values(state), -np.inf)
+    return np.where(state.available, options.implementation.pair_values(state), -np.inf)
 
 
 def choose_block(
@@ -364,18 +381,19 @@ def choose_block(
 ) -> tuple[list[int], list[float]]:
     """Choose several pairs (a *block*) to show to a participant before any of them is answered.
 
-    The pairs are drawn one at a time, as explained in `PolicyOptions`.
+    The pairs are drawn one at a time: with probability epsilon uniformly from the available pairs,
+    otherwise from the pairs with the largest values, by a softmax of the values.
 
     Parameters
     ----------
     options
-        Options of the policy.
+        Policy, block size, epsilon, temperature and repetition penalty.
     state
         Preferences of the models, available pairs and posterior.
     rng
         Random number generator.
     words
-        Words of each pair, for the repetition penalty; by default no penalty.
+        Distinct words of each pair, for the repetition penalty; by default no penalty.
     values : (P,) array, optional
         Result of `acquisition_values`, if already computed.
 
@@ -426,10 +444,10 @@ def choose_block(
     for _ in range(min(options.block_size, int(available.sum()))):
         penalised = current_values
         if chosen:
-            current_values = options.implementation.values_in_block(
+            current_values = options.implementation.pair_values_in_block(
                 state, shortlist, values[shortlist], chosen
             )
-            repetition = _repeated_share(shortlist, chosen, words)
+            repetition = _measure_word_overlap(shortlist, chosen, words)
             factors = 1 - options.repetition_penalty * repetition
             penalised = np.where(current_values > 0, current_values * factors, current_values)
 
@@ -455,17 +473,25 @@ def choose_block(
     return chosen, propensities
 
 
-def _repeated_share(
+def _measure_word_overlap(
     pairs: IntArray, chosen: Sequence[int], words: Sequence[frozenset[str]] | None
 ) -> FloatArray:
     """Return the proportion of each pair's words that already occur in the chosen pairs.
 
-    `words` contains the words of each pair; without it, all proportions are 0.
+    Parameters
+    ----------
+    pairs
+        Indices of the candidate pairs.
+    chosen
+        Indices of the pairs that have been chosen.
+    words
+        Distinct words of each pair of the pool; if None, all proportions are 0.
     """
     if words is None:
         return np.zeros(len(pairs))
-    block_words = frozenset().union(*(words[pair] for pair in chosen))
+    # All words of the pairs that have been chosen already.
+    chosen_words = frozenset().union(*(words[pair] for pair in chosen))
     words_of_pairs = [words[pair] for pair in pairs.tolist()]
     return np.array(
-        [len(pair_words & block_words) / max(len(pair_words), 1) for pair_words in words_of_pairs]
+        [len(pair_words & chosen_words) / max(len(pair_words), 1) for pair_words in words_of_pairs]
     )

@@ -37,13 +37,15 @@ AnswerCurves = NDArray[np.float32]
 class ParticipantQuadrature:
     """Numerical integration over a participant's unknown slope beta and side bias b.
 
-    The integral is a weighted sum over K pairs of values (beta, b), called *nodes*. Each of the H
-    possible medians of beta in `Link.slopes` has its own K values of beta.
+    The slope states how strongly a model's preference determines the choice, the side bias how
+    strongly the participant prefers the right-hand sentence. The integral is a weighted sum over K
+    pairs of values (beta, b), called *nodes*. Each of H possible medians of beta has its own K
+    values of beta.
 
     Parameters
     ----------
     link
-        Assumed distribution of answers.
+        Assumed distribution of answers, with the possible medians of beta.
     max_answers
         Maximum number of answers of a participant, which determines the number of nodes.
 
@@ -90,7 +92,7 @@ class ParticipantQuadrature:
         # Equally spaced nodes of the log slope and of the side bias, in standard deviations. A
         # parameter without variance has a single node.
         nodes = []
-        for spacing in self.node_spacings():
+        for spacing in self.compute_node_spacings():
             n_steps = np.ceil(_MAX_NODE / spacing) if spacing else 0
             nodes.append(np.arange(-n_steps, n_steps + 1) * spacing)
         slope_nodes, side_nodes = nodes
@@ -113,40 +115,56 @@ class ParticipantQuadrature:
         prior = np.array(link.slope_weights or [1.0] * len(link.slopes))
         self.log_prior = _log(prior / prior.sum())
 
-    def node_spacings(self) -> tuple[float, float]:
-        """Return the distances between nodes for the log slope and for the side bias.
+    def compute_node_spacings(self) -> tuple[float, float]:
+        """Return the distances between quadrature nodes for the log slope and for the side bias.
 
-        A distance is in standard deviations of the parameter over participants. It is proportional
-        to the lower bound on the posterior's standard deviation that the notes of the class derive.
-        If all participants have the same value, the distance is 0 and there is a single node.
+        Distances are in standard deviations of the parameter over participants. They are small
+        enough to integrate over the narrowest possible posterior, whose precision is bounded by the
+        Fisher information of all answers. A distance is 0 if all participants have the same value.
         """
         response_model = self.link.response_model
         logits = np.arange(-_MAX_LOGIT, _MAX_LOGIT, 8 * _LOGIT_STEP)
-        probabilities = self.probabilities(logits)
+        # Probabilities P_y(x) of the answers y and their derivatives with respect to the logit
+        # x = beta g + b, where beta is the slope and b the side bias. Shape (logits, answers).
+        probabilities = self.answer_probabilities(logits)
         derivatives = np.gradient(probabilities, logits, axis=0)
-        # Fisher information J(x) = Σ_y P_y'(x)² / P_y(x) of one answer.
+        # Fisher information J(x) = Σ_y P_y'(x)² / P_y(x) of one answer about the side bias.
         side_information = (derivatives**2 / probabilities).sum(axis=1)
         # The derivative of a logit x = beta g + b with respect to log beta is x - b, which is at
         # most |x| + 2 side_sd if the bias b is within two standard deviations of 0.
         slope_information = (np.abs(logits) + 2 * response_model.side_sd) ** 2 * side_information
 
+        # Spacing in proportion to the smallest possible standard deviation of the posterior:
+        # 1 / sqrt(precision), in units of the standard deviation over participants.
         def node_spacing(sd: float, information: FloatArray) -> float:
             if sd == 0:
-                return 0.0
+                return 0.0  # all participants have the same value; one node suffices
             precision = 1 + sd**2 * max(1.0, self.max_answers * information.max())
             return _NODE_SPACING / float(np.sqrt(precision))
 
         slope_spacing = node_spacing(response_model.slope_sd, slope_information)
         return slope_spacing, node_spacing(response_model.side_sd, side_information)
 
-    def probabilities(self, logits: FloatArray) -> FloatArray:
-        """Return the probability of each of C answers, shape (..., C), at values of beta g + b."""
+    def answer_probabilities(self, logits: FloatArray) -> FloatArray:
+        """Return the probability of each of C ordered answers at given logits.
+
+        Parameters
+        ----------
+        logits
+            Values of beta g + b: slope times preference plus side bias, shape (...).
+
+        Returns
+        -------
+        array
+            Probabilities, shape (..., C).
+        """
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
         # P(answer above each cut point), between 1 below the lowest and 0 above the highest.
         above = self._choice_probability(logits[..., None] - self.link.cut_points)
         ones = np.ones((*above.shape[:-1], 1))
         exceedances = np.concatenate([ones, above, np.zeros_like(ones)], axis=-1)
-        # The probability of an answer is the difference of two adjacent exceedance probabilities.
+        # The probability of an answer is the difference of two adjacent exceedance probabilities,
+        # apart from lapses, in which all answers are equally probable.
         probabilities = (1 - lapse) * -np.diff(exceedances, axis=-1) + lapse / n_answers
         return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
@@ -166,13 +184,13 @@ class ParticipantQuadrature:
 
         A hypothesis combines one of M models, one of H medians of the participants' slopes, and one
         of K quadrature nodes. A node is a participant with slope beta and side bias b. If the model
-        prefers the right-hand sentence by g, answer y of L ordered answers has the probability
+        prefers the right-hand sentence by g, answer y of C ordered answers has the probability
 
-            (1 - lapse) (F(beta g + b - t_y) - F(beta g + b - t_(y+1))) + lapse / L,
+            (1 - lapse) (F(beta g + b - t_y) - F(beta g + b - t_(y+1))) + lapse / C,
 
-        where F is the response function (the probability of choosing the right-hand sentence),
-        t_y and t_(y+1) are the lower and upper cut points of answer y, and `lapse` is the
-        probability of a random answer.
+        where F(x) is the probability of choosing the right-hand sentence at the logit x, t_y and
+        t_(y+1) are the lower and upper cut points of answer y, and `lapse` is the probability of a
+        random answer.
 
         Parameters
         ----------
@@ -187,39 +205,46 @@ class ParticipantQuadrature:
             Probabilities of the given answers, shape (..., M, H, K).
         """
         lapse, n_answers = self.link.response_model.lapse, self.link.n_answers
-        # Values of beta g + b. The two new axes are for the median slopes and the nodes.
+        # Logits: slope times preference plus side bias, shape (..., models, median slopes, nodes).
         logits = preferences[..., None, None] * self.slopes + self.side_biases
+        # Probabilities of the given answer or a higher one, and of a higher one, without lapses.
         answer_or_higher: FloatArray | float = 1.0
         higher: FloatArray | float = 0.0
         if answers.ndim:
+            # Answer y lies between the cut points y and y + 1. The axes are as in `logits`.
             cut_points = np.array([-np.inf, *self.link.cut_points, np.inf])
             cut_below = cut_points[answers][..., None, None, None]
             cut_above = cut_points[answers + 1][..., None, None, None]
             answer_or_higher = self._choice_probability(logits - cut_below)
             higher = self._choice_probability(logits - cut_above)
         else:
-            # A single answer is looked up faster: the extreme answers need one cut point only.
+            # A single answer is computed faster: the extreme answers need one cut point only.
             answer, cut_points = int(answers), self.link.cut_points
             if answer > 0:
                 answer_or_higher = self._choice_probability(logits - cut_points[answer - 1])
             if answer < n_answers - 1:
                 higher = self._choice_probability(logits - cut_points[answer])
+        # With probability `lapse`, all answers are equally probable.
         probabilities = (1 - lapse) * (answer_or_higher - higher) + lapse / n_answers
         return np.asarray(np.maximum(probabilities, _MIN_PROBABILITY))
 
     def update(
         self, state: FloatArray, preferences: FloatArray, answers: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Update a participant's probabilities of the nodes with an answer (Bayes' rule).
+        """Update the distribution of a participant's slope and side bias with an answer.
+
+        The distribution is discrete. Its K points, the quadrature nodes, are reweighted by Bayes'
+        rule, separately for M models and H medians of the participants' slopes.
 
         Parameters
         ----------
         state
             Probabilities of the nodes, shape (..., M, H, K); initially `weights`.
         preferences
-            Preferences g of the models for the right-hand sentence, shape (..., M).
+            Preferences of the models for the right-hand sentence, shape (..., M).
         answers
-            Answer codes, shape (...).
+            Answer codes, from 0 for the strongest preference for the left-hand sentence,
+            shape (...).
 
         Returns
         -------
@@ -239,19 +264,20 @@ class ParticipantQuadrature:
         return np.linspace(-maximum, maximum, _N_GRID)
 
     def answer_curves(self, state: FloatArray, slope_weights: FloatArray) -> AnswerCurves:
-        """Return the probabilities of a participant's next answer at each preference of `grid`.
+        """Tabulate the probabilities of a participant's next answer on a grid of preferences.
 
         Parameters
         ----------
         state
-            Probabilities of the K nodes under M models and H median slopes, shape (..., M, H, K).
+            Probabilities of the K quadrature nodes (values of the participant's slope and side
+            bias) under M models and H medians of the slope, shape (..., M, H, K).
         slope_weights
             Probabilities of the H median slopes under each model, shape (..., M, H).
 
         Returns
         -------
         array
-            P(answer | model), shape (..., M, C, G), for C answers and G preferences.
+            P(answer | model), shape (..., M, C, G), for C answers and the G preferences of `grid`.
         """
         node_curves = self._node_curves
         n_nodes, n_answers, n_preferences = node_curves.shape
@@ -264,18 +290,22 @@ class ParticipantQuadrature:
     def _node_curves(self) -> AnswerCurves:
         """P(answer) for H median slopes times K nodes, C answers, G preferences: (H K, C, G)."""
         logits = self.slopes[..., None] * self.grid + self.side_biases[:, None]
-        probabilities = self.probabilities(logits.reshape(-1, _N_GRID))
+        probabilities = self.answer_probabilities(logits.reshape(-1, _N_GRID))
         return np.ascontiguousarray(probabilities.swapaxes(-1, -2), dtype=np.float32)
 
 
 @lru_cache(maxsize=8)
 def _tabulate_choice_curve(item_sd: float) -> FloatArray:
-    """Tabulate the logistic function averaged over pair effects u ~ N(0, item_sd²).
+    """Tabulate the probability of choosing the right-hand sentence as a function of the logit.
 
-    The values are the means of sigma(x + u) at equally spaced logits x between ± `_MAX_LOGIT`.
+    The probability at logit x is the mean of sigma(x + u) over random effects u ~ N(0, item_sd²) of
+    the sentence pair, with the logistic function sigma. The logits are equally spaced.
     """
     logits = np.linspace(-_MAX_LOGIT, _MAX_LOGIT, round(2 * _MAX_LOGIT / _LOGIT_STEP) + 1)
-    # Integrate over the standardised effect by the trapezoidal rule.
+    # Probability of choosing the right-hand sentence at each logit x: the mean of sigma(x + u) over
+    # random effects u ~ N(0, item_sd²) of the sentence pair, with the logistic function sigma.
+    # Integrate over the standardised effect u / item_sd by the trapezoidal rule, with weights that
+    # are proportional to the normal density. Beyond 8 standard deviations it is negligible.
     step = 0.1 / max(1.0, item_sd)
     nodes = np.arange(-8, 8 + step, step)
     weights = np.exp(-(nodes**2) / 2)
@@ -330,11 +360,13 @@ class ModelPosterior:
     """
 
     def __init__(self, link: Link, n_models: int, max_answers: int = _DEFAULT_MAX_ANSWERS) -> None:
+        # Numerical integration over the unknown slope and side bias of a participant.
         self.quadrature = _shared_quadrature(link, max_answers)
         self.n_models = n_models
         self._log_prior = _log(link.prior_weights(n_models))
         #: log p(answers | model, median slope), shape (M, H).
         self.log_likelihood = np.zeros((n_models, len(link.slopes)))
+        # Probabilities of the quadrature nodes and number of answers, by participant.
         self._states: dict[Hashable, FloatArray] = {}
         self._counts: Counter[Hashable] = Counter()
 
@@ -343,7 +375,7 @@ class ModelPosterior:
         return f"<{type(self).__name__} after {self.n_answers} answers: {weights}>"
 
     def add_answer(self, participant: Hashable, preferences: FloatArray, answer: int) -> FloatArray:
-        """Update the posterior with an answer.
+        """Update the posterior probabilities of the models with an answer.
 
         Parameters
         ----------
@@ -373,11 +405,15 @@ class ModelPosterior:
             )
         self._counts[participant] += 1
         previous = self.log_evidence
+        # Update what is known about the participant's slope and side bias under each model.
+        # `log_probabilities` are log predictive probabilities of the answer, given the previous
+        # answers, shape (models, median slopes).
         state, log_probabilities = self.quadrature.update(
             self.participant_state(participant), np.asarray(preferences), np.asarray(answer)
         )
         self._states[participant] = state
         self.log_likelihood = self.log_likelihood + log_probabilities
+        # Log predictive probability of the answer under each model.
         return np.asarray(self.log_evidence - previous)
 
     @property

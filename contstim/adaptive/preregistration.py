@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contstim.adaptive.interim import ANCHOR_CONDITION, alphabetical_pairs, is_chosen_trial
+from contstim.adaptive.interim import ANCHOR_CONDITION, alphabetical_pairs, find_chosen_trials
 from contstim.adaptive.scheduler import AdaptivePlan
 from contstim.adaptive.stopping import Stopping
 from contstim.design.power import power_curve
@@ -119,6 +119,7 @@ class PlannedDesign:
             ("groups", self.groups),
             ("trials_each", self.pairs),
         ):
+            # Compare the number in the plan, None if not stated, with that in the table of trials.
             planned = getattr(sample, name)
             if planned is not None and planned != number:
                 raise InputError(
@@ -241,6 +242,7 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
         return "Power is computed only for tests that treat participants and items as random."
     if "accuracy" not in options.measures:
         return "Power is computed only for accuracy."
+    # Simulate the planned test for several true differences in accuracy.
     n_per_group = design.participants // design.groups or 1
     powers = []
     for difference in _DIFFERENCES:
@@ -252,6 +254,7 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
         )
         table = power_curve(simulator, (n_per_group,), (design.pairs,), seed=options.seed)
         powers.append(f"{table['power'].item():.0%} for a difference in accuracy of {difference}")
+    # Without planned comparisons, each model is compared with each other model.
     n_comparisons = len(options.planned) or max(comb(design.models, 2), 1)
     correction = ""
     if n_comparisons > 1:
@@ -278,14 +281,14 @@ def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
     if plan.is_fixed:
         trials = (
             f"All trials are fixed before the study. Each participant answers {plan.trials} "
-            f"trials, no pair twice, and {anchors}. {policy.describe(options)}"
+            f"trials, no pair twice, and {anchors}. {policy.describe_selection(options)}"
         )
     else:
         trials = (
             f"Each participant answers {plan.trials} chosen trials in blocks of "
             f"{options.block_size}, and {anchors}. Apart from anchors, each pair is shown once. "
-            f"{policy.describe(options)} The propensity of every trial is stored; the seed is "
-            f"{plan.seed}."
+            f"{policy.describe_selection(options)} The propensity of every trial is stored; the "
+            f"seed is {plan.seed}."
         )
     if policy.uses_answers:
         trials += (
@@ -346,6 +349,7 @@ def _describe_stopping(stopping: Stopping) -> str:
     when the study stops.
     """
     if stopping.analyses:
+        # Group-sequential design, with prespecified interim analyses.
         spending = {"obrien-fleming": "O'Brien-Fleming", "pocock": "Pocock"}[stopping.spending]
         rule = (
             "Participants and items are random (crossed test). For every pair of M models, a "
@@ -355,6 +359,7 @@ def _describe_stopping(stopping: Stopping) -> str:
             "from the proportion of the variance that is due to items."
         )
     else:
+        # Confidence sequence, which is valid after each participant.
         rule = (
             "Participants are the units. The difference between every pair of M models has an "
             "asymptotic confidence sequence (Waudby-Smith et al. 2024, with quantiles of Student's "
@@ -394,7 +399,7 @@ def find_deviations(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
         One sentence per deviation.
     """
     deviations = []
-    chosen = choices[is_chosen_trial(choices)]
+    chosen = choices[find_chosen_trials(choices)]
     noun = "trial" if plan.is_fixed else "chosen trial"
     n_answers = chosen.groupby("participant").size()
     n_finished = int((n_answers >= plan.trials).sum())

@@ -134,27 +134,33 @@ def predict_savings(
 
 
 def mutual_information(log_joint: FloatArray, curves: FloatArray) -> FloatArray:
-    """Compute the mutual information of the next answer and the model, see `Information.values`.
+    """Compute the mutual information between the next answer and the right model for each pair.
 
     Parameters
     ----------
     log_joint : (R, H, M) array
-        Unnormalised log posterior of H median slopes and M models in each of R studies.
+        Unnormalised log posterior probability of each combination of a median slope and a model,
+        in each of R simulated studies. The slope states how strongly a preference determines the
+        choice.
     curves : (H, P, M) array
-        Probability of choosing sentence 2 of P pairs.
+        Probability of choosing sentence 2 of each of P pairs, given the median slope and the model.
 
     Returns
     -------
     (R, P) array
-        Mutual information in nats.
+        Mutual information in nats, for each study and pair.
     """
     joint = np.exp(log_joint - logsumexp(log_joint, axis=(1, 2), keepdims=True))
     weights = joint.sum(axis=1)[..., None]
+    # The mutual information is H(Σ_m w_m P_m) - Σ_m w_m H(P_m), with the posterior probability w_m
+    # of model m, its probability P_m of choosing sentence 2, and the entropy H. `entr` is -x log x.
+    # The axes are r: studies, h: median slopes, m: models, p: sentence pairs.
+    # w_m P_m, averaged over the median slopes, and its sum over models.
     by_model = np.einsum("rhm,hpm->rmp", joint, curves, optimize=True)
     mixture = by_model.sum(axis=1)
-    by_model /= np.maximum(weights, 1e-300)
-    conditional = weights * (entr(by_model) + entr(1 - by_model))
-    return np.asarray(entr(mixture) + entr(1 - mixture) - conditional.sum(axis=1))
+    by_model /= np.maximum(weights, 1e-300)  # P_m; the constant avoids division by 0
+    conditional_entropy = weights * (entr(by_model) + entr(1 - by_model))
+    return np.asarray(entr(mixture) + entr(1 - mixture) - conditional_entropy.sum(axis=1))
 
 
 def name_best(values: FloatArray, rng: np.random.Generator) -> IntArray:

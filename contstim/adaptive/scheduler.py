@@ -82,7 +82,7 @@ class AdaptivePlan:
 @displayable
 @dataclass(frozen=True)
 class Block:
-    """Block of trials: trials of one participant that are chosen together and shown in a row.
+    """Trials of one participant that are chosen together and shown in a row.
 
     Attributes
     ----------
@@ -102,8 +102,7 @@ class Block:
     swapped_sides
         Whether sentence 2 of each pair is shown on the left.
     skipped_blocks
-        Numbers of the blocks that were skipped since the previous block, because answers are
-        missing.
+        Numbers of the blocks with missing answers that were skipped since the previous block.
 
     Examples
     --------
@@ -172,17 +171,21 @@ class TrialScheduler:
             )
         self.plan, self.pool = plan, pool
         self.posterior = ModelPosterior(plan.link, len(pool.models), plan.trials)
+        #: Blocks of trials that have been recorded, in the order of choice.
         self.blocks: list[Block] = []
         #: Answer codes by participant and pair.
         self.answers: dict[tuple[str, int], int] = {}
         self._n_processed = 0  # blocks that have updated the posterior or have been skipped
         self._grid_positions = policies.grid_positions(pool.preferences, self.posterior.quadrature)
+        # Masks of the pairs that may still be shown, by participant.
         self._available: dict[str, BoolArray] = {}
+        # Pairs of a participant and a sentence pair shown to that participant.
         self._issued_pairs: set[tuple[str, int]] = set()
         # Pairs with an answer that has updated the posterior.
         self._used_pairs: set[int] = set()
         self._blocks_by_participant: dict[str, list[Block]] = {}
         self._skipped_blocks: list[int] = []
+        # Distinct words of each pair, since policies avoid repeating words within a block.
         texts = (pool.pairs["sentence_1"] + " " + pool.pairs["sentence_2"]).astype(str)
         self._words = [frozenset(language_from_script(text).split(text.lower())) for text in texts]
 
@@ -234,12 +237,14 @@ class TrialScheduler:
                 f"participant {participant!r} already has the {self.plan.trials} trials of the "
                 "plan; end the session"
             )
+        # A processed block has updated the posterior or has been skipped. Only a few more blocks
+        # are processed now, so that the participant does not wait long.
         n_blocks, n_processed = len(self.blocks), self._n_processed
         skipped_blocks = list(self._skipped_blocks)
         n_processed_before = self.blocks[-1].n_processed if self.blocks else 0
         limit = min(n_blocks, n_processed_before + _MAX_UPDATES)
-        # Use blocks in their order. A block with missing answers stops the updates until
-        # `max_pending` later blocks have been chosen. It is then skipped.
+        # Use blocks in the order in which they were chosen. A block with missing answers stops the
+        # updates until `max_pending` later blocks have been chosen. It is then skipped.
         while n_processed < limit:
             if not self._is_answered(self.blocks[n_processed]):
                 if n_blocks < n_processed + self.plan.max_pending:
@@ -261,11 +266,22 @@ class TrialScheduler:
     def _update_and_choose(
         self, participant: str, max_trials: int, n_processed: int, skipped_blocks: Sequence[int]
     ) -> Block:
-        """Update the posterior with the first `n_processed` blocks, then choose a block.
+        """Update the posterior with answers, then choose the next trials of a participant.
 
-        `skipped_blocks` are the numbers of blocks to ignore because answers are missing.
+        A *block* is a group of trials that are chosen together.
+
+        Parameters
+        ----------
+        participant
+            Identifier of the participant.
+        max_trials
+            Maximum number of trials to choose.
+        n_processed
+            Number of blocks to use for the posterior, in the order of choice.
+        skipped_blocks
+            Numbers of the blocks to ignore, because answers are missing.
         """
-        self._process_blocks(n_processed, skipped_blocks)
+        self._process_blocks(n_processed, skipped_blocks)  # updates the posterior
         number = len(self.blocks)
         state = policies.PolicyState(
             grid_positions=self._grid_positions,
@@ -274,10 +290,12 @@ class TrialScheduler:
             weights=self.posterior.weights,
             answer_curves=self.posterior.answer_curves(participant),
         )
+        # Each block has its own random stream, so that its choice can be repeated later.
         rng = np.random.default_rng([self.plan.seed, number])
         options = self.plan.trial_selection
         n_left = self.plan.trials - self._n_issued(participant)
         options = replace(options, block_size=min(max_trials, n_left, options.block_size))
+        # The propensity of a pair is the probability with which it was chosen.
         values = policies.acquisition_values(options, state)
         pairs, propensities = policies.choose_block(options, state, rng, self._words, values)
         return Block(
@@ -287,6 +305,7 @@ class TrialScheduler:
             propensities=tuple(propensities),
             n_available=int((values > -np.inf).sum()),
             n_processed=n_processed,
+            # Sentence 1 is shown on the left or on the right at random.
             swapped_sides=tuple((rng.random(len(pairs)) < 0.5).tolist()),
             skipped_blocks=tuple(skipped_blocks),
         )
@@ -307,7 +326,7 @@ class TrialScheduler:
         return [block for block in blocks if not self._is_answered(block)]
 
     def _available_pairs(self, participant: str) -> BoolArray:
-        """Return the mask of the pairs that a participant may still see, shape (P,).
+        """Return a mask of the sentence pairs that a participant may still see, shape (P,).
 
         The caller may change the returned array to mark pairs as used. In adaptive studies all
         participants share one array, because each pair is shown to one participant only.
@@ -324,7 +343,10 @@ class TrialScheduler:
         return all((block.participant, pair) in self.answers for pair in block.pairs)
 
     def record_block(self, block: Block) -> None:
-        """Record that the trials of a block are shown to its participant.
+        """Record that the trials of a block are shown to the participant.
+
+        A *block* is a group of trials that were chosen together. Blocks are recorded in the order
+        of their numbers.
 
         Raises
         ------
@@ -336,6 +358,7 @@ class TrialScheduler:
                 f"block {block.number} is not the next block, {len(self.blocks)}; record blocks in "
                 "the order of issue"
             )
+        # Mask of the pairs that the participant may still see; it is changed in place.
         available = self._available_pairs(block.participant)
         for pair in block.pairs:
             if not 0 <= pair < len(available) or not available[pair]:
@@ -349,10 +372,10 @@ class TrialScheduler:
         self._issued_pairs.update((block.participant, pair) for pair in block.pairs)
         self._blocks_by_participant.setdefault(block.participant, []).append(block)
         self.blocks.append(block)
-        self._skipped_blocks = []
+        self._skipped_blocks = []  # the recorded block contains the numbers
 
     def record_answer(self, participant: str, pair: int, rating: float) -> None:
-        """Record a participant's rating of a pair; repeated answers are ignored.
+        """Record a participant's rating of a pair; only the first rating of a pair counts.
 
         Raises
         ------
@@ -375,9 +398,10 @@ class TrialScheduler:
         Parameters
         ----------
         blocks
-            All blocks in the order in which they were chosen.
+            All blocks (groups of trials chosen together) in the order in which they were chosen.
         ratings
-            Mapping from participant and index of a pair to the rating.
+            Rating of each answered trial, by the participant's identifier and the index of the
+            sentence pair in the pool.
         """
         for block in blocks:
             self.record_block(block)
@@ -389,6 +413,8 @@ class TrialScheduler:
     def _process_blocks(self, n_processed: int, skipped_blocks: Sequence[int]) -> None:
         """Update the posterior with the answers to blocks that have not been processed yet.
 
+        A *block* is a group of trials that were chosen together.
+
         Parameters
         ----------
         n_processed
@@ -397,7 +423,7 @@ class TrialScheduler:
             Numbers of blocks to leave out. Blocks with missing answers are left out, too.
         """
         for number in range(self._n_processed, n_processed):
-            block = self.blocks[number]
+            block = self.blocks[number]  # a group of trials that were chosen together
             if number in skipped_blocks or not self._is_answered(block):
                 continue
             for pair, is_swapped in zip(block.pairs, block.swapped_sides, strict=True):
@@ -407,7 +433,8 @@ class TrialScheduler:
                 self._used_pairs.add(pair)
                 answer = self.answers[block.participant, pair]
                 preferences = self.pool.preferences[pair]
-                # The posterior needs answers and preferences by side of the screen.
+                # The posterior needs answers and preferences by side of the screen. If sentence 2
+                # was on the left, reverse the answer codes 0, ..., C - 1 and the preferences.
                 if is_swapped:
                     answer = self.plan.link.n_answers - 1 - answer
                     preferences = -preferences

@@ -114,9 +114,10 @@ def simulate(
 
 
 def _mean_preferences(pool: Pool, models: tuple[str, ...]) -> FloatArray:
-    """Return the mean preferences of models for sentence 2, shape (P,).
+    """Return the mean preference of some models for sentence 2 of each pair, shape (P,).
 
-    The preference is 0 for pairs on which the models disagree, and for all pairs without models.
+    The preference is 0 for pairs on which the models disagree. Without models, it is 0 for all
+    pairs.
     """
     if not models:
         return np.zeros(len(pool.pairs))
@@ -156,29 +157,32 @@ def simulate_answers(
     Yields
     ------
     participant : int
-        Number of the participant.
+        Number of the participant, from 0.
     block : Block
-        Block of trials.
+        Trials that were chosen together.
     ratings : list of float
-        Ratings of the pairs, negative for sentence 1 of the pool.
+        Rating of each trial, negative for sentence 1 and positive for sentence 2.
     """
     link = scheduler.plan.link
     for participant in range(scheduler.plan.stopping.participants):
         name = str(participant)
+        # The slope states how strongly preferences determine choices; log-normal distribution.
         slope = response_model.slope * np.exp(response_model.slope_sd * rng.normal())
         side_bias = response_model.side_sd * rng.normal()
         while scheduler.n_remaining(name):
             block = scheduler.choose_next_block(name)
             scheduler.record_block(block)
             if not block.pairs:
-                return
+                return  # no pairs are left
             pairs = list(block.pairs)
             # 1 if sentence 2 is on the right, -1 if it is on the left.
             side_sign = np.where(block.swapped_sides, -1.0, 1.0)
+            # Logits of choosing the right-hand sentence.
             logits = side_sign * (slope * preferences[pairs] + item_effects[pairs]) + side_bias
             # Cumulative link model: the answer is the number of cut points that are exceeded.
             exceedances = choice_curve(logits[:, None] - link.cut_points)
             n_exceeded = (exceedances > rng.random((len(pairs), 1))).sum(axis=1)
+            # In a lapse, the participant answers at random.
             is_lapse = rng.random(len(pairs)) < response_model.lapse
             random_answers = rng.integers(link.n_answers, size=len(pairs))
             answers = np.where(is_lapse, random_answers, n_exceeded)
@@ -225,10 +229,12 @@ def _simulate_study(
     for participant, block, ratings in simulate_answers(
         scheduler, preferences, item_effects, response_model, rng
     ):
+        # Log ratings by side: negative for the left-hand sentence, positive for the right-hand one.
         side_signs = np.where(block.swapped_sides, -1.0, 1.0)
         screen_ratings = side_signs * ratings
         for pair, side_sign, rating in zip(block.pairs, side_signs, screen_ratings, strict=True):
             log.append((participant, pair, side_sign, rating))
+        # Apply the stopping rule after each participant, or at the prespecified analyses.
         has_finished = not scheduler.n_remaining(str(participant))
         analyses = plan.stopping.analyses
         if has_finished and (not analyses or participant + 1 in analyses):

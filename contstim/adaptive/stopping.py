@@ -18,7 +18,7 @@ MIN_START = 10
 
 @settings
 class Stopping:
-    """A prespecified rule for stopping data collection.
+    """Prespecified rule for stopping the data collection of a study that compares models.
 
     Models are compared by accuracy: the proportion of choices of the sentence that the model
     prefers, where ties count one half.
@@ -26,7 +26,7 @@ class Stopping:
     Parameters
     ----------
     alpha
-        Maximum probability of calling a model the best although another one is as good.
+        Maximum probability of calling a model the best although another model is as good.
     margin
         Largest difference in accuracy between equivalent models.
     participants
@@ -56,6 +56,7 @@ class Stopping:
     start: Annotated[int, Field(ge=MIN_START)] = MIN_START
 
     def __post_init__(self) -> None:
+        # Without prespecified interim analyses, the rule is applied after each participant.
         if not self.analyses:
             return
         is_ascending = list(self.analyses) == sorted(set(self.analyses))
@@ -92,12 +93,12 @@ def stopping_boundary(
     n_models
         Number of compared models.
     item_variance_shares
-        Share of the variance that is due to items at each analysis so far.
+        Fraction of the variance of the difference that is due to items, at each analysis so far.
 
     Returns
     -------
     float
-        Boundary of the t statistic, see `interim_boundaries`.
+        Boundary of the absolute t statistic.
     """
     alpha = pairwise_alpha(stopping, n_models)
     cumulative_alpha = tuple(alpha_spent(stopping.analyses, alpha, stopping.spending).tolist())

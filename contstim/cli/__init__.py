@@ -95,16 +95,28 @@ _BUNDLED = {
     "publish": ("benchmarks.commands.publish", "export a finished study for others"),
 }
 
+
+def _find_installed(**addresses: str) -> dict[str, str]:
+    """Return full addresses, ``contstim.module:name``, of the objects in installed packages."""
+    return {
+        name: f"contstim.{address}"
+        for name, address in addresses.items()
+        if find_spec(f"contstim.{address.partition('.')[0]}") is not None
+    }
+
+
 #: Commands by name, imported when they are called. Installed packages add commands by the
 #: entry-point group ``contstim.commands``. A command is omitted if its package is not installed.
 COMMANDS: Registry[App] = Registry(
     "command",
     "contstim.commands",
-    {
-        name: f"contstim.{module}:app"
-        for name, (module, _) in _BUNDLED.items()
-        if find_spec(f"contstim.{module.partition('.')[0]}") is not None
-    },
+    _find_installed(**{name: f"{module}:app" for name, (module, _) in _BUNDLED.items()}),
+)
+#: Subcommands that other packages add to a command: a list of applications for each command.
+SUBCOMMANDS: Registry[Sequence[App]] = Registry(
+    "subcommands of",
+    "contstim.subcommands",
+    _find_installed(design="adaptive.commands:SUBCOMMANDS", models="training.commands:SUBCOMMANDS"),
 )
 
 

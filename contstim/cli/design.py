@@ -9,12 +9,12 @@ examples:
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from contstim.cli import SUBCOMMANDS
 from contstim.cli.application import create_application
 from contstim.cli.common import print_message, write_table
 from contstim.cli.design_studies import POWER, SIMULATE, power, simulate
@@ -29,7 +29,6 @@ from contstim.cli.parameters import (
 )
 from contstim.errors import InputError, format_count
 from contstim.files import is_stream, write_metadata
-from contstim.plugins import import_object
 from contstim.text import pool, read_sentences
 
 TRIALS = """Lay out the trials of every participant.
@@ -174,6 +173,5 @@ app.command(create_application("simulate", SIMULATE, simulate))
 app.command(
     create_application("power", POWER, power, usage="contstim design power [options] [TRIALS]")
 )
-# The adaptive package may be missing.
-if find_spec("contstim.adaptive") is not None:
-    app.command(import_object("contstim.adaptive.commands:SAVINGS"))
+for subcommand in SUBCOMMANDS.get("design", ()):
+    app.command(subcommand)

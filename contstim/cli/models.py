@@ -9,12 +9,10 @@ examples:
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import contstim
+from contstim.cli import SUBCOMMANDS
 from contstim.cli.application import create_application
 from contstim.cli.parameters import File, Spec
-from contstim.plugins import import_object
 from contstim.text import read_sentences
 
 CHECK = """Check that a model satisfies the requirements of a sentence model.
@@ -77,7 +75,5 @@ def check(spec: Spec, /, *, sentences: File | None = None) -> None:
 app.command(create_application("list", "List bundled models and model families.", list_models))
 app.command(create_application("info", "Describe a model and the definition of its score.", info))
 app.command(create_application("check", CHECK, check))
-# The training package may be missing.
-if find_spec("contstim.training") is not None:
-    for subcommand in import_object("contstim.training.commands:KINDS"):
-        app.command(subcommand, name=subcommand.name[0].removeprefix("contstim "))
+for subcommand in SUBCOMMANDS.get("models", ()):
+    app.command(subcommand, name=subcommand.name[0].removeprefix("contstim "))

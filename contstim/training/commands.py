@@ -491,7 +491,7 @@ train.command(create_application("ngram", NGRAM, train_ngram))
 for _cell in ("rnn", "lstm"):
     train.command(create_application(_cell, NETWORK, partial(train_network, cell=_cell)))
 #: Subcommands of ``contstim models``.
-KINDS = (
+SUBCOMMANDS = (
     train,
     create_application("adapt", ADAPT, adapt),
     create_application("distill", DISTILL, distill),

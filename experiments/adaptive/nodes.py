@@ -31,7 +31,9 @@ def finer(
     """Return the log evidence of one person's answers, from nodes of a spacing, or half as far."""
     people = nodes.link.response_model
     axes = []
-    for own, sd in zip(nodes.node_spacings(), (people.slope_sd, people.side_sd), strict=True):
+    for own, sd in zip(
+        nodes.compute_node_spacings(), (people.slope_sd, people.side_sd), strict=True
+    ):
         step = own / 2 if spacing is None else spacing
         axes.append(np.arange(-6, 6 + step, step) if sd > 0 else np.zeros(1))
     z, side = np.meshgrid(*axes, indexing="ij")
@@ -39,7 +41,7 @@ def finer(
     total = -(z**2 + side**2) / 2
     prior = logsumexp(total)
     for preference, answer in zip(g, answers, strict=True):
-        chances = nodes.probabilities(slopes * preference + people.side_sd * side)
+        chances = nodes.answer_probabilities(slopes * preference + people.side_sd * side)
         total = total + np.log(chances[..., answer])
     return float(logsumexp(total) - prior)
 
@@ -59,7 +61,7 @@ def study(rng: np.random.Generator) -> tuple[float, float, float]:
         g = np.clip(rng.normal(size=(trials, 2)) * 1.5, -3, 3)
         slope = people.slope * np.exp(people.slope_sd * rng.normal())
         leaning = slope * g[:, 0] + people.side_sd * rng.normal()
-        chances = posterior.quadrature.probabilities(leaning)
+        chances = posterior.quadrature.answer_probabilities(leaning)
         answers = np.array([rng.choice(link.n_answers, p=own / own.sum()) for own in chances])
         for preferences, answer in zip(g, answers, strict=True):
             posterior.add_answer(person, preferences, int(answer))

@@ -42,7 +42,7 @@ def main() -> None:
         for z, weight in zip(nodes, weights, strict=True):
             for side, also in zip(nodes, weights, strict=True):
                 slope = people.slope * np.exp(people.slope_sd * z)
-                mean += weight * also * link.probabilities(slope * g + people.side_sd * side)
+                mean += weight * also * link.answer_probabilities(slope * g + people.side_sd * side)
         return mean
 
     def loss(theta: NDArray[np.float64]) -> float:

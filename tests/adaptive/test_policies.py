@@ -50,7 +50,7 @@ def joint_information(state, pairs):
 def test_information_is_that_of_all_answers_listed(thresholds):
     state = make_view(thresholds=thresholds)
     brute = [joint_information(state, [pair]) for pair in range(40)]
-    np.testing.assert_allclose(POLICIES["information"].values(state), brute, atol=2e-6)
+    np.testing.assert_allclose(POLICIES["information"].pair_values(state), brute, atol=2e-6)
 
 
 def test_a_block_is_greedy_in_joint_information():
@@ -89,7 +89,7 @@ def test_propensities_are_the_frequencies_of_choices(policy):
 class _Third(Policy):
     reason = "the third first"
 
-    def values(self, state):
+    def pair_values(self, state):
         return -abs(np.arange(len(state.grid_positions)) - 2.0)
 
 
@@ -112,7 +112,7 @@ def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block
 class _NeverFive(Policy):
     reason = "but never the first five"
 
-    def values(self, state):
+    def pair_values(self, state):
         return np.where(np.arange(len(state.grid_positions)) < 5, -np.inf, 0.0)
 
 
@@ -170,7 +170,10 @@ def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
 
 
 def test_only_information_is_said_to_value_a_block_as_a_whole():
-    joint = {name: "together" in POLICIES[name].describe(PolicyOptions(name)) for name in POLICIES}
+    joint = {
+        name: "together" in POLICIES[name].describe_selection(PolicyOptions(name))
+        for name in POLICIES
+    }
     assert joint == {"information": True, "random": False, "fixed": False}
 
 

@@ -81,7 +81,7 @@ def test_probabilities_of_answers_are_those_of_an_adaptive_integral(thresholds):
     link = Link(PEOPLE, thresholds=thresholds)
     cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
     for beta, g, b in ((0.8, 1.3, 0.2), (3.0, -3.0, -0.5), (9.0, 3.0, 0.0)):
-        own = ParticipantQuadrature(link).probabilities(np.array(beta * g + b))
+        own = ParticipantQuadrature(link).answer_probabilities(np.array(beta * g + b))
         for answer in range(link.n_answers):
             brute = brute_chance(g, answer, beta, b, PEOPLE, cuts)
             assert own[answer] == pytest.approx(brute, abs=2e-7)

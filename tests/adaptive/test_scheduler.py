@@ -39,8 +39,10 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
 
 def test_pairs_that_are_never_asked_are_not_counted_as_available(monkeypatch):
     class Never(type(POLICIES["information"])):
-        def values(self, view):
-            return np.where(np.arange(len(view.grid_positions)) % 2, -np.inf, super().values(view))
+        def pair_values(self, view):
+            return np.where(
+                np.arange(len(view.grid_positions)) % 2, -np.inf, super().pair_values(view)
+            )
 
     monkeypatch.setitem(POLICIES, "never", Never())
     plan = replace(PLAN, trial_selection=PolicyOptions(policy="never", epsilon=0.5, block_size=3))

@@ -13,7 +13,7 @@ __all__ = ["TWO_BEST"]
 class _TwoBest(Policy):
     reason = "by how far the two models of largest posterior disagree"
 
-    def values(self, state: PolicyState) -> FloatArray:
+    def pair_values(self, state: PolicyState) -> FloatArray:
         """Return the two models' difference in preference, in standard deviations."""
         first, second = np.argsort(-state.weights, kind="stable")[:2]
         return np.abs(state.preferences[:, first] - state.preferences[:, second])
