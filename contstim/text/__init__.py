@@ -35,18 +35,19 @@ _REPEATED_CHARACTER = re.compile(r"(.)\1*", flags=re.DOTALL)
 
 
 def tokenize_word(word: str, punctuation: str) -> list[str]:
-    """Divide one word of a sentence into tokens of a word-level model.
+    """Split a word with punctuation marks into tokens for a word-level language model.
 
     Parameters
     ----------
     word
-        Word with its punctuation, for example ``said...``.
+        Word of a sentence with its punctuation, for example ``said...``.
     punctuation
         ``keep``: the word with its punctuation is one token. ``split``: the word without
         punctuation is a token, and so is each run of one mark (``said`` and ``...``). ``drop``:
         the word without punctuation is the only token; punctuation alone has no token.
     """
     # Most words consist of letters only, or of letters and one closing mark: treat these first.
+    # The first two cases are frequent and fast: a word without marks, and one mark at the end.
     if punctuation == "keep" or word.isalpha():
         return [strip_no_break_spaces(word)]
     if word[-1:] in CLOSING_MARKS and word[:-1].isalpha():
@@ -55,6 +56,7 @@ def tokenize_word(word: str, punctuation: str) -> list[str]:
     before, core, after = split_word(strip_no_break_spaces(word))
     if punctuation == "drop":
         return [core] if any(map(str.isalnum, core)) else []
+    # Each run of the same mark is a token: '!!"' becomes "!!" and '"'.
     marks_before = [run.group() for run in _REPEATED_CHARACTER.finditer(before)]
     marks_after = [run.group() for run in _REPEATED_CHARACTER.finditer(after)]
     return [*marks_before, core, *marks_after]
@@ -70,9 +72,21 @@ def find_repeats(
     repeatable: Collection[str] = (),
     fold: Callable[[str], str] = str.casefold,
 ) -> list[str]:
-    """Return the case-folded words that occur more than once, except for `repeatable` words.
+    """Return the words that occur more than once, ignoring case.
 
-    `fold` is a function that case-folds a word, and depends on the language.
+    Parameters
+    ----------
+    words
+        Words of a sentence.
+    repeatable
+        Case-folded words that may occur more than once and are not returned.
+    fold
+        Function that case-folds a word. It depends on the language.
+
+    Returns
+    -------
+    list of str
+        Repeated words, case-folded.
     """
     counts = Counter(map(fold, words))
     return [word for word, n in counts.items() if n > 1 and word not in repeatable]
@@ -80,14 +94,14 @@ def find_repeats(
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, as a sequence of words and the punctuation around each.
+    """Sentence that is split into words and the punctuation before and after each word.
 
     Attributes
     ----------
     words
-        The W words without punctuation, in order.
+        The W words of the sentence, without punctuation.
     before, after
-        Punctuation before and after each word, W strings each, mostly empty.
+        Punctuation before and after each word: W strings each, most of which are empty.
     language
         Language of the sentence, which determines the spaces between words.
 
@@ -114,9 +128,16 @@ class Sentence:
 
     @classmethod
     def parse(cls, text: str, language: Language = ENGLISH) -> Sentence:
-        """Divide a text into words and punctuation.
+        """Split a text into words and punctuation.
 
-        ``str`` converts the result back to text, with the spaces that the language prescribes.
+        ``str`` converts the result back to text, with the spaces that the language requires.
+
+        Parameters
+        ----------
+        text
+            One sentence.
+        language
+            Language of the sentence. Default English.
 
         Raises
         ------
@@ -133,15 +154,25 @@ class Sentence:
     def from_words(
         cls, words: Sequence[str], final: str = ".", language: Language = ENGLISH
     ) -> Sentence:
-        """Build a sentence from words without punctuation.
+        """Build a sentence from words, and add a capital letter and final punctuation.
 
-        The first word is capitalised, and the mark `final` is added after the last word. In Spanish
-        the sentence also begins with a mark, for example ``¿`` for the final mark ``?``.
+        In Spanish, the sentence also begins with a mark, for example ``¿`` if it ends with ``?``.
+
+        Parameters
+        ----------
+        words
+            Words without punctuation. The first word is capitalised.
+        final
+            Punctuation mark to add after the last word.
+        language
+            Language of the words. Default English.
         """
         if not words:
             raise InputError("a sentence needs at least one word, got none")
         first_word, *other_words = words
         capitalised = (language.capitalise(first_word), *other_words)
+        # Only the first word can have a mark before it, and only the last word has a mark after it.
+        # The final mark determines the opening mark (Spanish) and the space before it (French).
         no_marks = ("",) * len(other_words)
         opening = language.opening_marks.get(final, "")
         closing = language.space_before.get(final, "") + final
@@ -165,8 +196,8 @@ class Sentence:
     def agreement_errors(self) -> list[tuple[str, str, str]]:
         """Pairs of adjacent words that are ungrammatical, such as "a" before "apple".
 
-        Each is a tuple of the left word, the right word and the reason. Words with punctuation
-        between them are not compared.
+        Each element is a tuple of the left word, the right word and the reason why they do not
+        agree. Words with punctuation between them are not compared.
         """
         errors = []
         for position, (left, right) in enumerate(pairwise(self.words)):
@@ -197,7 +228,16 @@ class Sentence:
         return self.before[position] + bare_word + self.after[position]
 
     def replace(self, position: int, word: str) -> Sentence:
-        """Return the sentence with the word at `position` replaced; the punctuation stays.
+        """Return a copy of the sentence with a different word at one position.
+
+        Punctuation is not changed.
+
+        Parameters
+        ----------
+        position
+            Index of the word to replace, counted from 0.
+        word
+            New word, without punctuation.
 
         Raises
         ------
@@ -214,10 +254,10 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class WordList:
-    """An ordered list of V distinct candidate words.
+    """Immutable list of V distinct words that can be placed in a sentence.
 
-    Word lists are compared by identity, because models cache the token ids of each list. Use one
-    object several times instead of building equal lists.
+    Models cache the token ids of each list object. Therefore, two lists with the same words are not
+    equal, and it is faster to use one object several times than to build equal lists.
 
     Examples
     --------
@@ -244,9 +284,10 @@ class WordList:
         return {word: i for i, word in enumerate(self.words)}
 
     def case_insensitive_index(self, language: Language = ENGLISH) -> dict[str, list[int]]:
-        """Return a mapping from case-folded word to its indices in the list.
+        """Return a mapping from case-folded word to the indices of the word in the list.
 
-        A case-folded word can have several indices, for example those of "May" and "may".
+        A case-folded word has several indices if the list contains several spellings, such as
+        "May" and "may".
         """
         indices = self._case_insensitive_indices.get(language)
         if indices is None:
@@ -270,13 +311,21 @@ class WordList:
 
 
 def highlight_changes(before: str, after: str) -> str:
-    """Return the sentence `after` as HTML with ``<b>`` around the words that differ from `before`.
+    """Return an edited sentence as HTML, with its changed words in bold.
 
     Sentences with the same number of words are compared word by word. Otherwise, unchanged words
     are found by `difflib.SequenceMatcher`.
+
+    Parameters
+    ----------
+    before
+        Original sentence.
+    after
+        Edited sentence. Its words that differ from the original are enclosed in ``<b>``.
     """
     language = language_from_script(after)
     old_words, new_words = language.split(before), language.split(after)
+    # Find the words of the edited sentence that are unchanged.
     if len(old_words) == len(new_words):
         is_same = [old == new for old, new in zip(old_words, new_words, strict=True)]
     else:

@@ -69,9 +69,10 @@ def corpus_sentences(
     InputError
         If the source cannot be read, or Punkt is requested but not installed.
     """
+    # The source is an NLTK corpus, a file with one sentence per line, or a text in paragraphs.
     name = str(source)
     if name.startswith("nltk:"):
-        yield from _nltk_sentences(name.removeprefix("nltk:"), split)
+        yield from _read_nltk_sentences(name.removeprefix("nltk:"), split)
     elif split == "lines":
         for _, line in read_lines(source):
             if line.strip():
@@ -88,9 +89,21 @@ def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], li
     Parameters
     ----------
     split
-        ``rule``, ``punkt`` or ``auto``, see `corpus_sentences`.
+        Method that splits the text. ``rule``: a simple rule for all languages. ``punkt``: NLTK's
+        Punkt model of English. ``auto``: ``punkt`` if it is installed and the language is English,
+        otherwise ``rule``.
     language
         Language of the paragraph. Default English.
+
+    Returns
+    -------
+    callable
+        Function that maps a paragraph to a list of sentences.
+
+    Raises
+    ------
+    InputError
+        If ``punkt`` is requested but not installed.
     """
     require_known("sentence splitter", split, SPLITTERS)
     if split == "rule" or (split == "auto" and language is not ENGLISH):
@@ -99,7 +112,7 @@ def get_splitter(split: str, language: Language = ENGLISH) -> Callable[[str], li
 
     try:
         punkt = PunktTokenizer("english")
-    except LookupError:
+    except LookupError:  # the weights of the Punkt model are not installed
         if split == "auto":
             return split_sentences
         raise InputError(
@@ -117,10 +130,11 @@ def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
     stop after a single letter or a common English abbreviation ("Mr.") does not end a sentence.
     """
     sentences: list[str] = []
-    sentence: list[str] = []
+    sentence: list[str] = []  # words of the current sentence
     words = language.split(paragraph)
     for word, next_word in zip(words, [*words[1:], ""], strict=True):
         sentence.append(word)
+        # "Etc. and" continues the sentence. The last word, without a next word, always ends one.
         continues_in_lower_case = next_word.lstrip(_OPENING_QUOTES)[:1].islower()
         if not next_word or (_may_end_sentence(word) and not continues_in_lower_case):
             sentences.append(language.join(sentence))
@@ -129,16 +143,24 @@ def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
 
 
 def _may_end_sentence(word: str) -> bool:
-    """Return whether a sentence can end after a word with its punctuation.
+    """Return whether a sentence can end after a word.
 
-    The word must have final punctuation, and must not be an initial or an abbreviation.
+    The word must be followed by final punctuation, and must not be an initial ("J.") or an
+    abbreviation ("Mr.").
+
+    Parameters
+    ----------
+    word
+        Word with its punctuation.
     """
     _, core, after = split_word(word.rstrip("'’"))
+    # Without a final mark, only a separate ellipsis can end a sentence.
     if not _FINAL_MARKS & set(after):
         return core in {"...", "…"}
     # Marks other than a single full stop always end a sentence.
     if after.strip(")]}\"”»'’") != ".":
         return True
+    # A full stop does not end the sentence after the initial of a name or an abbreviation.
     is_initial = len(core) == 1 and core.isalpha() and core != "I"
     return not is_initial and core.lower() not in _ABBREVIATIONS
 
@@ -150,11 +172,18 @@ def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
             yield " ".join(block)
 
 
-def _nltk_sentences(name: str, split: str) -> Iterator[str]:
-    """Yield the sentences of the NLTK corpus `name`.
+def _read_nltk_sentences(name: str, split: str) -> Iterator[str]:
+    """Yield the sentences of an installed NLTK corpus.
 
-    Plain texts are split into sentences by the method `split`, see `corpus_sentences`. Tokenised
-    corpora are already split, and their tokens are joined into ordinary text.
+    Plain texts are split into sentences. Tokenised corpora are already split, and the tokens of
+    each sentence are joined into ordinary text.
+
+    Parameters
+    ----------
+    name
+        Name of the corpus, for example ``brown``.
+    split
+        Method that splits plain text into sentences, as in `corpus_sentences`.
     """
     import nltk.corpus
     from nltk.corpus.reader import CorpusReader, PlaintextCorpusReader
@@ -171,6 +200,7 @@ def _nltk_sentences(name: str, split: str) -> Iterator[str]:
             f"NLTK finds no data of {name!r}; set NLTK_DATA to the folder that contains them"
         ) from None
 
+    # Plain text is split into sentences. Other corpora contain sentences as lists of tokens.
     if isinstance(corpus, PlaintextCorpusReader):
         splitter = get_splitter("auto" if split == "lines" else split)
         for file in files:
@@ -196,10 +226,11 @@ def detokenize(tokens: Iterable[str]) -> str:
     """
     text = previous = ""
     attach_next = True  # whether the next symbol follows without a space
-    open_double = open_single = False  # whether a quotation is open
+    open_double = open_single = False  # whether a quotation in such quotation marks is open
     for symbol in tokens:
         if symbol == previous and symbol in "?!;":  # a mark that the Brown corpus doubles
             continue
+        # Decide whether a space separates the symbol from the text before and after it.
         mark = _PENN_SYMBOLS.get(symbol, symbol)
         attach_left = mark in _ATTACHED_LEFT or mark in _CLITICS
         attach_right = mark in _ATTACHED_RIGHT
@@ -220,23 +251,24 @@ def detokenize(tokens: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class SentenceRules:
-    """Conditions that a sentence must satisfy to be sampled.
+    """Conditions that a sentence of a corpus must satisfy to be sampled.
 
     Attributes
     ----------
     min_words, max_words
         Minimum and maximum number of words. Default 8.
     vocabulary
-        Vocabulary that must allow each word at its position. Default None: any word.
+        Vocabulary that must contain each word for its position. Default None: any word.
     distinct
-        Whether no word may occur twice, ignoring case. Default False.
+        Whether to reject sentences in which a word occurs twice, ignoring case. Default False.
     punctuation
         ``final-only``: one mark at the end, and words of letters, digits, apostrophes and hyphens
         only. ``any``: no restriction.
     final_marks
         Marks that may end the sentence if `punctuation` is ``final-only``.
     repeatable
-        Words exempt from `distinct`. A vocabulary's own list takes precedence.
+        Words that may occur twice even if `distinct` is True. If there is a vocabulary, its list of
+        repeatable words is used instead.
     language
         Language of the sentences.
     """
@@ -257,15 +289,17 @@ class SentenceRules:
                 "length first, at least 1"
             )
         require_known("punctuation rule", self.punctuation, PUNCTUATION)
+        # Case-fold the repeatable words. The class is frozen, so bypass its `__setattr__`.
         folded = frozenset(map(self.language.fold, self.repeatable))
         object.__setattr__(self, "repeatable", folded)
 
     def rejection_reason(self, text: str) -> str | None:
-        """Return the first rule that a sentence violates, or None if it satisfies all.
+        """Return the name of the first rule that a sentence violates; None if it satisfies all.
 
         The rules are checked in the order ``length``, ``punctuation``, ``repeated word``, ``word
         outside the vocabulary``.
         """
+        # Check the number of words first, because it needs no parsing.
         language = self.language
         if not self.min_words <= len(language.split(text)) <= self.max_words:
             return "length"
@@ -286,8 +320,11 @@ class SentenceRules:
     def _has_only_final_mark(self, sentence: Sentence) -> bool:
         """Return whether a sentence has one final mark and no other punctuation.
 
-        In languages such as Spanish, the mark that opens the sentence must match the final mark.
+        In languages such as Spanish, the mark at the start of the sentence must match the final
+        mark.
         """
+        # The only mark after a word is the final mark, and the only mark before a word is the
+        # opening mark that belongs to it. `inner` holds the marks after all other words.
         *inner, final = map(strip_no_break_spaces, sentence.after)
         opening, *later_openings = sentence.before
         return (
@@ -300,7 +337,7 @@ class SentenceRules:
 
 
 def _has_word_characters(word: str) -> bool:
-    """Return whether a word begins with a letter or digit and contains only word characters.
+    """Return whether a text consists of word characters and begins with a letter or digit.
 
     Word characters are letters, digits, apostrophes, hyphens and combining marks (accents, vowel
     signs).
@@ -314,7 +351,7 @@ def _has_word_characters(word: str) -> bool:
 
 @dataclass(frozen=True)
 class SampleReport:
-    """Numbers of sentences that `sample_sentences` read, dropped and sampled.
+    """Report on sampling sentences from a corpus: numbers of sentences read, dropped and sampled.
 
     Attributes
     ----------
@@ -352,7 +389,7 @@ def sample_sentences(
     seed: int = 0,
     rules: SentenceRules | None = None,
 ) -> tuple[list[str], SampleReport]:
-    """Sample sentences that satisfy `rules`, without replacement.
+    """Sample sentences of a corpus that satisfy given rules, without replacement.
 
     Parameters
     ----------
@@ -363,7 +400,8 @@ def sample_sentences(
     seed
         Random seed. For one seed, a larger `n` extends the sample of a smaller one.
     rules
-        Conditions on the sentences. Default `SentenceRules()`: eight words and one final mark.
+        Conditions that each sampled sentence must satisfy. Default `SentenceRules()`: eight words
+        and one final mark.
 
     Returns
     -------

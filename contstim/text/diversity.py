@@ -45,10 +45,10 @@ def folded_words(sentence: str, language: Language | None = None) -> list[str]:
 
 
 def infrequent_words(sentence: str, language: Language) -> set[str]:
-    """Return the different words of a sentence, case-folded, without frequent words.
+    """Return the distinct words of a sentence, case-folded, without frequent words such as "the".
 
-    A word is frequent if its Zipf frequency is at least `FREQUENT_ZIPF`. In languages that
-    wordfreq does not cover, no word is frequent.
+    A word is frequent if its Zipf frequency (log10 of occurrences per billion words) is at least
+    `FREQUENT_ZIPF`. In languages that wordfreq does not cover, no word counts as frequent.
     """
     words = {*folded_words(sentence, language)}
     if not has_frequencies(language.code):
@@ -108,13 +108,14 @@ class WordShareLimit:
     ) -> None:
         check_word_share(max_share)
         self._language = vocabulary.language
+        # Words of each natural sentence, and vocabulary words for the first position and elsewhere.
         self._natural_words = [frozenset(folded_words(text, self._language)) for text in natural]
         self._n_per_natural, self._max_share = n_per_natural, max_share
         self._folded_lists = [
             frozenset(map(self._language.fold, words))
             for words in (vocabulary.first, vocabulary.elsewhere)
         ]
-        self._limit_factor = 1
+        self._limit_factor = 1  # It is doubled if too few words are left.
 
         # Number of synthetic sentences, and number that would contain each word without any edits.
         self._n_sentences = n_per_natural * len(natural)
@@ -128,9 +129,12 @@ class WordShareLimit:
         self._n_natural_words, self._n_retained_words = 2, 1
 
         self._batch_size = max(_MIN_BATCH_SIZE, self._limit)
+        # Indices of the natural sentences in the current batch, and words to avoid in it.
         self._batch: tuple[list[int], frozenset[str]] = [], frozenset()
+        # Accepted synthetic sentences by index of the natural sentence, with the words that were
+        # avoided when they were written.
         self._accepted: dict[int, tuple[Sequence[str], frozenset[str]]] = {}
-        self._n_withdrawals = Counter[int]()
+        self._n_withdrawals = Counter[int]()  # by index of the natural sentence
         self._rejected_words = frozenset[str]()
         self._was_complete = False
         self._can_vary_edges = True
@@ -147,10 +151,11 @@ class WordShareLimit:
         return self._limit_factor * max(MIN_WORD_LIMIT, share)
 
     def _count_remaining(self, word: str) -> int:
-        """Return the number of further sentences that may contain a word; it can be negative.
+        """Return the number of further synthetic sentences that may contain a word.
 
         It is the limit of the word, minus the number of accepted sentences with the word, minus the
-        number of other natural sentences in which the word is expected to remain.
+        number of natural sentences not yet edited in which the word is expected to remain. It is
+        negative if the word already exceeds its limit.
         """
         # While a complete set is revised, assume that pending sentences retain all their words.
         # Otherwise a rewritten sentence could push another above the limit, without end.
@@ -174,13 +179,15 @@ class WordShareLimit:
         excluded
             Case-folded words that the synthetic sentences must not contain.
         """
+        # The batch consists of the next natural sentences without accepted synthetic sentences.
         pending = (i for i in range(len(self._natural_words)) if i not in self._accepted)
         indices = list(islice(pending, self._batch_size))
         excluded = frozenset[str]()
         if self._max_share < 1:
             excluded = self._rejected_words | self._find_exhausted_words()
         self._can_vary_edges = True
-        # If too few words of the vocabulary are left, double the limit.
+        # If too few words of the vocabulary are left, at the first position or elsewhere, double
+        # the number of sentences that may contain the same word.
         while excluded and any(
             len(words - excluded) < minimum
             for words, minimum in zip(self._folded_lists, _MIN_VOCABULARY, strict=True)
@@ -192,12 +199,14 @@ class WordShareLimit:
         return self._batch
 
     def accept(self, written: Sequence[Sequence[str]]) -> None:
-        """Accept the sentences of the last batch that satisfy the limit, and reject the rest.
+        """Accept the synthetic sentences of the last batch that satisfy the limit on each word.
+
+        The other sentences are rejected. Their natural sentences are edited again in a later batch.
 
         Parameters
         ----------
         written
-            Synthetic sentences of each natural sentence in the batch, possibly fewer than
+            Synthetic sentences for each natural sentence in the batch. There may be fewer than
             requested.
         """
         indices, excluded = self._batch
@@ -235,19 +244,19 @@ class WordShareLimit:
                 pass
 
     def _count_new_words(self, index: int, texts: Sequence[str]) -> Counter[str]:
-        """Count the synthetic sentences that contain each word added to a natural sentence.
+        """Count the words of synthetic sentences that their natural sentence does not contain.
 
         Parameters
         ----------
         index
             Index of the natural sentence.
         texts
-            Synthetic sentences made from it.
+            Synthetic sentences made from the natural sentence.
 
         Returns
         -------
         Counter
-            Number of sentences in `texts` for each word that the natural sentence does not contain.
+            Number of sentences in `texts` that contain each new word.
         """
         natural = self._natural_words[index]
         new_words = (set(folded_words(text, self._language)) - natural for text in texts)
@@ -261,17 +270,19 @@ class WordShareLimit:
         index
             Index of the natural sentence.
         texts
-            Synthetic sentences made from it.
+            Synthetic sentences made from the natural sentence.
         sign
             1 if the sentences are accepted, -1 if they are withdrawn.
         """
         natural = self._natural_words[index]
+        # If fewer sentences were made than requested, the expected totals are lower.
         n_missing = self._n_per_natural - len(texts)
         self._n_sentences -= sign * n_missing
         self._n_natural_words += sign * len(texts) * len(natural)
         for word in natural:
             self._natural_counts[word] -= sign * n_missing
             self._pending_counts[word] -= sign * self._n_per_natural
+        # Count each word of the synthetic sentences, and the words that were not replaced.
         for text in texts:
             for word in set(folded_words(text, self._language)):
                 self._accepted_counts[word] += sign
@@ -288,6 +299,7 @@ class WordShareLimit:
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False
         for index in sorted(self._accepted, reverse=True):
+            # Texts are the synthetic sentences; `excluded` are the words that they had to avoid.
             texts, excluded = self._accepted[index]
             new_counts = self._count_new_words(index, texts)
             words = {word for word in new_counts if excess.get(word, 0) > 0} - excluded
@@ -321,12 +333,14 @@ class Diversity:
     n_sentences, n_words, n_distinct
         Numbers of sentences, words and distinct words.
     type_token_ratio
-        Distinct words divided by words. It decreases with the size of the set.
+        Number of distinct words divided by the number of words. The ratio decreases with the number
+        of sentences.
     most_frequent
-        The five words that occur in most sentences, each with the share of sentences.
+        The five words that occur in most sentences, each with the fraction of sentences that
+        contain it.
     overused
-        Words that occur in more than 2 % of the sentences, and in a larger share than of the
-        reference sentences, each with the share of sentences.
+        Words that occur in more than 2 % of the sentences and in a larger fraction of these than of
+        the reference sentences. Each word is given with the fraction of sentences that contain it.
     mean_length
         Mean number of words per sentence.
     mean_zipf
@@ -351,6 +365,7 @@ class Diversity:
         """
         row: dict[str, Any] = {}
         for name, value in asdict(self).items():
+            # Tuples contain words with the share of sentences that contain them.
             if isinstance(value, tuple):
                 row[name] = {word: round(share, 4) for word, share in value}
             elif value is not None:
@@ -361,14 +376,15 @@ class Diversity:
 def measure_diversity(
     sentences: Iterable[str], natural: Iterable[str] = (), language: str = "en"
 ) -> Diversity:
-    """Measure the lexical diversity of sentences.
+    """Measure the lexical diversity of sentences, for example their type-token ratio.
 
     Parameters
     ----------
     sentences
-        At least one sentence.
+        Sentences to describe, at least one.
     natural
-        Reference sentences. Default: none.
+        Reference sentences. Words that are frequent in them do not count as overused. Default:
+        none.
     language
         Code of the language of all sentences. Default ``en``.
 
@@ -383,13 +399,15 @@ def measure_diversity(
     if not words:
         raise InputError("cannot measure the diversity of no words; give sentences with words")
     n_sentences, n_words, n_distinct = len(words_by_sentence), len(words), len(set(words))
+    # Number of sentences that contain each word, here and in the reference sentences.
     counts = Counter(word for sentence in words_by_sentence for word in set(sentence))
     reference = [set(folded_words(sentence, conventions)) for sentence in natural]
     reference_counts = Counter(word for sentence in reference for word in sentence)
 
-    # Share of the sentences that contain each word, in decreasing order.
+    # Share of the sentences that contain each word, in decreasing order, then alphabetical.
     shares = [(word, n / n_sentences) for word, n in counts.items()]
     shares.sort(key=lambda word_share: (-word_share[1], word_share[0]))
+    # A word is overused if more sentences contain it than a limit and than the reference suggests.
     overused = []
     for word, share in shares:
         reference_share = reference_counts[word] / max(1, len(reference))
@@ -408,14 +426,23 @@ def measure_diversity(
 
 
 def format_diversity(synthetic: Iterable[str], natural: Iterable[str]) -> str:
-    """Return one line that compares the lexical diversity of synthetic and natural sentences.
+    """Return a line of text that compares the words of synthetic and natural sentences.
 
-    The language is detected from the natural sentences.
+    It contains the number of distinct words, the mean Zipf frequency and the overused words. The
+    language is detected from the natural sentences.
+
+    Parameters
+    ----------
+    synthetic
+        Synthetic sentences to describe.
+    natural
+        Natural sentences with which they are compared.
     """
     natural, synthetic = list(natural), list(synthetic)
     if not (any(map(folded_words, natural)) and any(map(folded_words, synthetic))):
         return "words: none"
     language = detect_language(natural)
+    # Compare the synthetic sentences with the natural sentences.
     reference = measure_diversity(natural, (), language.code)
     measured = measure_diversity(synthetic, natural, language.code)
     zipf = ""

@@ -13,12 +13,12 @@ from contstim.text.languages import get_language, language_from_script
 
 
 def sentence_features(sentences: Iterable[str], language: str = "en") -> pd.DataFrame:
-    """Compute the length and the word frequency of sentences.
+    """Compute the length and the mean word frequency of each sentence.
 
     Parameters
     ----------
     sentences
-        S sentences.
+        S sentences to describe.
     language
         Code of the language of the sentences and of the frequencies. Default ``en``.
 
@@ -43,11 +43,13 @@ def sentence_features(sentences: Iterable[str], language: str = "en") -> pd.Data
     zipf                                5.89            4.28
     """
     labels = list(sentences)
+    # Split the sentences into lower-case words without punctuation.
     conventions = get_language(language)
     words = [
         [conventions.lower(split_word(word)[1]) for word in conventions.split(sentence)]
         for sentence in labels
     ]
+    # Mean Zipf frequency (log10 of occurrences per billion words); NaN if it is unknown.
     zipf = [float("nan")] * len(words)
     if has_frequencies(language):
         zipf = [mean_zipf_frequency(sentence, language) for sentence in words]
@@ -60,12 +62,12 @@ def sentence_features(sentences: Iterable[str], language: str = "en") -> pd.Data
 
 
 def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = ()) -> pd.Series:
-    """Return whether the words of each sentence are distinct.
+    """Return whether no word occurs twice in each sentence.
 
     Parameters
     ----------
     sentences
-        S sentences.
+        S sentences to check.
     repeatable
         Words that may occur more than once. Case and punctuation are ignored.
 
@@ -84,6 +86,7 @@ def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = (
     >>> has_distinct_words(["The dog saw the cat.", "The dog saw a cat."]).to_list()
     [False, True]
     """
+    # Compare words without case and punctuation.
     folded = {word.casefold() for word in repeatable}
     labels = list(sentences)
     is_distinct = []

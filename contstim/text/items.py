@@ -19,17 +19,18 @@ _MAX_WORDS_FOR_TWO_GAPS = 40
 
 
 def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
-    """Group related sentence pairs into items, and return the number of each pair's item.
+    """Group related sentence pairs into items.
 
-    Two pairs are related if they have a key in common. Items are the connected components of the
-    graph whose vertices are the sentence pairs and whose edges join related pairs. They are found
-    by the union-find algorithm with path halving (Tarjan and van Leeuwen 1984).
+    Two pairs are related if they have a key in common, for example a sentence. Consider the graph
+    with the pairs as vertices and an edge between any two related pairs. The items are its
+    connected components. They are found by the union-find algorithm with path halving (Tarjan and
+    van Leeuwen 1984).
 
     Parameters
     ----------
     keys
-        Keys of each pair: its sentences, and other origins such as a *frame* (a sentence with one
-        word left open).
+        Keys of each pair: its sentences, and other sources from which it was made, such as a frame
+        (a sentence with one word left open).
 
     Returns
     -------
@@ -43,6 +44,8 @@ def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     """
     # Forest in which each tree is a component: each pair points to its parent, and roots to
     # themselves. The root is the first pair of its component.
+    # Each connected component is a tree. `parents` maps a pair to its parent, and the root of a
+    # tree to itself.
     parents: list[int] = []
     pair_by_key: dict[Hashable, int] = {}
 
@@ -60,17 +63,18 @@ def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
             first_pair = pair_by_key.setdefault(key, pair)
             earlier_root, later_root = sorted((find_root(first_pair), find_root(pair)))
             parents[later_root] = earlier_root
+    # Number the trees from 1 in the order of their first pair.
     roots = [find_root(pair) for pair in range(len(parents))]
     numbers = {root: number for number, root in enumerate(dict.fromkeys(roots), start=1)}
     return [numbers[root] for root in roots]
 
 
 def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
-    """Yield the frames of a sentence, that is, the sentence with one or two words left open.
+    """Yield the frames of a sentence, in which one or two words are left open.
 
-    A frame is a tuple of the words in lower case, with None in place of open words. Fewer than half
-    of the words are open. Two sentences of equal length that differ in one or two words have a
-    frame in common.
+    A frame is a tuple of the words in lower case, with None in place of each open word. Fewer than
+    half of the words are open. Two sentences of the same length that differ in one or two words
+    have a frame in common.
 
     Examples
     --------
@@ -85,9 +89,19 @@ def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:
 
 
 def infer_items(pairs: Iterable[tuple[str, str]]) -> list[int]:
-    """Infer which sentence pairs belong to the same item from common sentences and frames.
+    """Infer which sentence pairs belong to the same item.
 
-    Returns the number of the item of each pair, counted from 1.
+    Pairs belong to the same item if their sentences are equal or differ in only one or two words.
+
+    Parameters
+    ----------
+    pairs
+        First and second sentence of each pair.
+
+    Returns
+    -------
+    list of int
+        Number of the item of each pair, counted from 1.
 
     Examples
     --------

@@ -40,8 +40,8 @@ _NEVER = "(?!)"  # a regular expression without a match
 def split_word(word: str) -> tuple[str, str, str]:
     """Split a word into opening punctuation, the word itself and closing punctuation.
 
-    The three parts concatenated give the text. Text that consists of punctuation only (``--``,
-    ``...``) is not split: it is returned as the second part.
+    The concatenation of the three parts equals `word`. Text that consists of punctuation only
+    (``--``, ``...``) is not split, but returned as the second part.
     """
     match = _WORD_PARTS.match(word)
     if match is None:
@@ -57,15 +57,15 @@ def is_closing(text: str) -> bool:
 
 @dataclass(frozen=True)
 class AgreementRule:
-    """A pair of adjacent words that is ungrammatical, such as "a" before a vowel.
+    """Rule that two adjacent words are ungrammatical together, such as "a" before a vowel.
 
     Attributes
     ----------
     left, right
-        Regular expressions that match the whole first and the whole second word, in lower case and
-        without punctuation.
+        Regular expressions for the first and the second word. They must match the whole word, in
+        lower case and without punctuation.
     reason
-        Short explanation that is shown to reviewers.
+        Short explanation that is shown to reviewers of sentences.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class AgreementRule:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Language:
-    """Writing conventions of one language.
+    """Writing conventions of one language, for example how sentences are split into words.
 
     Attributes
     ----------
@@ -102,11 +102,11 @@ class Language:
     frequent_words
         Frequent words in lower case; `detect_language` uses them to recognise the language.
     segment
-        Function that segments a text without spaces into words and marks. Their concatenation is
-        the text. None if words are separated by white space.
+        Function that segments a text without spaces into words and punctuation marks. None if words
+        are separated by white space.
     elision_pattern
-        Regular expression for the lower-case words that are joined to the next word without a
-        space.
+        Regular expression for lower-case words that are joined to the next word without a space,
+        for example the French "l'".
     space_before
         Mapping from closing mark to the no-break space that precedes it.
     space_after
@@ -222,7 +222,8 @@ class Language:
         if self.is_space_delimited:
             return text.split()
 
-        # Attach marks to their words by no-break spaces.
+        # French puts spaces between words and marks ("Quoi ?"). Replace them by no-break spaces, so
+        # that the marks are not separated from their words below.
         if self.space_before:
             marks = re.escape("".join(self.space_before))
             text = re.sub(rf"(?<=\S)\s+([{marks}])", lambda m: self.space_before[m[1]] + m[1], text)
@@ -234,10 +235,11 @@ class Language:
         for chunk in _BREAKING_SPACES.split(text):
             if not chunk.strip():
                 continue
+            # Languages without spaces between words, such as Chinese, have a segmenter.
             if self.segment is not None:
                 words += _attach_marks(self.segment(chunk))
                 continue
-            # Split after each elided word.
+            # Split after each elided word: "l'homme" becomes "l'" and "homme".
             match = self._elision.match(chunk)
             start = 0
             while match:
@@ -262,6 +264,7 @@ class Language:
         text = "".join(listed[:1])
         for previous, word in pairwise(listed):
             if self.segment is None:
+                # Elided words are followed by no space, for example the French "l'".
                 elision = self._elision.match(previous + word)
                 needs_space = elision is None or elision.end() != len(previous)
             else:
@@ -291,7 +294,7 @@ class Language:
         return next(reasons, "")
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and end offset of each word in a text.
+        """Return the character offsets of the start and the end of each word in a text.
 
         Raises
         ------
@@ -299,6 +302,7 @@ class Language:
             If the spaces of the text differ from the output of `normalise_spacing`.
         """
         spans = []
+        # Search for each word after the end of the previous word.
         end = 0
         for word in self.split(text):
             start = text.find(word, end)
@@ -329,7 +333,7 @@ def _attach_marks(pieces: Iterable[str]) -> list[str]:
         Words with the attached marks.
     """
     words: list[str] = []
-    opening = ""
+    opening = ""  # opening marks that wait for the next word
     for piece in pieces:
         if all(character in _ALWAYS_OPENING for character in piece):
             opening += piece
@@ -338,6 +342,7 @@ def _attach_marks(pieces: Iterable[str]) -> list[str]:
         else:
             words.append(opening + piece)
             opening = ""
+    # Opening marks at the end of the text have no next word. Attach them to the last word.
     if opening and words:
         words[-1] += opening
     elif opening:

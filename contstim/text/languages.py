@@ -118,10 +118,9 @@ FRENCH = Language(
 
 
 def _harmony_rule(particle: str, vowels: str, endings: str = "") -> AgreementRule:
-    """Return a rule of Turkish vowel harmony, for one form of a particle.
+    """Return a rule that checks Turkish vowel harmony for one form of a particle.
 
-    The rule marks the form as ungrammatical unless the last vowel of the word before it is one of
-    the vowels that harmonise with the form.
+    The form is ungrammatical unless the last vowel of the preceding word harmonises with it.
 
     Parameters
     ----------
@@ -196,9 +195,9 @@ _LATIN = re.compile(r"([A-Za-z0-9]+(?:[.,:/'’-][A-Za-z0-9]+)*%?)")
 
 
 def segment_chinese(text: str) -> Sequence[str]:
-    """Segment a Chinese text into words and marks by jieba's dictionary.
+    """Segment a Chinese text into words and punctuation marks with jieba's dictionary.
 
-    Of all divisions into words of the dictionary, the most probable one is used. Words outside the
+    The text is divided into words of the dictionary in the most probable way. Words outside the
     dictionary are split into characters.
 
     Raises
@@ -232,9 +231,10 @@ _UNREGISTERED: dict[str, Language] = {}
 
 
 def get_language(code: str) -> Language:
-    """Return the language with a code such as ``de`` or ``de-AT``.
+    """Return the writing conventions of the language with a code such as ``de`` or ``de-AT``.
 
-    For an unregistered language, words are separated by white space and there are no word lists.
+    If the language is not registered, default conventions are returned: words are separated by
+    white space, and there are no word lists.
 
     Examples
     --------
@@ -261,10 +261,10 @@ copyreg.pickle(Language, _reduce)
 
 
 def language_from_script(text: str) -> Language:
-    """Return a language with which a text of unknown language can be segmented into words.
+    """Choose a language for splitting a text of unknown language into words.
 
-    This is Chinese, or another language without spaces between words, if the text contains a letter
-    of its script. Otherwise it is English.
+    If the text contains a letter of a script without spaces between words, such as Chinese, its
+    language is returned. Otherwise, English is returned, which splits a text at spaces.
 
     Examples
     --------
@@ -291,6 +291,7 @@ def detect_language(sentences: Iterable[str]) -> Language:
     'German'
     """
     text = " ".join(islice(sentences, _MAX_SENTENCES))
+    # First, look for a language with special letters, such as Chinese or Turkish.
     languages = [language for _, language in LANGUAGES.items()]
     n_letters = max(1, sum(map(str.isalpha, text)))
     for language in languages:
@@ -303,5 +304,6 @@ def detect_language(sentences: Iterable[str]) -> Language:
                 min_share = _MIN_SHARE_OF_SPECIAL_LETTERS
             if share > min_share:
                 return language
+    # Otherwise, choose the language with the most occurrences of its frequent words in the text.
     counts = Counter(re.findall(r"[^\W\d_]+", text.lower()))
     return max(languages, key=lambda language: sum(counts[w] for w in language.frequent_words))

@@ -24,21 +24,24 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalise_sentence(text: str) -> str:
-    """Return a sentence in Unicode NFC, with single spaces between words and none at the ends.
+    """Normalise the Unicode characters and the spaces of a sentence.
 
-    Punctuation and the no-break spaces before or after French marks stay.
+    The result is in Unicode NFC, with single spaces between words and no spaces at the ends.
+    Punctuation, and the no-break spaces before or after French marks, are unchanged.
 
     Examples
     --------
     >>> normalise_sentence("  Il   dort. ")
     'Il dort.'
     """
+    # `split` without an argument removes spaces at the ends and splits at any white space.
     if text.isascii():
         return " ".join(text.split())
     text = unicodedata.normalize("NFC", text)
     if not any(space in text for space in NO_BREAK_SPACES):
         return " ".join(text.split())
-    # Replace the spaces of marks by a placeholder, so that `split` does not remove them.
+    # Replace no-break spaces beside punctuation marks by a placeholder, so that `split` does not
+    # remove them. Then put them back in their order.
     text = text.replace(_PLACEHOLDER, "")
     mark_spaces = iter(_MARK_SPACE.findall(text))
     single_spaced = " ".join(_MARK_SPACE.sub(_PLACEHOLDER, text).split())
@@ -46,7 +49,17 @@ def normalise_sentence(text: str) -> str:
 
 
 def check_sentences(sentences: Sequence[str]) -> list[str]:
-    """Check that `sentences` is a list of nonempty texts, and return them with normalised spaces.
+    """Check that each sentence is a nonempty string, and normalise the sentences.
+
+    Parameters
+    ----------
+    sentences
+        List of sentences to check.
+
+    Returns
+    -------
+    list of str
+        Sentences after `normalise_sentence`. ASCII sentences are not changed.
 
     Raises
     ------
@@ -71,10 +84,11 @@ def check_sentences(sentences: Sequence[str]) -> list[str]:
 
 
 def normalise_label(value: object) -> str:
-    """Return a label (participant, item, condition, level) as NFC text without outer spaces.
+    """Convert a label, for example of a participant or condition, to normalised text.
 
-    ``007``, ``NA`` and ``null`` are valid labels and stay unchanged. A whole number that was read
-    as a float, because its column has an empty cell, loses its decimal point.
+    The text is in Unicode NFC, without spaces at the ends. ``007``, ``NA`` and ``null`` are valid
+    labels and stay unchanged. A whole number that was read as a float, because its column contains
+    an empty cell, loses its decimal point.
 
     Examples
     --------
@@ -96,7 +110,9 @@ def normalise_sentences(sentences: pd.Series) -> pd.Series:
 
 
 def normalise_labels(labels: pd.Series) -> pd.Series:
-    """Return a column of labels in canonical form; missing cells stay missing.
+    """Convert a column of labels to normalised text (`normalise_label`).
+
+    Missing cells stay missing.
 
     Examples
     --------
@@ -119,11 +135,10 @@ def alphanumeric_key(sentence: str) -> str:
 
 
 def match_sentences(wanted: Iterable[str], available: Iterable[str]) -> dict[str, str]:
-    """Match sentences of one table to sentences of another.
+    """Look up the sentences of one table in another table.
 
-    Sentences match if they are equal after normalisation (`normalise_sentence`). If there is no
-    equal sentence, a sentence that differs only in a final period matches, unless it is one of
-    `wanted`.
+    Sentences match if they are equal after `normalise_sentence`. If there is no equal sentence, a
+    sentence matches that differs only in a final period, unless it is itself one of `wanted`.
 
     Parameters
     ----------
@@ -144,6 +159,7 @@ def match_sentences(wanted: Iterable[str], available: Iterable[str]) -> dict[str
     >>> match_sentences(["We left", "We left."], ["We left."])
     {'We left.': 'We left.'}
     """
+    # A form is a sentence with normalised characters and spaces.
     available_by_form: dict[str, str] = {}
     for sentence in available:
         available_by_form.setdefault(normalise_sentence(sentence), sentence)

@@ -213,8 +213,8 @@ class Vocabulary:
     ) -> Vocabulary:
         """Build a vocabulary from the words of the `wordfreq` package (Speer 2022).
 
-        All words of the package are in lower case, including names, and the capitalised form of
-        each is allowed first. Use `from_text` for names in their own case.
+        The package lists all words in lower case, including names. The capitalised form of each
+        word is allowed at the first position. Use `from_text` if names must be capitalised.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class Vocabulary:
                 f"wordfreq lists the words of {conventions.name} in lower case, nouns too; make "
                 "the vocabulary from a text, which has their capitals"
             )
-        # wordfreq lists elided words without apostrophe and "I" in lower case.
+        # wordfreq lists elided words without apostrophe, and "I" in lower case: correct both.
         spellings = {w: f"{w}'" for w in rules.exclude if conventions.is_elided(f"{w}'")}
         spellings |= {conventions.fold(word): word for word in sorted(rules.capitals)}
         listed = relative_frequencies(language)
@@ -314,7 +314,7 @@ class Vocabulary:
         return self.first if position == 0 else self.elsewhere
 
     def with_words(self, first: Iterable[str], elsewhere: Iterable[str]) -> Vocabulary:
-        """Return a copy with new word lists that preserves the frequencies of known words.
+        """Return a copy of the vocabulary with new words; frequencies of old words are preserved.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ class Vocabulary:
         return replace(self, first=first, elsewhere=elsewhere, frequencies=frequencies)
 
     def restrict(self, models: Iterable[_HasVocabulary]) -> tuple[Vocabulary, dict[str, int]]:
-        """Restrict the vocabulary to the words in the vocabularies of all models.
+        """Return the words of this vocabulary that all of the given models know.
 
         Returns
         -------
@@ -339,9 +339,10 @@ class Vocabulary:
         Raises
         ------
         InputError
-            If no word remains at the first position, or elsewhere.
+            If no word remains for the first position, or for the other positions.
         """
         words = list(dict.fromkeys((*self.first, *self.elsewhere)))
+        # Whether each word is known by all models so far; the number unknown to each model.
         is_shared = np.ones(len(words), dtype=np.bool_)
         n_unknown: dict[str, int] = {}
         for model in models:
@@ -375,7 +376,7 @@ class Vocabulary:
             temporary.write_text(self.to_csv(), encoding="utf-8", newline="")
 
     def to_csv(self) -> str:
-        """Return the CSV that `save` writes, with one row per word and position."""
+        """Return the vocabulary as CSV text, with one row per word and permitted position."""
         fold = self.language.fold
         columns = list(_COLUMNS)
         if self.tags:
@@ -386,6 +387,7 @@ class Vocabulary:
         # Repeatable words that are allowed at no position still need a row.
         unused = sorted(self.repeatable - used)
         rows = []
+        # The flags state whether a word is allowed first, and elsewhere.
         words_and_flags = ((self.first, 1, 0), (self.elsewhere, 0, 1), (unused, 0, 0))
         for words, is_first, is_elsewhere in words_and_flags:
             for word in words:

@@ -138,6 +138,7 @@ class WordOptions:
         InputError
             If a file cannot be read, or a word is allowed and blocked.
         """
+        # Read each list of files as a mapping from case-folded word to the word in the file.
         allowed, blocked = (
             {language.fold(word): word for name in names for word in read_words(folder / name)}
             for names in (self.allow, self.block)
@@ -164,6 +165,7 @@ class WordOptions:
             If `offensive` is set and no list of offensive words of the language is bundled.
         """
         allowed, blocked = self.read_lists(folder, language)
+        # Without a minimum level of offensiveness, only the words listed by users are blocked.
         if self.offensive is None:
             return blocked
         if language.offensive_list != "bundled":
@@ -171,6 +173,7 @@ class WordOptions:
                 f"offensive = {self.offensive} has no list for {language.name}: "
                 f"{offensive_source(language)}; give a list of your own as block"
             )
+        # Words that users explicitly allow are not blocked, even if they are offensive.
         levels = offensive_words().items()
         offensive = {word.casefold() for word, level in levels if level >= self.offensive}
         return blocked | (offensive - allowed.keys())
@@ -202,12 +205,12 @@ class WordOptions:
                 )
 
     def filter(self, vocabulary: Vocabulary, folder: Path) -> Vocabulary:
-        """Return the vocabulary with the selected words.
+        """Return a copy of a vocabulary with only the words that the options select.
 
         Parameters
         ----------
         vocabulary
-            Words to select from.
+            Vocabulary from which words are selected.
         folder
             Folder of the study plan, to which relative paths of word lists refer.
 
@@ -247,6 +250,8 @@ class WordOptions:
             return word != lower and word not in language.capitals and lower not in common_words
 
         def is_selected(word: str) -> bool:
+            # Blocked words are excluded, and other words of the list `allow` are selected, whatever
+            # the other options require.
             if not blocked.isdisjoint(_matched_forms(word, language)):
                 return False
             if language.fold(word) in allowed:
@@ -255,6 +260,7 @@ class WordOptions:
                 return False
             if self.min_zipf is not None and zipf_frequency(word, code) < self.min_zipf:
                 return False
+            # If parts of speech are required, the word must be able to have one of their tags.
             return not tags or not tags.isdisjoint(vocabulary.tags.get(word.lower(), ()))
 
         first = [word for word in vocabulary.first if is_selected(word)]
@@ -289,7 +295,7 @@ class WordOptions:
 
 
 def offensive_source(language: Language) -> str:
-    """Return a short text that states where to find offensive words of a language, for messages.
+    """Return a short text for messages: where to find a list of offensive words of a language.
 
     Examples
     --------
@@ -331,7 +337,7 @@ def tag_words(vocabulary: Vocabulary) -> Vocabulary:
     InputError
         If NLTK's data do not include the weights of the tagger.
     """
-    from nltk.tag.perceptron import PerceptronTagger  # takes a second
+    from nltk.tag.perceptron import PerceptronTagger  # the import takes a second
 
     try:
         tagger = PerceptronTagger()
@@ -341,6 +347,7 @@ def tag_words(vocabulary: Vocabulary) -> Vocabulary:
             "machine; run: python -m nltk.downloader averaged_perceptron_tagger_eng, or give the "
             "vocabulary a column 'tags'"
         ) from None
+    # Tag each word separately, that is, without the context of a sentence.
     words = dict.fromkeys(word.lower() for word in (*vocabulary.first, *vocabulary.elsewhere))
     tags = {}
     for word in words:
@@ -352,7 +359,7 @@ def tag_words(vocabulary: Vocabulary) -> Vocabulary:
 def same_class_words(
     vocabulary: Vocabulary, sentence: Sentence, similarity: str
 ) -> dict[int, tuple[str, ...]]:
-    """Return the words that can replace each word of a sentence by a word of the same class.
+    """Return replacements of the same part of speech for each word of a sentence.
 
     Parameters
     ----------
@@ -374,9 +381,11 @@ def same_class_words(
     words = {}
     for position, word in enumerate(sentence.words):
         if not any(map(str.isalnum, word)):
-            continue
+            continue  # a separate punctuation mark
+        # Replacements need the most frequent tag of the word, for example NNS (plural noun), or a
+        # tag of the same class, for example any noun.
         word_tags = vocabulary.tags.get(word.lower(), ())
-        tags = frozenset(word_tags[:1])  # the most frequent tag
+        tags = frozenset(word_tags[:1])
         if similarity == "class" and word_tags:
             tags = WORD_CLASSES.get(_CLASS_BY_TAG.get(word_tags[0], ""), tags)
         words[position] = _words_with_tags(vocabulary, position == 0, tags)

@@ -58,6 +58,7 @@ class WordRules:
     @classmethod
     def for_language(cls, code: str) -> WordRules:
         """Return the rules for a language, given by its code."""
+        # The language provides the lists of words, for example words that are always capitalised.
         language = get_language(code)
         return cls(
             capitals=language.capitals,
@@ -68,6 +69,7 @@ class WordRules:
 
     def filter(self, words: Iterable[str]) -> list[str]:
         """Return the distinct words that satisfy the rules, in order."""
+        # Keep the order of the words, but list each word once.
         language = self.language
         listed = dict.fromkeys(words)
         excluded = set(map(language.fold, self.exclude))
@@ -84,7 +86,8 @@ class WordRules:
         return accepted
 
     def is_word(self, text: str) -> bool:
-        """Return whether a text is one word, without punctuation, of the allowed characters."""
+        """Return whether a text is a single word without punctuation, of the allowed characters."""
+        # The text must not have outer punctuation, and the language must not split it.
         _, core, _ = split_word(text)
         if core != text or self.language.split(text) != [text]:
             return False

@@ -27,6 +27,8 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
     InputError
         If the file cannot be read or is not UTF-8, or if a row has no word.
     """
+    # A file without a header, or with the header "word" only, is a list with one word per line,
+    # unless its name says that it is a table.
     lines = [text for _, text in read_lines(path)]
     header = read_csv_header(path, lines, "word")
     if header is None or (len(header) == 1 and not {*TABLE_SUFFIXES} & {*Path(path).suffixes}):
@@ -42,14 +44,14 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
 
 
 def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column: str) -> list[str]:
-    """Return the words for which a column contains 1, yes or true.
+    """Return the words in a table for which a column contains 1, yes or true.
 
     Parameters
     ----------
     path
         Path of the table, for error messages.
     rows
-        Rows of the table, as from `read_word_rows`.
+        Rows of the table as mappings from column name to cell, with a column ``word``.
     column
         Name of the column. Its cells must be 1, 0, yes, no, true, false or empty.
 
@@ -60,7 +62,7 @@ def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column:
     """
     words = []
     for row in rows:
-        flag = _FLAGS.get(row[column].lower())
+        flag = _FLAGS.get(row[column].lower())  # None: the cell is neither 1 nor 0, yes nor no
         if flag is None:
             raise InputError(
                 f"{path}: column {column!r} of {row['word']!r} is {row[column]!r}; write 1 or 0"
@@ -71,10 +73,24 @@ def flagged_words(path: str | PathLike[str], rows: list[dict[str, str]], column:
 
 
 def parse_frequencies(path: str | PathLike[str], rows: list[dict[str, str]]) -> dict[str, float]:
-    """Return the numbers in the column ``frequency`` of a table by word, without empty cells.
+    """Read the frequencies of words from the column ``frequency`` of a table.
 
-    `rows` are the rows of the table `path`, as from `read_word_rows`. `InputError` is raised if a
-    cell is not a number.
+    Parameters
+    ----------
+    path
+        Path of the table, for error messages.
+    rows
+        Rows of the table as mappings from column name to cell, with a column ``word``.
+
+    Returns
+    -------
+    dict
+        Mapping from word to frequency. Words with an empty cell are left out.
+
+    Raises
+    ------
+    InputError
+        If a cell is not a number.
     """
     frequencies = {}
     for row in rows:
