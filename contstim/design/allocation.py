@@ -48,6 +48,7 @@ class TrialCells:
 
     def group_trials_by_cell(self) -> list[IntArray]:
         """Return the indices of the trials of each cell, one array per cell."""
+        # Sort the trials by cell, and split the order where the cell changes.
         order = np.argsort(self.cells, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(self.cells[order])) + 1)
 
@@ -68,6 +69,7 @@ class _RepeatCounter:
 
     def __init__(self, keys: Sequence[frozenset[Hashable]], groups: IntArray) -> None:
         self.keys = keys
+        # For each group, how often it sees each key (sentence or word).
         self.counts: defaultdict[int, Counter[Hashable]] = defaultdict(Counter)
         for trial, group in enumerate(groups.tolist()):
             self.counts[group].update(keys[trial])
@@ -102,6 +104,8 @@ class _RepeatCounter:
 
         Before the exchange, `trial` is in `group`, and `other_trial` is in `other_group`.
         """
+        # A key is a sentence or word. Each group loses the keys of one trial and gains those of the
+        # other.
         self.counts[group].subtract(self.keys[trial])
         self.counts[group].update(self.keys[other_trial])
         self.counts[other_group].subtract(self.keys[other_trial])
@@ -138,6 +142,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     groups = start.copy()
     counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
     trials_by_cell = trials.group_trials_by_cell()
+    # The number of exchanges grows with the number of repeated sentences.
     for _ in range(200 + 20 * counter.n_repeats):
         if not counter.n_repeats:
             return groups
@@ -146,6 +151,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         trial = int(rng.choice(clashing))
         group = int(groups[trial])
         exchangeable = [int(t) for t in trials_by_cell[trials.cells[trial]] if groups[t] != group]
+        # Another trial with a repeated sentence may be chosen in the next iteration.
         if not exchangeable:
             continue
         effects = np.array(
@@ -200,13 +206,16 @@ def separate_words(
     trials_by_cell = trials.group_trials_by_cell()
     for trial in rng.integers(len(groups), size=n_proposals).tolist():
         group = int(groups[trial])
+        # Only trials with a repeated word are moved.
         if not word_counter.has_repeat(trial, group):
             continue
+        # Propose an exchange with a trial of the same cell (condition and pair of models).
         other_trial = int(rng.choice(trials_by_cell[trials.cells[trial]]))
         other_group = int(groups[other_trial])
         if other_group == group:
             continue
         exchange = (trial, other_trial, group, other_group)
+        # Accept if it adds neither repeated words nor repeated sentences.
         added_word_repeats = word_counter.score_exchange(*exchange)
         if added_word_repeats <= 0 and sentence_counter.score_exchange(*exchange) <= 0:
             word_counter.exchange(*exchange)
@@ -233,6 +242,7 @@ def _check_sentence_counts(trials: TrialCells) -> None:
                 f"a trial would show the sentence {members[0]!r} against itself; leave it out"
             )
         counts.update(members)
+    # The most frequent sentence needs as many groups as it has trials.
     sentence, n = counts.most_common(1)[0] if counts else ("", 0)
     if n > trials.n_groups:
         raise InfeasibleError(
@@ -249,6 +259,7 @@ def _check_sentence_counts(trials: TrialCells) -> None:
         partners[first].add(second)
         partners[second].add(first)
     for first, second in trials.members:
+        # A third sentence that is compared with both sentences of this trial.
         common = sorted(partners[first] & partners[second])
         if common:
             raise InfeasibleError(

@@ -65,6 +65,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     # For each group, its first participant and the trials that this participant sees.
     group_trials: dict[object, tuple[object, list[tuple[object, ...]]]] = {}
     for participant, table in trials.groupby("participant", sort=False):
+        # Sentences of all trials of the participant, in both positions.
         sentences = pd.concat([table["sentence_1"], table["sentence_2"]])
         if sentences.duplicated().any():
             sentence = sentences[sentences.duplicated()].iloc[0]
@@ -75,6 +76,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
             raise ValidationError(
                 f"the trials of participant {participant} are not numbered 1 to {len(table)}"
             )
+        # Trials without their order and sides, which differ between participants.
         group = table["group"].iloc[0]
         columns = (table["condition"], table["sentence_1"], table["sentence_2"])
         seen_trials: list[tuple[object, ...]] = sorted(zip(*columns, strict=True))
@@ -88,6 +90,7 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     # Count the trials of each condition and pair of models, for one participant of each group.
     is_first = trials.groupby("group")["participant"].transform("first") == trials["participant"]
     table = trials[is_first]
+    # Label missing models, so that they are counted as well.
     models = [
         table[name].astype(object).where(table[name].notna(), "-")
         for name in ("model_1", "model_2")

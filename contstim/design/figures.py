@@ -40,6 +40,7 @@ def power_figure(
     >>> curve = power_curve(StudySimulator.from_difference(0.1), (10, 20, 40), n_simulations=50)
     >>> axes = power_figure(curve)
     """
+    # Draw the first analysis only. The x axis is the number of participants in all groups.
     curve = curve[curve["analysis"] == curve["analysis"].iloc[0]]
     curve = curve.assign(total=curve["n_groups"] * curve["n_participants"]).sort_values("total")
     measures = list(dict.fromkeys(curve["measure"]))
@@ -47,12 +48,15 @@ def power_figure(
     for ax, measure in zip(panels, measures, strict=True):
         rows = curve[curve["measure"] == measure]
         lines = rows.groupby(["model_1", "model_2", "n_trials"], sort=False)
+        # One line for each pair of models and number of trials.
         for number, ((model_1, model_2, trials), line) in enumerate(lines):
             label = f"{shorten_name(model_1, 14)} / {shorten_name(model_2, 14)}, {trials} pairs"
             colour, total, power = series_colour(number), line["total"], line["power"]
             ax.plot(total, power, "o-", markersize=3, color=colour, label=label)
+            # Band of two Monte Carlo standard errors.
             low, high = power - 2 * line["stderr"], power + 2 * line["stderr"]
             ax.fill_between(total, low, high, color=colour, alpha=0.2, linewidth=0)
+        # The recovery does not depend on the compared pair, so draw one line per number of trials.
         if rows["recovery"].notna().any():
             for trials, line in rows.groupby("n_trials", sort=False):
                 line = line.drop_duplicates("total")

@@ -217,6 +217,7 @@ def _check_distinct_pairs(items: pd.DataFrame) -> None:
     for number, (text_1, text_2) in enumerate(zip(texts_1, texts_2, strict=True), start=1):
         if text_1 == text_2:
             raise InputError(f"row {number} of the table of items: both sentences are {text_1!r}")
+        # `setdefault` returns the number of the first row with this pair, in either order.
         other_number = stimulus_by_pair.setdefault(frozenset((text_1, text_2)), number)
         if other_number != number:
             raise InputError(
@@ -247,10 +248,12 @@ def _suggest_factors(items: pd.DataFrame, item: pd.Series) -> str:
     """
     candidates: list[str] = []
     for name in items:
+        # A column with a different value in nearly every row is not a factor.
         has_few_values = items[name].nunique() <= len(items) / 2
         if name in ("item", "condition", "sentence", *_PAIR) or not has_few_values:
             continue
         candidates.append(str(name))
+        # Together with the item, the columns identify each row: they are sufficient.
         if not pd.concat([item, items[candidates]], axis=1).duplicated().any():
             # Columns with one value per item do not distinguish its versions.
             varied = [c for c in candidates if items.groupby(item)[c].nunique().max() > 1]

@@ -35,6 +35,7 @@ def mean_choice(latent: FloatArray, slope_sd: float) -> FloatArray:
     array of the same shape
         Probability for each pair, computed by Gauss-Hermite quadrature.
     """
+    # E[Phi(slope * latent)] as a weighted sum over the quadrature nodes of log(slope) / slope_sd.
     return np.asarray(ndtr(latent[..., None] * np.exp(slope_sd * _NODES)) @ _WEIGHTS)
 
 

@@ -242,6 +242,7 @@ def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
         1 if the model is the only best model, 1 / k if it is one of k best models, 0 if it is not
         among the best models, and NaN if participants follow no model.
     """
+    # Without a followed model, no model can be recovered.
     if followed is None:
         return np.full((data.item.shape[0], len(data.influences)), np.nan)
     recovery = []
@@ -255,6 +256,7 @@ def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
         n_ratings = is_defined.sum(axis=-1)
         means = np.where(is_defined, by_participant, 0).sum(axis=-1) / np.maximum(n_ratings, 1)
         values = means.sum(axis=-1) / np.maximum((n_ratings > 0).sum(axis=-1), 1)
+        # Round, so that equal values are ties in spite of rounding errors.
         is_best = np.round(values, 9) == np.round(values.max(axis=0), 9)
         recovery.append(is_best[followed] / np.maximum(is_best.sum(axis=0), 1))
     return np.stack(recovery, axis=1)
@@ -297,10 +299,10 @@ def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
                     designs[1] = designs[0]
                 whole = quasi_f.CrossedDesign(data.participant_index, item)
                 for study in studies:
-                    means = [
-                        quasi_f.CellMean(np.flatnonzero(row), design, influence[model, study][row])
-                        for model, row, design in zip((i, j), is_included, designs, strict=True)
-                    ]
+                    means = []
+                    for model, row, design in zip((i, j), is_included, designs, strict=True):
+                        observations = influence[model, study][row]
+                        means.append(quasi_f.SampleMean(np.flatnonzero(row), design, observations))
                     estimate = quasi_f.Contrast.from_means(means, whole).estimate()
                     p[study], difference[study] = estimate.p_value(), estimate.value
             p_values.append(p)

@@ -134,11 +134,14 @@ def latent_preferences(ratios: FloatArray, models: list[str], simulation: Simula
     for model, weight in simulation.weights:
         if model not in models:
             raise InputError(f"the mixture names {model!r}, which has no scores")
+        # Divide the log-ratios of each model by their root mean square, so that weights are
+        # comparable.
         values = ratios[:, models.index(model)]
         finite = values[np.isfinite(values)]
         root_mean_square = np.sqrt((finite**2).mean()) if len(finite) else 0.0
         if root_mean_square == 0:
             raise InputError(f"model {model!r} prefers no sentence, so nobody can follow it")
+        # An infinite log-ratio counts as much as the largest finite one.
         largest = float(np.abs(finite).max())
         mixture += weight * np.clip(values, -largest, largest) / root_mean_square
     root_mean_square = float(np.sqrt((mixture**2).mean()))
@@ -309,10 +312,14 @@ def draw_ratings(
     array of the same shape
         Ratings in {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}, negative for sentence 1.
     """
+    # Random effects belong to the pair in its first order. `side` (±1) reverses the preference
+    # before and after they are added.
     preference = side * latent
+    # exp(slope_sd z_p): one slope for each participant.
     if simulation.slope_sd > 0:
         slopes = np.exp(simulation.slope_sd * rng.normal(size=int(participant_index.max()) + 1))
         preference = preference * slopes[participant_index]
+    # item_sd (sqrt(1 - shared) z_x + sqrt(shared) z_j): one effect for each pair and each item.
     if simulation.item_sd > 0:
         pair_effects = np.sqrt(1 - simulation.shared) * rng.normal(size=int(pair.max()) + 1)[pair]
         item_effects = np.sqrt(simulation.shared) * rng.normal(size=int(item.max()) + 1)[item]
@@ -324,6 +331,7 @@ def draw_ratings(
     # The absolute rating is 0.5, 1.5 or 2.5, depending on the number of thresholds exceeded.
     thresholds = [simulation.confident, simulation.very_confident]
     rating = signs * (np.digitize(np.abs(preference), thresholds) + 0.5)
+    # In lapses of attention, the rating is drawn from the whole scale.
     is_lapse = rng.random(size=preference.shape) < simulation.lapse
     random_ratings = rng.choice(np.arange(-2.5, 3.0), size=preference.shape)
     return np.where(is_lapse, random_ratings, rating)

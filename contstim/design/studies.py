@@ -239,6 +239,7 @@ class StudySimulator:
         """
         require_integer("pairs_per_item", pairs_per_item, 1)
         require_integer("n_groups", n_groups, 1)
+        # Choices depend on the preference relative to the total noise of trials and pairs.
         noise = max(float(np.hypot(simulation.noise, simulation.item_sd)), 1e-9)
 
         def compute_excess(latent: float) -> float:
@@ -303,6 +304,8 @@ class StudySimulator:
                 f"{format_count(n_items, 'item')}; inference about new participants and items "
                 f"requires at least {MIN_PARTICIPANTS} and {MIN_UNITS}"
             )
+        # Simulated participants follow the estimated preferences; the most accurate model counts as
+        # followed.
         latent, simulation, best_model = estimate_pilot(data)
         return cls(
             models=data.models,
@@ -424,9 +427,11 @@ class StudySimulator:
         for name, is_included in self.analyses:
             subsets = [all_rows] * n_models
             if is_included is not None:
+                # Whether each rating is used for each model, shape (M, n_studies * C).
                 masks = is_included[rated_pairs].reshape(-1, n_models).T
                 subsets = [Subset(data, np.flatnonzero(mask), model_indices) for mask in masks]
             for measure in [MEASURES[measure_name] for measure_name in self.measures]:
+                # Ratings that an analysis does not use for a model stay NaN.
                 influence = np.full((n_models, len(data.pair)), np.nan)
                 for model, subset in enumerate(subsets):
                     if subset.n_rows:

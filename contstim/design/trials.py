@@ -281,6 +281,7 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
             f"{table_name} has a column 'condition', which the layout sets; lay out custom items "
             "and conditions with latin_square (--pairs), or rename the column"
         )
+    # A row names two models, or none if the pair compares all models of a set.
     names = table.reindex(columns=["model_1", "model_2"]).astype(object)
     is_unnamed = (names.isna() | (names == "")).to_numpy()
     has_one_name = is_unnamed[:, 0] != is_unnamed[:, 1]
@@ -298,6 +299,7 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
                     f"{column} of {table_name} contains {value!r}, not a sentence; put the "
                     "sentences there"
                 )
+    # Stimuli that are made from the same row belong to the same item.
     table = table.assign(**table[[*columns]].map(normalise_sentence))
     return table.assign(origin=table[columns[0]])
 
@@ -346,10 +348,12 @@ def _assign_random_numbers(
     """
     numbers = np.empty(len(stimuli), dtype=np.int64)
     pair_by_size: dict[int, str] = {}  # One pair of models per number of stimuli.
+    # Label the pair of models of each stimulus.
     labels = "model pair " + stimuli["model_1"].astype(str)
     labels += " and " + stimuli["model_2"].astype(str)
     labels = labels.where(stimuli["model_1"].notna(), _SET_OF_MODELS)
     for pair, rows in stimuli.groupby(labels, sort=False).indices.items():
+        # Each group needs the same number of stimuli of each pair of models.
         if len(rows) % n_groups:
             raise InfeasibleError(
                 f"{condition}: {pair} has {format_count(len(rows), 'stimulus', 'stimuli')}, which "
@@ -359,6 +363,7 @@ def _assign_random_numbers(
         if pair != _SET_OF_MODELS:
             pair_by_size.setdefault(len(rows), str(pair))
         numbers[rows] = rng.permutation(len(rows))
+    # Name one pair of models for each of two different numbers.
     if len(pair_by_size) > 1:
         (size, pair), (other_size, other_pair), *_ = pair_by_size.items()
         raise InfeasibleError(
@@ -455,6 +460,7 @@ def draw_sides(trials: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
     """
     side = pd.Series("right", index=trials.index)
     for rows in trials.groupby("condition", sort=False).indices.values():
+        # One half, rounded down; if the number is odd, add 1 with probability 1/2.
         n_left = len(rows) // 2 + int(rng.integers(2)) * (len(rows) % 2)
         side.iloc[rng.permutation(rows)[:n_left]] = "left"
     return side

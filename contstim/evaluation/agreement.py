@@ -23,10 +23,13 @@ def _iterate_conditions(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
+    # Catch trials and fillers are not part of the summary of all conditions.
     has_several = len(set(condition[is_experimental])) > 1
     if has_several:
         yield "all", is_experimental
+    # Conditions in order of appearance, without duplicates.
     for name in dict.fromkeys(condition):
+        # Distinguish a condition that is called "all" from the summary of all conditions.
         label = "condition all" if has_several and name == "all" else name
         yield label, np.asarray(condition == name, dtype=np.bool_)
 
@@ -49,10 +52,13 @@ def trial_table(data: TrialData) -> pd.DataFrame:
         - ``log_ratio:MODEL`` for each model: log p(sentence 2) - log p(sentence 1).
     """
     table, n_pairs = data.pairs.copy(), data.n_pairs
+    # A negative rating is a choice of sentence 1, a positive one of sentence 2, and 0 of neither.
     for name, sign in (("n_1", -1), ("n_2", 1), ("n_tied", 0)):
         table[name] = np.bincount(data.pair[np.sign(data.rating) == sign], minlength=n_pairs)
+    # `data.pair` contains the index of the pair of each choice: sum the ratings of each pair.
     total = np.bincount(data.pair, weights=data.rating, minlength=n_pairs)
     table["mean_rating"] = total / np.bincount(data.pair, minlength=n_pairs)
+    # Preference of each model: log p(sentence 2) - log p(sentence 1).
     for column, model in enumerate(data.models):
         table[f"log_ratio:{model}"] = data.log_ratio[:, column]
     return table
@@ -90,12 +96,14 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
         - `note`: reason for missing numbers.
     """
     trials = trial_table(data)
+    # Ties are no votes. The majority of a pair is the number of votes for its preferred sentence.
     n_votes = trials["n_1"] + trials["n_2"]
     majority = trials[["n_1", "n_2"]].max(axis=1)
     # Subtract a small number, so that a rounding error of the product is not rounded up to 1.
     n_needed = np.ceil(near * n_votes - 1e-9)
     rows = []
     for name, is_in_condition in _iterate_conditions(data):
+        # Use the pairs of the condition that enough participants judged.
         is_used = (n_votes >= min_participants) & is_in_condition
         n_trials, n_choices = int(is_used.sum()), int(n_votes[is_used].sum())
         row: dict[str, object] = {"condition": name, "n_trials": n_trials, "n_choices": n_choices}
@@ -108,6 +116,7 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
             row["chance"] = float(np.minimum(1.0, 2 * tail).mean())
             row["majority"] = float((majority / n_votes)[is_used].mean())
         if "expected" in trials:
+            # In trials with a correct sentence (1 or 2), count how often it was chosen.
             checked = trials[is_used & trials["expected"].notna()]
             n_correct = checked["n_2"].where(checked["expected"] == 2, checked["n_1"])
             if len(checked):
@@ -155,8 +164,10 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     for name, is_in_condition in _iterate_conditions(data):
         correlations, n_trials = [], 0
         for first, second in splits:
+            # Compare the halves on pairs that participants of both halves judged.
             is_shared = is_in_condition & ~np.isnan(first) & ~np.isnan(second)
             first_half, second_half = first[is_shared], second[is_shared]
+            # Cosine of the two vectors of mean ratings; not defined if all mean ratings are 0.
             norm = np.sqrt((first_half @ first_half) * (second_half @ second_half))
             n_trials = max(n_trials, len(first_half))
             if norm > 0:
@@ -165,6 +176,7 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
         row["n_splits"] = len(correlations)
         row["note"] = "" if correlations else "no pair was seen by two participants of a group"
         if correlations:
+            # Percentiles of the splits, and the reliability of the whole sample (Spearman-Brown).
             mean = row["split_half"] = float(np.mean(correlations))
             row["low"], row["high"] = np.quantile(correlations, [0.025, 0.975]).tolist()
             if mean > 0:
@@ -190,9 +202,11 @@ def _split_half_means(data: TrialData, rng: np.random.Generator) -> list[FloatAr
     # Sort participants by group and randomly within groups, then assign them alternately to the
     # two halves.
     participant_groups = data.group_codes
+    # `lexsort` sorts by its last key first: by group, then by random number.
     order = np.lexsort((rng.random(len(participant_groups)), participant_groups))
     half_of_participant = np.zeros(len(order), dtype=np.int64)
     half_of_participant[order] = np.arange(len(order)) % 2
+    # Average the ratings of each pair within each half; a pair without ratings has the mean NaN.
     half_of_rating = half_of_participant[data.participant]
     means = []
     for half in (0, 1):
@@ -225,9 +239,12 @@ def model_agreement_table(data: TrialData) -> pd.DataFrame:
         - `n_disagree`: number of sentence pairs on which the predictions differ;
         - `n_trials`: number of sentence pairs.
     """
+    # Preferred sentence of each model, shape (P, M): -1 for sentence 1, 1 for sentence 2, 0 for
+    # none.
     sign = np.sign(data.log_ratio)
     rows = []
     for name, pairs in _iterate_conditions(data):
+        # Mean agreement of all pairs of models at once, as a matrix product of shape (M, M).
         # The product of two signs is 1 for agreement and -1 for disagreement; rescale to 1 and 0.
         agreement = 0.5 + 0.5 * (sign[pairs].T @ sign[pairs]) / pairs.sum()
         for i, j in combinations(range(len(data.models)), 2):

@@ -162,9 +162,11 @@ def prepare_choices(raw: RawChoices) -> HumanData:
     """
     cleaned, excluded = clean_choices(raw.table, raw.cleaning)
     checked = check_choices(cleaned, raw.scale)
+    # Remember which rows are exchanged, so that an export can restore the order of the file.
     choices, is_swapped = align_choices(checked), pd.Series(_needs_swap(checked))
     _refuse_reversed_scale(choices)
     notes = tuple(raw.notes)
+    # State in a note if some trials are not experimental, since they are analysed separately.
     if (choices["kind"] != EXPERIMENTAL).any():
         notes += (f"Trials by kind: {format_kinds(choices)}.",)
     excluded = concat_exclusions(raw.excluded, excluded)
@@ -191,6 +193,7 @@ def clean_choices(
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     """
     require_columns(table, REQUIRED, "the choices table")
+    # `log.remaining` contains the rows that have not been excluded so far.
     log = ExclusionLog(table.assign(participant=normalise_labels(table["participant"])))
     if cleaning.missing_sentence == "exclude":
         mask = lacks_sentence(log.remaining)
@@ -307,6 +310,7 @@ def _check_times(column: pd.Series) -> pd.Series:
     that the times seem to be seconds.
     """
     times = pd.to_numeric(column, errors="coerce")
+    # Empty cells and texts such as "NA" mean that a time is unknown.
     is_present = column.notna() & ~column.astype("str").str.strip().isin(MISSING)
     refuse_rows(
         is_present & times.isna(),
@@ -319,6 +323,7 @@ def _check_times(column: pd.Series) -> pd.Series:
         "is unknown, or remove the column",
         column,
     )
+    # Nobody decides within 50 ms, but the same times in seconds are plausible.
     if times.median() < _MIN_MEDIAN_MS:
         raise InputError(
             f"the median of rt_ms is {times.median():g} ms, so the times seem to be seconds; "
@@ -354,15 +359,19 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
       sentence_1 sentence_2  rating
     0    He won.    We won.    -2.5
     """
+    # Put the sentence that sorts first in the first position, in every row.
     out = swap_sides(table, _needs_swap(table))
+    # All rows of a pair must describe it in the same way, for example name the same models.
     for description, columns in _PAIR_COLUMNS.items():
         if not set(columns) <= set(out.columns):
             continue
         # The expected sentence may be missing in some rows of a pair.
         rows = out[out["expected"].notna()] if columns == ["expected"] else out
+        # A pair of sentences that occurs twice here has two different descriptions.
         distinct = rows[[*_SENTENCES, *columns]].drop_duplicates()
         has_conflict = distinct.duplicated(_SENTENCES)
         if has_conflict.any():
+            # Name the first such pair and its rows.
             first, second = distinct.loc[has_conflict, _SENTENCES].iloc[0]
             is_pair = (out["sentence_1"] == first) & (out["sentence_2"] == second)
             raise InputError(
@@ -411,14 +420,18 @@ def swap_sides(table: pd.DataFrame, mask: BoolArray) -> pd.DataFrame:
         Copy of the table.
     """
     out = table.rename(columns=str)
+    # Exchange the contents of columns such as kind_1 and kind_2. `mask` selects the rows.
     for column in [c for c in out.columns if c.endswith("_1")]:
         partner = column[:-2] + "_2"
         if partner in out.columns:
             first, second = out[column].copy(), out[partner].copy()
+            # Columns of different types are combined as objects, so that no value is converted.
             dtype = first.dtype if first.dtype == second.dtype else object
             out[column] = first.where(~mask, second).astype(dtype)
             out[partner] = second.where(~mask, first).astype(dtype)
+    # A negative rating prefers sentence 1, so the sign changes with the order.
     out["rating"] = out["rating"].where(~mask, -out["rating"])
+    # The number of the correct sentence: 1 becomes 2 and 2 becomes 1.
     if "expected" in out.columns:
         out["expected"] = out["expected"].where(~mask, 3 - out["expected"])
     if "side_1" in out.columns and "side_2" not in out.columns:
@@ -436,10 +449,13 @@ def _refuse_reversed_scale(choices: pd.DataFrame) -> None:
     """
     if "expected" not in choices:
         return
+    # Use catch trials with a known correct sentence and a preference.
     trials = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
     trials = trials[trials["rating"] != 0]
     n_trials = len(trials)
+    # A positive rating is a choice of sentence 2.
     n_correct = int(((trials["rating"] > 0) == (trials["expected"] == 2)).sum())
+    # Guessing gives one half. Refuse if far fewer are correct, which chance does not explain.
     if (
         n_trials
         and n_correct / n_trials < _MAX_REVERSED_SHARE

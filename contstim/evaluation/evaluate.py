@@ -220,7 +220,9 @@ def _summarize_sample(data: TrialData, choices: pd.DataFrame, n_choices_read: in
     n_choices_read
         Number of choices before exclusions.
     """
+    # Proportion of correct catch trials of each participant; empty without catch trials.
     catch = catch_accuracy(choices)
+    # `data` contains only choices on scored sentences, and `choices` also other catch trials.
     has_times = choices["rt_ms"].notna().any()
     return Summary(
         n_participants=len(data.participants),
@@ -264,6 +266,7 @@ def _match_scores(
     """
     if source is None:
         return choices, pd.DataFrame(), {}, []
+    # Remove catch trials that a model cannot score, and report their number.
     is_unscored = find_unscored_catch(choices, source)
     notes = []
     unscored_pairs = choices.loc[is_unscored, ["sentence_1", "sentence_2"]].drop_duplicates()
@@ -273,9 +276,11 @@ def _match_scores(
             "participants are checked by them, but models are not evaluated on them."
         )
     choices = choices[~is_unscored]
+    # Score each distinct sentence of the other trials.
     table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
     units = score_units(source, list(table.columns))
     notes += score_table_notes(source)
+    # Positive scores cannot be log-probabilities: their sign or unit may be wrong.
     notes += [
         f"All scores of {model} are above 0, so they are not log-probabilities; the higher score "
         "is taken to be better. If they are surprisals, state it in a column 'unit' of the table: "
@@ -300,6 +305,7 @@ def _create_inference(
     levels : tuple of str
         Units that the bootstrap draws with replacement; empty without a bootstrap.
     """
+    # The default inference uses no bootstrap.
     if options.inference == "crossed":
         inference = QuasiFInference(options.items, options.equivalence)
         return inference, replace(options, n_bootstrap=0), ()
@@ -370,5 +376,6 @@ def _select_analyses(
 
 def _count_range(codes: IntArray) -> tuple[int, float, int]:
     """Count how often each code occurs, and return the minimum, median and maximum count."""
+    # Number of occurrences of each code 0, 1, 2, ...
     counts = np.bincount(codes)
     return int(counts.min()), float(np.median(counts)), int(counts.max())

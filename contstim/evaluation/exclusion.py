@@ -59,6 +59,7 @@ class ExclusionRules:
     @property
     def description(self) -> str:
         """Description of the rules for a methods section, one sentence per rule."""
+        # Limit of each rule (None if the rule is not used), and the sentence that describes it.
         limits_and_texts = [
             (self.min_rt_ms, "Trials answered in less than {:g} ms are excluded."),
             (self.max_rt_ms, "Trials answered in more than {:g} ms are excluded."),
@@ -117,6 +118,7 @@ def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
         if text.startswith("participants="):
             rules["participants"] = read_list(text.removeprefix("participants="), "participant")
             continue
+        # A rule is a name, a comparison and a number, for example "rt<200" or "rt<200ms".
         match = re.fullmatch(r"([a-z-]+[<>])(\d+(?:\.\d+)?)(?:ms)?", text.replace(" ", ""))
         if match is None or match[1] not in _FIELDS:
             raise InputError(
@@ -147,6 +149,7 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     if "expected" not in choices:
         return pd.Series(dtype="float64")
     trials = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
+    # A positive rating prefers sentence 2, and a rating of 0 neither sentence.
     is_correct = (trials["rating"] > 0) == (trials["expected"] == 2)
     score = is_correct.astype(float).where(trials["rating"] != 0, 0.5)
     return score.groupby(trials["participant"], sort=False).mean()
@@ -163,13 +166,16 @@ def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
     time_limits = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
     if any(limit is not None for limit in time_limits) and choices["rt_ms"].isna().all():
         raise InputError("a rule on response times needs the column rt_ms, which is empty")
+    # Participants who are excluded by name must exist.
     unknown = set(rules.participants) - set(choices["participant"])
     if unknown:
         raise InputError(
             f"there is no participant {min(unknown)!r} to exclude; use the names in the choices"
         )
+    # The rule on catch trials needs at least one catch trial with a known correct sentence.
     if rules.min_catch_correct is None or not catch_accuracy(choices).empty:
         return
+    # Explain what is missing: the kind "catch", or the correct sentences.
     if "expected" in choices and choices["expected"].notna().any():
         raise InputError(
             "the rule on catch trials needs trials of kind 'catch', and all trials with an "
@@ -222,21 +228,25 @@ def exclude(
     (27, 3)
     """
     check_rules(choices, rules)
+    # `log.remaining` contains the choices that the rules so far have not excluded.
     log = ExclusionLog(choices)
     log.exclude(choices["participant"].isin(rules.participants), "listed", "excluded by name")
     if rules.min_catch_correct is not None:
+        # Exclude inaccurate participants one at a time, to record the accuracy of each.
         accuracy = catch_accuracy(choices)
         for participant, share in accuracy[accuracy < rules.min_catch_correct].items():
             mask = log.remaining["participant"] == participant
             log.exclude(mask, "catch trials", f"{share:.3f} of catch trials right")
         has_answered = log.remaining["participant"].isin(accuracy.index)
         log.exclude(~has_answered, "catch trials", "no catch trial answered")
+    # Exclude single trials. A missing response time is neither too short nor too long.
     if rules.min_rt_ms is not None:
         mask = log.remaining["rt_ms"] < rules.min_rt_ms
         log.exclude(mask, "too fast", f"below {rules.min_rt_ms:g} ms")
     if rules.max_rt_ms is not None:
         mask = log.remaining["rt_ms"] > rules.max_rt_ms
         log.exclude(mask, "too slow", f"above {rules.max_rt_ms:g} ms")
+    # Exclude participants by the median of their remaining trials, and by their number.
     if rules.min_median_rt_ms is not None:
         median = log.remaining.groupby("participant")["rt_ms"].transform("median")
         detail = f"median response time below {rules.min_median_rt_ms:g} ms"
@@ -277,14 +287,17 @@ def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> 
     log, notes = ExclusionLog(human.choices), list(human.notes)
     for model in models:
         sentences = log.remaining[["sentence_1", "sentence_2"]]
+        # Sentences with a word outside the vocabulary of the model.
         unscorable = set()
         for sentence in np.unique(sentences):
             words = model.language.split(str(sentence))
             if not model.in_vocabulary(words).all():
                 unscorable.add(sentence)
+        # Catch trials need no scores. If there are no other trials, treat them like other trials.
         is_exempt = log.remaining["kind"] == CATCH
         if is_exempt.all():
             is_exempt = ~is_exempt
+        # Exclude a trial if either of its sentences is unscorable.
         is_excluded = sentences.isin(unscorable).any(axis=1) & ~is_exempt
         if not is_excluded.any():
             continue

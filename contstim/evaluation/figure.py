@@ -49,10 +49,12 @@ def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) 
     0     A     B
     """
     significant = comparisons[(comparisons["q"] < alpha) & (comparisons["difference"] != 0)]
+    # The difference is model 1 minus model 2, so the better model depends on its sign.
     is_first_better = significant["difference"] > 0
     first, second = significant["model_1"], significant["model_2"]
     better, worse = first.where(is_first_better, second), second.where(is_first_better, first)
     table = pd.DataFrame({"model": better, "beats": worse})
+    # Keep models that are drawn, and sort by their order in the figure.
     table = table[table.isin(order).all(axis=1)]
     table = table.sort_values(["model", "beats"], key=lambda names: names.map(order.index))
     return table.reset_index(drop=True)
@@ -169,6 +171,7 @@ def _draw_model(
         Colour of the model.
     """
     model = row["model"]
+    # Grey band from the lower to the upper noise ceiling, with a line at the lower one.
     if not np.isnan(row["ceiling_lower"]):
         low, high = sorted((row["ceiling_lower"], row["ceiling_upper"]))
         edges = [y - 0.4, y + 0.4]
@@ -179,13 +182,16 @@ def _draw_model(
     bins = np.round(values / bin_width)
     offsets = np.zeros(len(values))
     for value in np.unique(bins):
+        # The offsets of n dots are -(n - 1) / 2, ..., (n - 1) / 2 steps from the centre.
         in_bin = np.flatnonzero(bins == value)
         offsets[in_bin] = 0.08 * (np.arange(len(in_bin)) - (len(in_bin) - 1) / 2)
+    # Shrink the offsets if a stack would be higher than 0.3 rows.
     max_offset = max(np.abs(offsets).max(initial=0.0), 1e-9)
     offsets *= min(1.0, 0.3 / max_offset)
     dot_style: dict[str, Any] = {"color": colour, "ms": 2.6, "mew": 0, "alpha": 0.45, "zorder": 2}
     ax.plot(values, y + offsets, "o", gid=f"units-{model}", **dot_style)
 
+    # Confidence interval, then the mean on top of it. `gid` names elements in SVG files.
     if not np.isnan(row["ci_low"]):
         interval = [row["ci_low"], row["ci_high"]]
         ax.plot(interval, [y, y], color="black", lw=1.4, zorder=3, gid=f"interval-{model}")
@@ -213,11 +219,14 @@ def _draw_column(
     colour
         Colour of the model.
     """
+    # The panel ends at x = 1. The columns stand side by side to its right.
     x = 1.07 + column * _COLUMN_WIDTH / _PANEL_WIDTH
+    # A line from the best to the worst model of the column.
     ends = [min(y, *beaten_rows), max(y, *beaten_rows)]
     # The axis transform takes x as a fraction of the panel's width, and y in rows.
     outside: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
     outside["in_layout"] = False
+    # Open dots for the worse models, and a filled dot for the better model.
     gid, all_x = f"beaten-by-{model}", [x] * len(beaten_rows)
     ax.plot([x, x], ends, color=colour, lw=1.2, **outside)
     ax.plot(all_x, beaten_rows, "o", ms=4.5, mfc="white", mec=colour, gid=gid, **outside)
@@ -228,12 +237,14 @@ def _add_legend(
     ax: Axes, models: pd.DataFrame, has_winners: bool, has_stars: bool, has_units: bool
 ) -> None:
     """Add a legend of the elements that the figure contains."""
+    # Style of a dot without a line. Each handle is an empty plot that has only a label.
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
     handles: list[Line2D | Patch] = []
     if has_units:
         unit = "group" if models["unit"].iloc[0] == "group" else "participant"
         handles.append(Line2D([], [], markersize=2.6, alpha=0.6, label=f"one {unit}", **dot))
     handles.append(Line2D([], [], markersize=6, markeredgecolor="black", label="mean", **dot))
+    # Elements that no model has are left out of the legend.
     if models["ci_low"].notna().any():
         handles.append(Line2D([], [], color="black", linewidth=1.4, label="95 % interval"))
     if models["ceiling_lower"].notna().any():

@@ -37,17 +37,22 @@ def assign_items(table: pd.DataFrame) -> pd.DataFrame:
     InputError
         If one pair has several items.
     """
+    # Sort the two sentences of each row, so that both orders of a pair are equal.
     sentences = np.sort(table[_SENTENCES].astype(object).to_numpy(), axis=1)
     pairs = pd.DataFrame(sentences, table.index, _SENTENCES)
     distinct = pairs.drop_duplicates()
+    # Index of each row's pair in the list of distinct pairs.
     codes = pd.MultiIndex.from_frame(distinct).get_indexer(pd.MultiIndex.from_frame(pairs))
+    # A hash of the sentences labels a pair in the same way in every table.
     labels = [f"pair {digest(' / '.join(pair))[:10]}" for pair in distinct.to_numpy()]
     pair_items = np.array(labels)[codes]
     if "item" not in table:
         return table.assign(item=pair_items)
 
+    # Pairs without an item in the table get their own label.
     items = normalise_labels(table["item"])
     items = items.where(items.notna() & (items != ""), pair_items).astype("str")
+    # A pair that is listed with two different items is a contradiction.
     pairs_with_items = pairs.assign(item=items).drop_duplicates()
     is_repeated = pairs_with_items.duplicated(_SENTENCES)
     if is_repeated.any():
@@ -107,8 +112,10 @@ def warn_related_pairs(choices: pd.DataFrame) -> list[str]:
     """
     is_experimental = choices["kind"] == EXPERIMENTAL
     pairs = choices.loc[is_experimental, [*_SENTENCES, "item"]].drop_duplicates(_SENTENCES)
+    # If two pairs have the same item, the user has stated the items.
     if pairs["item"].duplicated().any():
         return []
+    # Infer items from shared sentences and words; count pairs that share an inferred item.
     items = pd.Series(infer_items(pairs[_SENTENCES].itertuples(index=False)))
     n_related = int(items.duplicated(keep=False).sum())
     if not n_related:

@@ -88,6 +88,7 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
 def describe_measures(options: EvaluationOptions) -> str:
     """Describe in a paragraph how the measures and their noise ceilings are defined."""
     measures = [MEASURES[name] for name in options.measures]
+    # The description of the upper ceiling completes the sentence of the first description.
     descriptions = " ".join(m.description + m.upper_ceiling_description for m in measures)
     min_others = format_count(options.min_others, "other participant")
     return (
@@ -107,10 +108,12 @@ def describe_analyses(options: EvaluationOptions) -> str:
         trials = _TARGETS.get(analysis.target, _TARGETS["all"])
         if analysis.conditions:
             trials += f", of the conditions {', '.join(analysis.conditions)}"
+        # Levels of the same factor are alternatives: "of native yes or no".
         for column in dict.fromkeys(column for column, _ in analysis.factor_levels):
             levels = [level for name, level in analysis.factor_levels if name == column]
             trials += f", of {column} {' or '.join(levels)}"
         parts.append(f"{analysis.name} ({trials})")
+    # Without named analyses, the default analyses are carried out.
     if not parts:
         parts = [
             f"all ({_TARGETS['all']})",

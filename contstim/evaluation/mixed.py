@@ -58,10 +58,12 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         If there is no experimental choice with a preference.
     """
     ratio_columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
+    # A logistic regression needs a choice of one of the two sentences.
     is_used = (human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)
     table = human.choices[is_used]
     if table.empty:
         raise InputError("the only preferences are in catch trials; there is nothing to fit")
+    # Do not overwrite columns of the user that have the name of a new column.
     new_columns = ["pair", "chose_2", *ratio_columns]
     table = table.rename(columns={name: f"{name}_given" for name in new_columns})
 
@@ -110,9 +112,12 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     """
     table = mixed_model_table(human, scores)
     columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
+    # The scripts call the models ratio_1, ratio_2, ...; comments give their names.
     names = zip(columns, map(str, scores.columns), strict=True)
+    # Items with several pairs need random intercepts for pairs within items.
     has_nested_pairs = table["pair"].nunique() > table["item"].nunique()
     items = "(1 | item) + (1 | pair)" if has_nested_pairs else "(1 | item)"
+    # Texts that replace the placeholders {names}, {sum}, ... of the templates.
     fields = {
         "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in names),
         "sum": " + ".join(columns),

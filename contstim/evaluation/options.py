@@ -134,6 +134,7 @@ class EvaluationOptions:
     sample: Sample | None = None
 
     def __post_init__(self) -> None:
+        # Results are identified by analysis and measure, so no name may occur twice.
         analyses = [analysis.name for analysis in self.analyses]
         for option, names in (("analyses", analyses), ("measures", self.measures)):
             for name in names:
@@ -238,6 +239,7 @@ def describe_deviations(
     sentences: list[str] = []
     for name, planned_value in vars(planned).items():
         value = getattr(options, name)
+        # Exclusion rules are options within options: compare each rule.
         if name == "exclusions":
             sentences += describe_deviations(value, planned_value, "exclusions.")
         elif value != planned_value:

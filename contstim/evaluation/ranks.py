@@ -16,12 +16,14 @@ DECIMALS = 12
 
 def sum_of_squares(n: ArrayLike) -> FloatArray:
     """Return 1² + 2² + ... + n², the squared norm of n untied ranks."""
+    # n (n + 1) (2 n + 1) / 6, also for fractional n.
     count = np.asarray(n, dtype=np.float64)
     return np.asarray(count * (count + 1) * (2 * count + 1) / 6, dtype=np.float64)
 
 
 def log_sum_of_squares_slope(n: ArrayLike) -> FloatArray:
     """Return the derivative of log(1² + ... + n²) with respect to n; infinite or NaN for n = 0."""
+    # S(n) = n (n + 1) (2 n + 1) / 6 has the derivative n² + n + 1 / 6, and (log S)' = S' / S.
     count = np.asarray(n, dtype=np.float64)
     return np.asarray((count * count + count + 1 / 6) / sum_of_squares(count))
 
@@ -102,12 +104,16 @@ class SegmentRanks:
             Total weight for each value, shape (R,). 0 where the value itself is 0, because zeros
             are not ranked.
         """
+        # Weights in ascending order of magnitude within each segment. `_order` is this order.
         sorted_weight = weight[self._order]
         # The sum over the values between two positions is a difference of cumulative sums.
         cumulative = np.concatenate([[0.0], np.cumsum(sorted_weight)])
+        # Position after the last value of the same magnitude; values between it and the end of the
+        # segment are larger.
         group_end = np.cumsum(np.bincount(self._tie_group))[self._tie_group]
         larger = cumulative[self._segment_end] - cumulative[group_end]
         tied = np.bincount(self._tie_group, sorted_weight)[self._tie_group]
+        # Undo the sorting. Tied values, including the value itself, count one half.
         sums: FloatArray = np.zeros(len(weight))
         sums[self._order] = larger + tied / 2
         return sums
@@ -177,9 +183,11 @@ def weighted_signed_ranks(values: FloatArray, weights: FloatArray) -> tuple[Floa
             continue
         # A tie group consists of all copies of values with the same magnitude.
         starts_group = np.diff(np.abs(vector[order]), prepend=-1.0) != 0
+        # Number of copies of each value, then of each group, in each resample: (n_groups, B).
         group_size = weights.T[order]
         if not starts_group.all():
             group_size = np.add.reduceat(group_size, np.flatnonzero(starts_group))
+        # Number of copies with at most the magnitude of the group, shape (n_groups, B).
         n_up_to_group = np.cumsum(group_size, axis=0)
         # The average rank of a group is the number of smaller values plus (group size + 1) / 2.
         average_rank = n_up_to_group - (group_size - 1) / 2
@@ -229,6 +237,7 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     n_first, n_second = np.count_nonzero(first), np.count_nonzero(second)
     if not n_first or not n_second:
         raise InputError("a vector that is zero on every trial has no signed-rank cosine")
+    # Cosine with the norms of untied ranks: sqrt(1² + ... + n²) for n non-zero entries.
     return float(first @ second / np.sqrt(sum_of_squares(n_first) * sum_of_squares(n_second)))
 
 
@@ -325,5 +334,6 @@ def rank_biserial(differences: ArrayLike) -> float:
     d = d[~np.isnan(d)]
     if not len(d):
         return float("nan")
+    # (R_+ - R_-) / R, with the sums R of the ranks of absolute differences.
     ranks = rankdata(np.abs(d))
     return float((ranks * np.sign(d)).sum() / ranks.sum())

@@ -51,11 +51,13 @@ def rescale(codes: Sequence[float] | pd.Series, low: float, high: float) -> pd.S
         raise InputError(f"a rating scale needs two different ends, got {low} and {high}")
     codes = pd.Series(codes)
     numbers = pd.to_numeric(codes, errors="coerce").astype(float)
+    # On a reversed scale, `low` is greater than `high`. Text became NaN, which is refused as well.
     refuse_rows(
         ~numbers.between(min(low, high), max(low, high)),
         f"rating {{value}} is not on the scale from {low:g} to {high:g} ({{rows}})",
         codes.astype("str"),
     )
+    # Map [low, high] to [0, 1], then to [-1, 1], then to [-2.5, 2.5].
     return (((numbers - low) / (high - low) * 2 - 1) * _MAX_RATING).round(_DECIMALS)
 
 

@@ -157,8 +157,10 @@ class Provenance:
         The table has one column per model if the names of the models imply the units of the scores.
         Otherwise it has one row per sentence and model, with a column for the unit.
         """
+        # A wide table has no place for units, so they must follow from the names of the models.
         if self.units == {model: score_kind(model).unit for model in self.units}:
             return self.scores
+        # One row per sentence and model.
         long = self.scores.melt("sentence", var_name="model", value_name="log_prob")
         long[UNIT] = long["model"].map(self.units)
         if self.specs:
@@ -254,14 +256,17 @@ class Evaluation:
         """
         from contstim.evaluation.figure import model_figure  # loads Matplotlib
 
+        # Rows of models with a value that match the requested analysis and measure.
         rows = self.models[self.models["value"].notna()]
         for column, name in (("analysis", analysis), ("measure", measure)):
             if name is not None:
                 rows = rows[rows[column] == name]
         if rows.empty:
             return None
+        # Draw the first of the remaining combinations of analysis and measure.
         first = rows.iloc[0]
         units = self.details.groups if first["unit"] == "group" else self.details.participants
+        # Restrict all three tables to this analysis and measure.
         models, comparisons, units = (
             table[(table["analysis"] == first["analysis"]) & (table["measure"] == first["measure"])]
             for table in (self.models, self.comparisons, units)
@@ -281,6 +286,7 @@ class Evaluation:
 
         axes = self.figure(ax=create_axes()[0])
         figure = "" if axes is None else render_svg(axes)
+        # Each table can be opened by a click on its name.
         tables = "".join(format_table_html(name, table) for name, table in self.tables().items())
         paragraphs = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
         return paragraphs + figure + tables

@@ -37,6 +37,7 @@ class ExclusionLog:
             Reason for the exclusion in words.
         """
         participants = self.remaining.loc[mask, "participant"].astype("str")
+        # One entry of the log per participant.
         counts = participants.value_counts(sort=False)
         self._entries += [(rule, str(name), int(n), detail) for name, n in counts.items()]
         self.remaining = self.remaining.loc[~mask]
@@ -63,8 +64,10 @@ def format_rows(mask: pd.Series) -> str:
         Rows to name. Its index contains the 0-based row numbers of the file; the text counts from
         1, the first row after the header.
     """
+    # Row numbers of the selected rows, counted from 1.
     numbers = (np.asarray(mask.index)[mask.to_numpy(dtype=bool)] + 1).tolist()
     named = [str(number) for number in numbers[:_MAX_NAMED_ROWS]]
+    # Name at most five rows.
     if len(numbers) > len(named):
         return f"rows {', '.join(named)} and {len(numbers) - len(named)} more"
     if len(named) == 1:

@@ -41,12 +41,15 @@ class Sample:
         """
         sentences = []
         for name in ("participants", "groups"):
+            # The columns `participant` and `group` have the names of these fields without s.
             planned, n_observed = getattr(self, name), choices[name[:-1]].nunique()
             if planned is not None and n_observed != planned:
                 sentences.append(f"The data have {n_observed} {name}; the plan has {planned}.")
         if self.trials_each is None:
             return sentences
+        # Count the experimental trials of each participant.
         trials = choices[choices["kind"] == EXPERIMENTAL].groupby("participant").size()
+        # Some participants can have more trials than planned, and others fewer.
         planned = self.trials_each
         for comparison, is_other in (("more", trials > planned), ("fewer", trials < planned)):
             if is_other.any():

@@ -114,8 +114,10 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
         return canonical_scores(scores)
     if isinstance(scores, SentenceModel | str):
         scores = [scores]
+    # A list of models or specification strings: use the names of the models.
     if not isinstance(scores, Mapping):
         return {model.name: model for model in load_models(scores)}
+    # A mapping: load the models, and leave tables and functions unchanged.
     specs = {name: m for name, m in scores.items() if isinstance(m, SentenceModel | str)}
     loaded = dict(zip(specs, load_models(specs), strict=True)) if specs else {}
     return {**cast("Mapping[str, _Source]", scores), **loaded}
@@ -145,12 +147,17 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
     is_catch = (trials["kind"] == CATCH).to_numpy()
     pairs = trials[["sentence_1", "sentence_2"]].astype("str")
     sentences = list(dict.fromkeys(pairs[is_catch].to_numpy().ravel().tolist()))
+    # If every trial is a catch trial, each of them needs a score.
     if is_catch.all() or not sentences:
         return np.zeros(len(trials), dtype=np.bool_)
+    # Whether every model can score each sentence.
     is_scored = np.ones(len(sentences), dtype=np.bool_)
+    # Treat a table as one source for all models.
     sources = scores if isinstance(scores, Mapping) else {"": scores}
     for model, source in sources.items():
         if isinstance(source, SentenceModel):
+            # A model that reads a table scores only its sentences; other models may refuse unknown
+            # words.
             if isinstance(source, ScoreTableModel):
                 is_scored &= source.has_scores(sentences)
             if source.event.unknown == "error":
@@ -162,6 +169,7 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
             else:
                 table = _normalise_index(pd.Series(source), model).to_frame(model)
             is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
+    # A catch trial is unscored if one of its two sentences is.
     unscored = {s for s, has_score in zip(sentences, is_scored, strict=True) if not has_score}
     return is_catch & pairs.isin(unscored).any(axis=1).to_numpy()
 
@@ -193,6 +201,7 @@ def model_scores(
         Long table with the columns `SCORES`, ``unit`` and ``spec``.
     """
     choices = choices[~find_unscored_catch(choices, {model.name: model for model in models})]
+    # Score each sentence once, although several participants judged it.
     presented = [*choices["sentence_1"], *choices["sentence_2"]]
     sentences = list(dict.fromkeys([*presented, *extra_sentences]))
     tables = []
@@ -201,6 +210,7 @@ def model_scores(
             totals = model.score_with_counts(sentences)
         else:
             totals = ScoreCache(cache).score_with_counts(model, sentences)
+        # Models that cannot count tokens return 0.
         has_token_counts = totals.n_tokens.all()
         columns = {
             "sentence": sentences,
@@ -242,6 +252,7 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     # Reshape the existing scores from one column per model to one row per sentence and model.
     wide = _match_rows(canonical_scores(table).log_probs, sentences).rename_axis(index="sentence")
     old = wide.reset_index().melt("sentence", var_name="model", value_name="log_prob").dropna()
+    # The existing table may state units and specification strings; otherwise infer them.
     old[UNIT] = old["model"].map(score_units(table, [str(name) for name in old_models]))
     old[SPEC] = old["model"].map(model_specs(table))
     return pd.concat([old, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
@@ -298,6 +309,7 @@ def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
     second = scores.loc[pairs["sentence_2"].tolist()].to_numpy(dtype=float)
     with np.errstate(invalid="ignore"):
         ratios = second - first
+    # -inf - (-inf) is NaN: two impossible sentences are tied.
     ratios[first == second] = 0.0
     return np.asarray(ratios, dtype=np.float64)
 
@@ -319,9 +331,11 @@ def _match_rows(table: pd.DataFrame, sentences: list[str]) -> pd.DataFrame:
     """
     if not len(table):
         return pd.DataFrame(np.nan, pd.Index(sentences), table.columns)
+    # Labels can be numbers, and sentences may differ from them in white space or a final period.
     table = table.set_axis(table.index.astype("str"), axis=0)
     matches = match_sentences(sentences, table.index)
     table = table.loc[~table.index.duplicated()]
+    # Sentences without a match have the label None, which gives a row of NaN.
     rows = table.reindex([matches.get(sentence) for sentence in sentences])
     return rows.set_axis(pd.Index(sentences), axis=0)
 
@@ -352,6 +366,7 @@ def resolve_targets(
     notes : list of str
         One sentence for each replaced name.
     """
+    # Other names of each model: its specification string and the name in this string.
     models_by_alias: dict[str, list[str]] = {}
     for model in models:
         spec = specs.get(model, model)
@@ -360,6 +375,7 @@ def resolve_targets(
             models_by_alias.setdefault(alias, []).append(model)
     columns = choices[["model_1", "model_2"]]
     targets = {*columns["model_1"].dropna(), *columns["model_2"].dropna()}
+    # Rename only targets that are no evaluated model, and only if one model has this alias.
     unknown_targets = targets - set(models)
     new_names = {
         alias: candidates[0]
@@ -395,6 +411,7 @@ def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[s
     unscored = sorted(targeted - set(models))
     if not models or not unscored:
         return ()
+    # None of the targets has scores: the trials and the models may use different names.
     if unscored == sorted(targeted):
         return (
             f"The trials target {', '.join(unscored)}, of which none has scores; "

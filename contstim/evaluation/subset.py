@@ -46,12 +46,14 @@ class Subset:
         self.models = models
         self.pair = data.pair[rows]
         self.rating = data.rating[rows]
+        # Number the participants of the subset from 0 to N - 1.
         self.participants, self.participant_index = np.unique(
             data.participant[rows], return_inverse=True
         )
         self.n_participants = len(self.participants)
         self.n_rows = len(rows)
         self.n_pairs = len(np.unique(self.pair))
+        # Cache of `design`, by the bytes of its mask.
         self._designs: dict[bytes, CrossedDesign] = {}
 
     @cached_property
@@ -103,6 +105,8 @@ class Subset:
         for participant, rows in enumerate(self.rows_by_participant):
             members_by_set.setdefault(self.pair[rows].tobytes(), []).append(participant)
         for members in members_by_set.values():
+            # Positions of the choices, shape (n, k): choices are sorted by participant, then by
+            # pair.
             table_rows = np.stack([self.rows_by_participant[member] for member in members])
             yield np.array(members), self.pair[table_rows[0]], values[table_rows]
 
@@ -123,6 +127,7 @@ class Subset:
 
     def count_tied_predictions(self) -> IntArray:
         """Return the number of pairs on which each model has no preference, shape (M,)."""
+        # `signs` has a row for every pair of the study; use the pairs of the subset.
         is_tied = self.signs[np.unique(self.pair)] == 0
         return np.asarray(is_tied.sum(axis=0), dtype=np.int64)
 
@@ -136,6 +141,7 @@ class Subset:
         `values` contains one number per choice, shape (R,). The result contains, for each choice,
         the sum over all choices on its pair, shape (R,).
         """
+        # Sum over the choices on each pair, then look up the sum for each choice.
         sums = np.bincount(self.pair, values, self.data.n_pairs)
         return np.asarray(sums, dtype=np.float64)[self.pair]
 
@@ -151,6 +157,7 @@ class Subset:
         Values that are NaN are left out. The mean is NaN if all values of a participant are NaN.
         """
         is_defined = ~np.isnan(values)
+        # Sum the defined values of each participant, and divide by their number (0 / 0 is NaN).
         sums = self.sum_by_participant(np.where(is_defined, values, 0.0))
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / self.sum_by_participant(is_defined.astype(np.float64)))

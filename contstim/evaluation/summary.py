@@ -44,15 +44,18 @@ def summarize(evaluation: Evaluation) -> list[str]:
         notes = [text for text in dict.fromkeys(evaluation.models["note"]) if text]
         reason = "; ".join(notes[:_MAX_NAMED]) or "no scores of models were given"
         return [f"No model was evaluated: {reason}."]
+    # Describe the first analysis and measure of the table, best model first.
     rows = filter_analysis(models, models.iloc[0])
     rows = rows.sort_values("value", ascending=False, kind="stable")
     best = rows.iloc[0]
     name = str(best["model"])
     comparisons = _compare_with_others(name, filter_analysis(evaluation.comparisons, best))
     data = evaluation.data
+    # Models with the same preferences as the best model cannot be compared with it.
     groups = group_identical(data.models, experimental_log_ratios(data))
     identical = next((group for group in groups if name in group), [])
     sentences = [_describe_best_model(rows, comparisons, identical)]
+    # Leave out these models from the sentence on comparisons.
     comparisons = comparisons[~comparisons["other"].isin(identical)]
     if len(comparisons):
         sentences.append(_describe_comparisons(name, comparisons))
@@ -73,6 +76,7 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
         f"{format_count(summary.n_choices, 'choice')} on "
         f"{format_count(summary.n_trials, 'sentence pair')}."
     ]
+    # Number of participants and choices that each rule excluded.
     rules = []
     for rule, rows in excluded.groupby("rule", sort=False):
         n_participants = format_count(rows["participant"].nunique(), "participant")
@@ -109,10 +113,12 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
         f"all {format_count(n_pairs, 'pair')}."
         for group in group_identical(models, log_ratio)
     ]
+    # Number of pairs on which each two models disagree, without models that always agree.
     counts = _count_disagreements(models, log_ratio)
     nonzero_counts = {names: count for names, count in counts.items() if count}
     if not nonzero_counts:
         return sentences
+    # Name up to three pairs of models; otherwise give the range of the numbers.
     if len(counts) <= _MAX_NAMED:
         parts = [
             f"{first} and {second} disagree on {n}" for (first, second), n in nonzero_counts.items()
@@ -138,6 +144,7 @@ def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[s
     list of list of str
         Groups of two or more models with the same preferences, as lists of names.
     """
+    # The bytes of the signs of all P log-ratios identify models with the same preferences.
     groups: dict[bytes, list[str]] = {}
     for model, preferences in zip(models, np.sign(log_ratio).T, strict=True):
         # Adding 0 turns -0 into 0, so that equal preferences have equal bytes.
@@ -225,10 +232,13 @@ def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
         Rows that contain the model, with two further columns: `other`, the name of the other model,
         and `relation`, a phrase such as ``better than``.
     """
+    # Select the comparisons that contain the model, in either position.
     rows = comparisons[(comparisons["model_1"] == model) | (comparisons["model_2"] == model)]
     is_first = rows["model_1"] == model
     sign = np.where(is_first, 1.0, -1.0)
+    # Reversing the sign exchanges the ends of an interval; sort them below.
     limits = rows[["ci_low", "ci_high"]].mul(sign, axis=0)
+    # The conclusion names the better model by its position.
     is_model_better = rows["conclusion"] == np.where(is_first, "model 1", "model 2")
     is_any_better = rows["conclusion"].isin(["model 1", "model 2"])
     relation_by_condition = {
@@ -237,6 +247,7 @@ def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
         _EQUIVALENT: rows["conclusion"] == "equivalent",
         _UNTESTED: rows["p"].isna(),
     }
+    # The first condition that is true determines the relation.
     relations, conditions = list(relation_by_condition), list(relation_by_condition.values())
     return rows.assign(
         other=rows["model_2"].where(is_first, rows["model_1"]),
@@ -265,8 +276,10 @@ def _describe_best_model(
     name, chance = str(best["model"]), MEASURES[best["measure"]].chance
     measure = str(best["measure"]).replace("_", " ")
     value = f"{measure} {best['value']:.3f}{_format_interval(best)}"
+    # Compare the confidence interval with chance first.
     if best["ci_high"] < chance:
         return f"Every model is below chance ({chance:g}); the highest is {name} ({value})."
+    # This condition is also true if the interval is missing (NaN).
     if not best["ci_low"] > chance:
         return (
             f"No model predicts people significantly better than chance ({chance:g}); the highest "
@@ -274,10 +287,12 @@ def _describe_best_model(
         )
     if len(rows) == 1:
         return f"{name} predicts people better than chance ({value})."
+    # Models with the same preferences as the best model share its place.
     other_models = comparisons[~comparisons["other"].isin(identical)]
     if identical and (other_models["relation"] == _BETTER).all():
         than = " and better than every other model" if len(other_models) else ""
         return f"{join_names(identical)} predict people equally well{than} ({value} each)."
+    # Different models can have the same value by chance.
     is_tied = np.isclose(rows["value"], best["value"], rtol=0, atol=1e-12)
     if is_tied.sum() > 1:
         names = [str(model) for model in rows.loc[is_tied, "model"]]
@@ -306,6 +321,7 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
         if rows.empty:
             continue
         names = []
+        # Name up to three models with their difference, interval and adjusted p-value.
         for _, row in rows.head(_MAX_NAMED).iterrows():
             test = "" if np.isnan(row["q"]) else f", q = {row['q']:.2g}"
             difference = f"difference {row['difference']:.3f}{_format_interval(row)}"
@@ -324,6 +340,7 @@ def _describe_distance_to_ceiling(row: pd.Series) -> str:
     row
         Row of the model in the table `Evaluation.models`.
     """
+    # Distances that round to 0.000 are described as "at the lower bound".
     gap = row["ceiling_lower"] - row["value"]
     if round(abs(gap), 3) == 0:
         distance = "at"
@@ -344,6 +361,7 @@ def _warn_below_chance(evaluation: Evaluation) -> list[str]:
     if models.empty:
         return []
     rows = filter_analysis(models, models.iloc[0])
+    # The whole confidence interval is below chance.
     below = rows[rows["ci_high"] < MEASURES[rows["measure"].iloc[0]].chance]
     if below.empty:
         return []

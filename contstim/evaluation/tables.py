@@ -63,10 +63,12 @@ def result_tables(
     """
     models, comparisons, participants, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
+        # Noise ceilings need no model, if all models are evaluated on the same trials.
         if outcome.analysis.target == "all" and outcome.parts:
             ceilings.append(_ceiling_row(outcome))
         if not outcome.data.models:
             continue
+        # Compare all pairs of models, or only pairs that trials were designed to distinguish.
         pairs = list(combinations(range(len(outcome.data.models)), 2))
         if options.contrasts == "targeted":
             pairs = outcome.targeted_pairs() or pairs
@@ -77,6 +79,7 @@ def result_tables(
         participants.append(_participant_rows(outcome))
         groups.append(_group_rows(outcome))
     model_table, comparison_table = _concat(models), _concat(comparisons)
+    # P-values are adjusted across analyses, so this has to wait until all of them are computed.
     if len(model_table):
         model_table["unit"] = comparison_table["unit"] = inference.unit
         _adjust_p_values(model_table, comparison_table)
@@ -96,8 +99,10 @@ def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
     The row belongs to the table `DetailTables.ceilings` and contains the mean lower and upper
     ceiling for one measure.
     """
+    # All models share the trials, so there is one group of models.
     part = outcome.parts[0]
     lower, upper = part.ceilings.lower, part.ceilings.upper
+    # The ceiling is NaN for participants without a preference.
     is_defined = ~np.isnan(lower)
     return {
         "analysis": outcome.analysis.name,
@@ -222,20 +227,14 @@ def _model_rows(
 ) -> pd.DataFrame:
     """Return the rows of the table of models for one analysis and measure.
 
-    Parameters
-    ----------
-    outcome
-        Values and noise ceilings of M models.
-    results
-        Test and confidence interval of each model.
-    columns
-        Names of the columns that depend on the inference, see `InferenceResult.details`.
-    options
-        Options of the evaluation.
+    `outcome` contains the values and noise ceilings of M models, and `results` the test and the
+    confidence interval of each model. `columns` are the names of the columns that depend on the
+    inference method, see `InferenceResult.details`.
     """
     family = _family(outcome, options, "ceiling tests")
     rows = []
     for m, (model, result) in enumerate(zip(outcome.data.models, results, strict=True)):
+        # Copy the numbers that all inference methods provide, then those of this method.
         rows.append(
             {
                 "analysis": outcome.analysis.name,
@@ -264,6 +263,7 @@ def _count_choices(outcome: AnalysisValues, m: int) -> dict[str, int]:
     which is 0 if no trial of the analysis targets the model.
     """
     part = outcome.part_of(m)
+    # No trial of the analysis targets this model.
     if part is None:
         return dict.fromkeys(_COUNT_COLUMNS, 0)
     return {
@@ -287,10 +287,12 @@ def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str
     is_defined = ~np.isnan(outcome.value[:, m])
     if not is_defined.any():
         return "not defined: the model or the ratings are tied on every trial"
+    # Participants with trials but no value have no preference, or the model has none.
     notes = []
     n_undefined = int((~is_defined[_has_trials(outcome, m)]).sum())
     if n_undefined:
         notes.append(f"not defined for {n_undefined} participants, who are left out")
+    # A ceiling needs trials that other participants judged, too.
     if not result.n_units:
         notes.append("no ceiling: no trial was seen by enough other participants")
     elif part.ceilings.matched is not part.subset:
@@ -312,22 +314,14 @@ def _comparison_rows(
 ) -> pd.DataFrame:
     """Return the rows of the table of comparisons for one analysis and measure.
 
-    Parameters
-    ----------
-    outcome
-        Values and noise ceilings of M models.
-    pairs
-        Indices of the two models of each comparison.
-    results
-        Test and confidence interval of each comparison.
-    columns
-        Names of the columns that depend on the inference, see `InferenceResult.details`.
-    options
-        Options of the evaluation.
+    `pairs` contains the indices of the two models of each comparison, and `results` its test and
+    confidence interval. `columns` are the names of the columns that depend on the inference method,
+    see `InferenceResult.details`.
     """
     models, measure = outcome.data.models, outcome.measure
     family = _family(outcome, options, "comparisons")
     planned = {frozenset(pair) for pair in options.planned}
+    # A value lies within (maximum - chance) of chance, if the measure is symmetric around it.
     max_difference = 2 * (measure.maximum - measure.chance)
     rows = []
     for (i, j), result in zip(pairs, results, strict=True):
@@ -361,12 +355,14 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
 
     Models that are evaluated on different pairs are not identical.
     """
+    # Trials on which each model is evaluated; None without trials.
     part_1, part_2 = outcome.part_of(i), outcome.part_of(j)
     if part_1 is None or part_2 is None:
         return False
     pairs_1, pairs_2 = np.unique(part_1.subset.pair), np.unique(part_2.subset.pair)
     if not np.array_equal(pairs_1, pairs_2):
         return False
+    # Signs of the log-ratios: which sentence of each pair each model prefers.
     preferences = np.sign(outcome.data.log_ratio[pairs_1])
     return np.array_equal(preferences[:, i], preferences[:, j])
 
@@ -375,16 +371,7 @@ def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> 
     """Return the label of the family of tests to which p-values of an analysis belong.
 
     P-values with the same label are adjusted together for the false discovery rate, see
-    `EvaluationOptions.fdr`.
-
-    Parameters
-    ----------
-    outcome
-        Values of the models in one analysis according to one measure.
-    options
-        Options of the evaluation.
-    tests
-        Kind of the tests: ``ceiling tests`` or ``comparisons``.
+    `EvaluationOptions.fdr`. `tests` is the kind of the tests, ``ceiling tests`` or ``comparisons``.
     """
     analysis = outcome.analysis
     if options.fdr == "all":
@@ -400,12 +387,14 @@ def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
     P-values are adjusted within each family of tests. A family can contain rows of both tables.
     Notes on significance are added as well.
     """
+    # Stack the p-values of both tables, adjust each family, and split the result again.
     p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
     family = np.array([*models["family"], *comparisons["family"]])
     q = np.empty(len(p))
     for name in np.unique(family):
         q[family == name] = benjamini_hochberg(p[family == name])
     models["q_ceiling"], comparisons["q"] = q[: len(models)], q[len(models) :]
+    # `side` is the sign of the difference between a model and its lower noise ceiling.
     for word, side in (("above", 1), ("below", -1)):
         mask = (models["q_ceiling"] < ALPHA) & (models["side"] == side)
         _add_note(models, mask, f"significantly {word} the lower ceiling")
@@ -427,6 +416,8 @@ def _conclusions(comparisons: pd.DataFrame) -> list[str]:
     columns = comparisons.reindex(columns=["p", "q", "side", "p_equivalence"]).astype(float)
     is_significant = columns["q"] < ALPHA
     is_identical = comparisons["note"].str.contains(_IDENTICAL, regex=False).astype(bool)
+    # `np.select` uses the first condition that is true, so "model 2" applies only if the
+    # significant difference does not favour model 1.
     conclusion_by_condition = {
         "indistinguishable": is_identical,
         "model 1": is_significant & (columns["side"] > 0),
@@ -452,6 +443,7 @@ def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
     data = outcome.data
     tables = []
     for m, model in enumerate(data.models):
+        # Participants with trials on which the model is evaluated.
         indices = np.flatnonzero(_has_trials(outcome, m))
         value, lower = outcome.value[indices, m], outcome.lower[indices, m]
         note = np.where(np.isnan(lower), "no ceiling: too few others, or all tied", "")
@@ -476,12 +468,14 @@ def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
     The table has one row per model and group, except for groups in which the model has no value.
     """
     data = outcome.data
+    # Means of the participants of each group, shape (n_groups, M) each.
     value, lower, upper = (
         unit_means(array, data.group_codes)
         for array in (outcome.value, outcome.lower, outcome.upper)
     )
     tables = []
     for m, model in enumerate(data.models):
+        # Group of each participant with a value.
         groups = data.group_codes[~np.isnan(outcome.value[:, m])]
         n_participants = np.bincount(groups, minlength=len(data.groups))
         has_values = n_participants > 0

@@ -182,7 +182,6 @@ class TrialData:
         group, groups = pd.factorize(choices["group"])
         group_codes = np.zeros(len(participants), dtype=np.int64)
         group_codes[participant] = group
-        # Sort the choices by participant, then by pair.
         order = np.lexsort((pair, participant))
         times = choices["rt_ms"].to_numpy(dtype=np.float64)[order]
         models: tuple[str, ...] = ()
@@ -207,9 +206,9 @@ class TrialData:
     def select_pairs(self, mask: BoolArray) -> TrialData:
         """Return a copy that contains only some sentence pairs and the choices on them.
 
-        `mask` states for each of P pairs whether it is selected. The selected pairs are numbered
-        again from 0.
+        `mask` selects some of the P pairs. The selected pairs are numbered again from 0.
         """
+        # Choices on selected pairs. The new index of a pair counts the selected pairs before it.
         rows = mask[self.pair]
         new_indices = np.cumsum(mask) - 1
         factors = {
@@ -234,6 +233,7 @@ class TrialData:
         several factors, a choice must have a level of each.
         """
         mask = np.ones(len(self.participant), dtype=np.bool_)
+        # Named levels of each factor.
         levels_by_column: dict[str, list[str]] = {}
         for column, level in analysis.factor_levels:
             levels_by_column.setdefault(column, []).append(level)
@@ -242,6 +242,7 @@ class TrialData:
             factor = self.factors[column]
             for level in levels:
                 require_known(f"level of {column}", level, factor.levels)
+            # A choice must have one of the levels of this factor, and of every other named factor.
             mask &= np.isin(factor.level_codes, [factor.levels.index(level) for level in levels])
         return mask
 
@@ -294,10 +295,12 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
             "a participant table"
         )
     values = normalise_labels(choices[column])
+    # Catch trials and fillers need no level; experimental trials do.
     is_missing = choices[column].isna() | (values == "")
     is_experimental = choices["kind"] == EXPERIMENTAL
     refuse_rows(is_missing & is_experimental, f"a row has no {column} ({{rows}})")
     values = values.where(~is_missing)
+    # A factor is constant within participants (between participants) or within pairs.
     n_by_participant = values.groupby(choices["participant"], sort=False).nunique()
     n_by_pair = values.groupby(pair).nunique()
     is_between_participants = bool((n_by_participant <= 1).all())
@@ -307,6 +310,7 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
             f"participant {participant!r} has several values of {column!r}, and so do some pairs; "
             "give each participant, or each pair, one value"
         )
+    # `factorize` gives a missing level the code -1.
     level_codes, levels = pd.factorize(values)
     if not 2 <= len(levels) <= MAX_CONDITIONS:
         n_values = f"1 value, {levels[0]!r}" if len(levels) == 1 else f"{len(levels)} values"
@@ -323,10 +327,12 @@ def factors_match_conditions(data: TrialData) -> bool:
     Each combination of factor levels then corresponds to exactly one condition, and analyses of
     these combinations would repeat the analyses of the conditions.
     """
+    # Whether each choice is in an experimental trial.
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
     table = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
     factor_names = list(table.columns)
     table = table[is_experimental]
+    # Number the combinations of levels, and look up the condition of each choice.
     combination = table.groupby(factor_names, sort=False).ngroup().to_numpy()
     condition = data.pairs["condition"].to_numpy()[data.pair][is_experimental]
     # In a one-to-one relation, there are as many distinct pairs as distinct values of either.
@@ -361,6 +367,7 @@ def split_by_level(
     selections: list[tuple[tuple[str, str], ...]] = []
     for column_levels in levels_by_factor:
         selections += [(column_level,) for column_level in column_levels]
+    # All combinations of one level of each factor.
     if combined and len(factors) > 1:
         selections += product(*levels_by_factor)
     out = []
@@ -396,6 +403,7 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
         Table of the sentence pairs, see `TrialData.pairs`.
     """
     experimental = pairs[pairs["kind"] == EXPERIMENTAL]
+    # A trial targets the two models that its columns model_1 and model_2 name.
     is_targeted = experimental["model_1"].notna()
     analyses = [Analysis("all")] if len(experimental) else []
     if is_targeted.any():
@@ -404,6 +412,7 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
         if (pairs["kind"] == kind).any():
             analyses.append(Analysis(name, kind=kind))
     conditions = tuple(dict.fromkeys(experimental["condition"]))
+    # One condition would repeat the analysis `all`, and too many would not be informative.
     if not 1 < len(conditions) <= MAX_CONDITIONS:
         return tuple(analyses)
     is_natural_synthetic = _is_natural_synthetic(experimental)

@@ -94,11 +94,14 @@ class AnalysisValues:
         trial. Pairs are sorted.
         """
         model_index = {name: i for i, name in enumerate(self.data.models)}
+        # Sentence pairs on which any model is evaluated. The empty list allows for no trials at
+        # all.
         pairs_by_part = [part.subset.pair for part in self.parts]
         used_pairs = np.unique(np.concatenate([[], *pairs_by_part])).astype(np.int64)
         targets = self.data.pairs.loc[used_pairs, ["model_1", "model_2"]]
         targeted = set()
         for model_1, model_2 in targets.itertuples(index=False):
+            # Targets without scores cannot be compared. Sort the indices, so that i < j.
             if model_1 in model_index and model_2 in model_index:
                 i, j = sorted((model_index[model_1], model_index[model_2]))
                 targeted.add((i, j))
@@ -130,6 +133,7 @@ def compute_values(
     for name in options.measures:
         measure = MEASURES[name]
         parts = []
+        # Tables of all N participants and M models, filled in for one group of models at a time.
         value, matched = np.full(shape, np.nan), np.full(shape, np.nan)
         lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
         for subset in subsets:
@@ -161,11 +165,13 @@ def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
         groups = [(selected[:, 0], np.arange(len(data.models)))]
     else:
         selected = select_trials(analysis, data.pairs, data.models)
+        # The bytes of a mask of trials identify models with the same trials.
         models_by_mask: dict[bytes, list[int]] = {}
         for model in range(len(data.models)):
             models_by_mask.setdefault(selected[:, model].tobytes(), []).append(model)
         groups = [(selected[:, models[0]], np.array(models)) for models in models_by_mask.values()]
     has_levels = data.has_levels(analysis)
+    # Select the choices on these pairs that have the factor levels of the analysis.
     for is_selected, models in groups:
         yield Subset(data, np.flatnonzero(is_selected[data.pair] & has_levels), models)
 
@@ -196,6 +202,7 @@ def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
     n_units = int(unit_codes.max()) + 1
     means = np.empty((n_units, values.shape[1]))
     for column in range(values.shape[1]):
+        # Mean of the defined values of each unit; 0 / 0 gives NaN for a unit without any.
         is_defined = ~np.isnan(values[:, column])
         codes = unit_codes[is_defined]
         totals = np.bincount(codes, values[is_defined, column], minlength=n_units)

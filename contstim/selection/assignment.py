@@ -54,6 +54,7 @@ class Role:
     n_sentences: int
 
     def __str__(self) -> str:
+        # Model 1 accepts first sentences and rejects second sentences; model 2 does the opposite.
         accept, reject = self.model_1, self.model_2
         if self.role == ROLES[1]:
             accept, reject = reject, accept
@@ -102,6 +103,7 @@ class AssignmentProblem:
     @cached_property
     def cost_orders(self) -> dict[int, IntArray]:
         """Mapping from rejecting model (column) to the rows of all sentences by increasing cost."""
+        # Sort once per rejecting model, because many roles have the same one.
         columns = {role.reject for role in self.roles}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
@@ -111,6 +113,7 @@ class AssignmentProblem:
         The model `role.accept` must rank the sentence high enough, and the model `role.reject` low
         enough.
         """
+        # Each role has one model that accepts its sentences and one that rejects them.
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
     def find_cheapest(self, role: Role, n: int) -> IntArray:
@@ -118,6 +121,7 @@ class AssignmentProblem:
 
         There are fewer rows if fewer sentences may take the role.
         """
+        # Rows of all sentences, ordered by cost under the model that should reject them.
         order = self.cost_orders[role.reject]
         # Check a short part of the sorted sentences first, because it is usually sufficient.
         length = 4 * n
@@ -130,6 +134,7 @@ class AssignmentProblem:
 
     def sort_by_cost(self, chosen: Sequence[IntArray]) -> list[IntArray]:
         """Sort the rows of the chosen sentences of each role by cost, then by row."""
+        # The last key of `lexsort` is the most important one: sort by cost, then by row.
         return [
             rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))]
             for role, rows in zip(self.roles, chosen, strict=True)
@@ -137,6 +142,7 @@ class AssignmentProblem:
 
     def total_cost(self, chosen: Sequence[IntArray]) -> float:
         """Return the sum of the costs of the chosen sentences, given their rows for each role."""
+        # The cost of a sentence depends on the model that its role says should reject it.
         chosen_by_role = zip(self.roles, chosen, strict=True)
         return float(
             sum(self.reject_costs[rows, role.reject].sum() for role, rows in chosen_by_role)
@@ -150,6 +156,8 @@ class AssignmentProblem:
         """
         costs = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):
+            # Role: sentence 1 or 2 of the pairs of two models. The cost depends on the model that
+            # should reject the sentence, and is infinite if either model forbids the assignment.
             role_costs = self.reject_costs[rows, role.reject]
             costs[a] = np.where(self.is_allowed(role, rows), role_costs, np.inf)
         return costs
@@ -245,8 +253,10 @@ def _describe_shortage(
     str
         Error message with the roles, the number of sentences needed and the number available.
     """
+    # `match[k]` is the column of the sentence that position k obtained, or -1 if it obtained none.
     match = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
     is_matched = match >= 0
+    # Role of the sentence in each column, or -1 if the sentence is not matched.
     role_by_row = np.full(is_allowed.shape[1], -1)
     role_by_row[match[is_matched]] = role_by_position[is_matched]
 
@@ -259,6 +269,7 @@ def _describe_shortage(
         if extended == short_roles:
             break
         short_roles = extended
+    # The roles in the set need more sentences than the allowed ones (`is_usable`).
     n_needed = sum(problem.roles[a].n_sentences for a in short_roles)
     names = [str(problem.roles[a]) for a in sorted(short_roles)]
     listed = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")

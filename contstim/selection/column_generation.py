@@ -134,8 +134,11 @@ def find_fractional_assignment(
         If no fractional solution exists; the message names the constraints that cannot be
         satisfied, and by how much.
     """
+    # A role is the first or second sentence of the pairs for two models. Find any assignment of
+    # sentences to roles that satisfies the constraints; costs are ignored.
     relaxation = _Relaxation(problem, constraints)
     variables, _, x = relaxation.generate(relaxation.select_initial_variables(), feasibility=True)
+    # Variables above a rounding error; each assigns a (fraction of a) sentence to a role.
     is_used = x > _TOLERANCE
     return [variables.row[is_used & (variables.role == a)] for a in range(len(problem.roles))]
 
@@ -205,6 +208,8 @@ class _Relaxation:
 
     def select_initial_variables(self) -> _Variables:
         """Return the variables that assign the cheapest sentences to each role."""
+        # A role is the first or second sentence of the pairs for two models. Take three times as
+        # many sentences as it needs, so that the constraints leave a choice.
         roles = self.problem.roles
         rows = [self.problem.find_cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
         role_by_variable = np.repeat(np.arange(len(roles)), [len(role_rows) for role_rows in rows])
@@ -213,13 +218,10 @@ class _Relaxation:
     def compute_initial_threshold(self, dual: _DualPrices) -> float:
         """Return the maximum reduced cost of the variables in the first integer programme.
 
-        With this threshold, the programme has about 20 variables per sentence to select.
-
-        Parameters
-        ----------
-        dual
-            Dual prices of the constraints of the linear relaxation.
+        With this threshold, the programme has about 20 variables per sentence to select. `dual`
+        contains the dual prices of the constraints of the linear relaxation.
         """
+        # Take the n-th smallest reduced cost as the threshold, n = 20 per sentence to select.
         reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
         return max(1.0, float(np.partition(reduced, n)[n]))
@@ -257,6 +259,8 @@ class _Relaxation:
         while True:
             shortfalls, dual, x = self._solve_restricted(variables, feasibility=feasibility)
             roles, rows = [variables.role], [variables.row]
+            # For each role (first or second sentence of the pairs for two models), add the
+            # variables with the most negative reduced costs, each for one sentence.
             for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)
                 lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_VARIABLES]]
@@ -358,6 +362,7 @@ class _Relaxation:
         # A constraint with a lower and an upper bound has two inequalities: add their prices.
         constraint_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
         for a, role in enumerate(self.problem.roles):
+            # cost(a, s) - u_a - v_s - sum_b y_b weight_b(a, s), for all allowed sentences s
             allowed = np.flatnonzero(self.problem.is_allowed(role))
             inequality_prices = self.constraints.weights[a][allowed] @ constraint_prices
             reduced = -dual.roles[a] - dual.sentences[allowed] - inequality_prices
@@ -372,8 +377,10 @@ class _Relaxation:
         where u_a, v_s and y_b are the dual prices of role a, sentence s and inequality b, and r_j
         is the reduced cost of variable j. It is valid for any prices with v_s <= 0 and y_b <= 0.
         """
+        # sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b
         bound = dual.roles @ self.n_sentences + dual.sentences.sum()
         bound += dual.inequalities @ self.limits
+        # + sum_j min(r_j, 0), over all variables, also those that the relaxation left out
         for _, reduced in self._reduced_costs(dual, feasibility=False):
             bound += np.minimum(reduced, 0.0).sum()
         return float(bound)
@@ -390,6 +397,7 @@ class _Relaxation:
         has_all : bool
             Whether these are all variables of the problem.
         """
+        # Variables above the threshold cannot be part of a better selection, up to rounding.
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         roles, rows, has_all = [], [], True
         for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
@@ -423,15 +431,17 @@ class _Relaxation:
             Status of the solution (`Solution`).
         """
         by_role, by_sentence, _ = self._build_sum_rows(variables)
-        # Each sentence is assigned at most once. Only sentences with several variables need a row.
+        # A sentence is assigned at most once. Only sentences with several variables need a row.
         shared = by_sentence[np.diff(by_sentence.indptr) > 1]
         matrix = csr_array(vstack([by_role, shared, self._get_weights(variables)], format="csr"))
+        # Bounds: the number of sentences of each role, 1 for each sentence, and given bounds.
         unbounded, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
         lower = np.hstack([self.n_sentences, unbounded, self.constraints.lower])
         upper = np.hstack([self.n_sentences, once, self.constraints.upper])
         solution = minimise(self._get_costs(variables), matrix, lower, upper, time_limit=time_limit)
         if solution.x is None:
             return None, solution.status
+        # The solver returns 0 or 1 for each variable, up to rounding.
         is_used = solution.x > 0.5
         roles = range(len(self.n_sentences))
         chosen = [variables.row[is_used & (variables.role == a)] for a in roles]
@@ -442,6 +452,7 @@ class _Relaxation:
 
         The coefficient of a variable is the cost of its sentence under the rejecting model.
         """
+        # Column of the rejecting model of each role, then of each variable.
         rejecting_models = np.array([role.reject for role in self.problem.roles])
         costs = self.problem.reject_costs[variables.row, rejecting_models[variables.role]]
         return np.asarray(costs, dtype=np.float64)
@@ -449,13 +460,9 @@ class _Relaxation:
     def _build_sum_rows(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
         """Return coefficient matrices that sum the variables of each role and of each sentence.
 
-        Multiplied with the values x of n variables, the matrices give the number of sentences
-        assigned to each role, and the number of roles to which each sentence is assigned.
-
-        Parameters
-        ----------
-        variables
-            The n variables, each for the assignment of a sentence to a role.
+        Each of the n variables x is the assignment of a sentence to a role. Multiplied with x, the
+        matrices give the number of sentences assigned to each role, and the number of roles to
+        which each sentence is assigned.
 
         Returns
         -------
@@ -467,9 +474,11 @@ class _Relaxation:
         rows : (R,) array
             Indices of these sentences in the problem.
         """
+        # Sparse matrices from (value, (row, column)): a column for each variable with a single 1.
         n = len(variables.role)
         ones, indices = np.ones(n), np.arange(n)
         by_role = csr_array((ones, (variables.role, indices)), shape=(len(self.n_sentences), n))
+        # Number the sentences that occur, so that the matrix has no empty rows.
         rows, codes = np.unique(variables.row, return_inverse=True)
         by_sentence = csr_array((ones, (codes, indices)), shape=(len(rows), n))
         return by_role, by_sentence, rows

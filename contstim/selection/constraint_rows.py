@@ -69,6 +69,8 @@ class ConstraintRows:
         self.lower: FloatArray = np.empty(0)
         self.upper: FloatArray = np.empty(0)
         self.units: FloatArray = np.empty(0)
+        # Blocks of columns of the weights of each role; `weights` joins them. The first has no
+        # column.
         self._blocks = [[csr_array((len(labels), 0))] for _ in roles]
         for constraint in constraints:
             constraint.add_rows(self)
@@ -105,6 +107,8 @@ class ConstraintRows:
             Divisor by which error messages convert a violation to the unit of the feature.
         """
         n = len(names)
+        # Sentences have a weight in each role (first or second sentence of the pairs for two
+        # models). A role that the new rows do not concern has the weight 0.
         zeros = csr_array((len(self.labels), n))
         for blocks, role_weights in zip(self._blocks, weights, strict=True):
             blocks.append(zeros if role_weights is None else role_weights)
@@ -139,7 +143,9 @@ class ConstraintRows:
         if limit < 0:
             raise InputError(f"{constraint}: the limit is {limit}, below 0")
         entries = (np.ones(len(groups)), (sentences, groups))
+        # Matrix of sentences (rows) and groups (columns), 1 if the sentence belongs to the group.
         is_member = csr_array(entries, shape=(len(self.labels), len(names)))
+        # A group with few sentences cannot exceed the limit and needs no row.
         max_selected = self.uses * np.bincount(groups, minlength=len(names))
         limited_groups = np.flatnonzero(max_selected > limit)
         weights = csr_array(is_member[:, limited_groups])
@@ -169,6 +175,8 @@ class ConstraintRows:
         """
         weights: list[csr_array | None] = []
         for role in self.roles:
+            # A role is the first or second sentence of the pairs for two models. Other pairs of
+            # models do not contribute; second sentences are subtracted.
             if (role.model_1, role.model_2) != model_pair:
                 weights.append(None)
             else:
@@ -192,6 +200,7 @@ class ConstraintRows:
         """
         if not (values.empty or pd.api.types.is_numeric_dtype(values)):
             raise InputError(f"{name}: {values.iloc[0]!r} is not a number; use a numeric column")
+        # A sentence without a value becomes NaN, which is refused.
         numbers = values.reindex(self.labels).to_numpy(dtype=np.float64, na_value=np.nan)
         if not np.isfinite(numbers).all():
             label = self.labels[np.flatnonzero(~np.isfinite(numbers))[0]]

@@ -115,13 +115,16 @@ def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
     values : dict
         Further arguments of the class, without values that are empty in the text.
     """
+    # For example "linear:words:5:9:sentence_1": kind, column, then the values of the options.
     kind, _, arguments = text.partition(":")
     constraint_class = CONSTRAINTS[kind]
     column, *value_texts = arguments.split(":")
     options = constraint_class.options
+    # At least one value is needed if the kind takes any. An empty value keeps the default.
     has_values = any(value_texts) or not options
     is_valid = bool(column) and len(value_texts) <= len(options) and has_values
     values = {}
+    # Convert each value to the type of its option, for example float.
     try:
         for (name, parse), value_text in zip(options.items(), value_texts, strict=False):
             if value_text:

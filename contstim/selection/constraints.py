@@ -63,6 +63,7 @@ class Balance(SelectionConstraint):
         """
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
+        # |sum of f over first sentences - sum of f over second sentences| <= n * tolerance
         values = rows.feature_column(self.feature, self.name)
         n_by_model_pair = {(role.model_1, role.model_2): role.n_sentences for role in rows.roles}
         for model_pair, n_pairs in n_by_model_pair.items():
@@ -118,14 +119,17 @@ class Equal(SelectionConstraint):
         The row requires that the value occurs equally often among the first sentences and among
         the second sentences of the pairs.
         """
+        # Number the distinct values; a sentence without a value has the code -1.
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
         if (codes < 0).any():
             label = rows.labels[np.flatnonzero(codes < 0)[0]]
             raise InputError(
                 f"{self.name}: sentence {label!r} has no value; give one or leave the sentence out"
             )
+        # Matrix of sentences (rows) and values (columns), 1 if the sentence has the value.
         entries = (np.ones(len(codes)), (np.arange(len(codes)), codes))
         has_value = csr_array(entries, shape=(len(codes), len(values)))
+        # For each value: number of first sentences minus number of second sentences = 0.
         for model_pair in rows.model_pairs:
             models = " and ".join(model_pair)
             names = [f"{self.name}: as many of {value!r} for {models}" for value in values]
@@ -154,6 +158,7 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
     features = [c.matched_feature for c in constraints if c.matched_feature is not None]
     if len(features) < 2:
         return list(constraints)
+    # Bring the features into the same order of sentences, and combine them to tuples.
     columns = [feature.reindex(features[0].index) for feature in features]
     combined = pd.Series(list(zip(*columns, strict=True)), index=features[0].index)
     return [*constraints, Equal(combined, "equal together")]
@@ -180,6 +185,7 @@ def compute_pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd
     features = [c.matched_feature for c in constraints if c.matched_feature is not None]
     if not features:
         return np.zeros(len(labels), dtype=np.int64)
+    # The last feature combines all others (`merge_equal`). Sentences without a value get -1.
     codes = pd.Series(pd.factorize(features[-1])[0], index=features[-1].index)
     return codes.reindex(labels, fill_value=-1).to_numpy(dtype=np.int64)
 
@@ -217,6 +223,7 @@ class AtMost(SelectionConstraint):
 
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row to the integer programme for each group that can exceed the limit."""
+        # Number the groups; sentences without a group have the code -1 and are not limited.
         codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
         sentences = np.flatnonzero(codes >= 0)
         names = [f"{self.name}: at most {self.limit} of group {group!r}" for group in groups]
@@ -268,6 +275,8 @@ class Recurring(SelectionConstraint):
             if not isinstance(text, str):
                 label = rows.labels[index]
                 raise InputError(f"{self.name}: sentence {label!r} has no text but {text!r}")
+            # Split by the script of the text; `split_word(token)[1]` is the word without
+            # punctuation.
             tokens = language_from_script(text).split(text)
             distinct = sorted({split_word(token)[1].lower() for token in tokens} - repeatable)
             sentences += [index] * len(distinct)
@@ -322,6 +331,7 @@ class Linear(SelectionConstraint):
         """Add one row to the integer programme: lower <= sum over selected sentences <= upper."""
         if self.role not in (None, *ROLES):
             raise UnknownNameError.with_suggestions("role", str(self.role), ROLES)
+        # The two models may be named in either order.
         known_pairs = {frozenset(model_pair) for model_pair in rows.model_pairs}
         if self.pair is not None and frozenset(self.pair) not in known_pairs:
             model_1, model_2 = self.pair

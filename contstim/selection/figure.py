@@ -32,6 +32,7 @@ def percentiles(values: ArrayLike, reference: ArrayLike) -> FloatArray:
         Percentage of reference values below each value, from 0 to 100. Reference values equal to
         the value count half.
     """
+    # Count the reference values below each value, and those up to it, by binary search.
     ordered = np.sort(np.asarray(reference, dtype=np.float64))
     n_below = np.searchsorted(ordered, values, side="left")
     n_up_to = np.searchsorted(ordered, values, side="right")
@@ -73,15 +74,18 @@ def triplet_figure(
     >>> ax = triplet_figure(triplets, scores["contstim:bigram"], scores["contstim:trigram"])
     """
     (ax,) = prepare_axes([ax], 5.2, 5.2)
+    # Grey dots: all reference sentences.
     corpus_x = percentiles(reference_1, reference_1)
     corpus_y = percentiles(reference_2, reference_2)
     ax.plot(corpus_x, corpus_y, "o", ms=2, color="0.73", zorder=0)
+    # Percentiles of the natural sentences, at which the lines start.
     natural_x = percentiles(triplets["natural_lp_1"].to_numpy(), reference_1)
     natural_y = percentiles(triplets["natural_lp_2"].to_numpy(), reference_2)
     for kind, colour in TRIPLET_COLOURS.items():
         xs = percentiles(triplets[f"{kind}_lp_1"].to_numpy(), reference_1)
         ys = percentiles(triplets[f"{kind}_lp_2"].to_numpy(), reference_2)
         for i in range(len(triplets)):
+            # Line from the natural sentence to the synthetic sentence.
             if kind != "natural":
                 line_x, line_y = [natural_x[i], xs[i]], [natural_y[i], ys[i]]
                 ax.plot(line_x, line_y, color=colour, linewidth=0.8, alpha=0.35, zorder=1)

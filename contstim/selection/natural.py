@@ -71,6 +71,7 @@ class NaturalCriterion:
                 f"finite, for scores of shape {log_probs.shape}; return a finite cost for each "
                 "score"
             )
+        # Divide the range of the costs into steps; equal costs have a range of 0, so use 1 instead.
         n_steps = _COST_STEPS / (float(np.ptp(costs)) or 1.0)
         return np.rint(costs * n_steps).astype(np.int64), n_steps
 
@@ -273,10 +274,12 @@ def _count_pairs(
         require_known("model", model_2, models)
         if model_1 == model_2:
             raise InputError(f"model {model_1!r} cannot be paired with itself")
+        # Both orders of two models denote the same pair of models.
         if (model_2, model_1) in n_pairs:
             raise InputError(
                 f"the pair of {model_1!r} and {model_2!r} is named in both orders; name it once"
             )
+        # In Python, True is an integer.
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InputError(
                 f"per_pair is {n!r} for {model_1} and {model_2}; give a whole number >= 1"

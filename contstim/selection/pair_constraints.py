@@ -58,7 +58,9 @@ def propose_feasible(
     InfeasibleError
         If the constraints cannot be satisfied; the message names them and their shortfall.
     """
+    # A sentence that may be used several times has several copies.
     sentences = np.repeat(rows, uses)
+    # Every sentence may be a first or second sentence; only the constraints matter.
     any_role = np.ones((len(sentences), 2), dtype=bool)
     roles = _make_roles(_SIDES, n)
     problem = AssignmentProblem(ranked.doubled_ranks[sentences][:, :2], any_role, any_role, roles)
@@ -73,8 +75,10 @@ def propose_feasible(
         for code in np.unique(codes[sentences_1]):
             equal_1 = shuffled_1[codes[shuffled_1] == code]
             equal_2 = shuffled_2[codes[shuffled_2] == code]
+            # Shuffled sentences are paired in order; the longer list loses its remainder.
             size = min(len(equal_1), len(equal_2))
             pairings.append(np.column_stack([equal_1[:size], equal_2[:size]]))
+    # Leave out pairs of a sentence with itself.
     pairs = np.concatenate(pairings)
     return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
 
@@ -140,9 +144,12 @@ def pair_constraints(
         sides = (f"sentences that {model} prefers", "the others")
         rows = ConstraintRows(_make_roles(sides, n), labels, comparing, uses)
         all_rows.append(rows)
+        # Coefficients of preferred sentences and of other sentences.
         preferred, other = rows.weights
         prefers_1 = diags_array((model_preferences == 1).astype(np.float64))
         prefers_2 = diags_array((model_preferences == -1).astype(np.float64))
+        # Exchange the two for pairs of which the model prefers sentence 2. A pair without a
+        # preference has the coefficient 0.
         weights.append(
             prefers_1 @ (preferred[sentence_1] + other[sentence_2])
             + prefers_2 @ (preferred[sentence_2] + other[sentence_1])

@@ -66,6 +66,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
     if str(path).endswith(".npz"):
         scores = ScoreTable.from_wide(_read_npz(Path(path)))
     else:
+        # A wide table has the sentences in its first column, under any name.
         table = read_table(path)
         if not set(_LONG_COLUMNS) <= set(table.columns):
             table = table.rename(columns={table.columns[0]: "sentence"})
@@ -94,6 +95,7 @@ def read_token_counts(path: str | Path) -> pd.DataFrame | None:
     table = read_table(path)
     if not {*_LONG_COLUMNS, "n_tokens"} <= set(table.columns):
         return None
+    # Treat the numbers as scores to reshape them. A number of 0 means that it is unknown.
     counts = table[["sentence", "model"]].assign(log_prob=table["n_tokens"])
     return canonical_scores(counts, str(path)).log_probs.replace(0.0, np.nan)
 
@@ -166,6 +168,7 @@ def _read_npz(path: Path) -> pd.DataFrame:
         raise InputError(f"cannot read {path}: there is no such file") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    # All remaining arrays are scores; all arrays must be vectors of one length.
     labels = arrays.pop("sentence", None)
     shapes = {array.shape for array in arrays.values()}
     if labels is not None:
@@ -188,6 +191,7 @@ def _require_numbers(table: pd.DataFrame, path: str | Path) -> None:
     """Raise an `InputError` if a column of a table contains a value that is not a number."""
     for name, column in table.items():
         if not pd.api.types.is_numeric_dtype(column):
+            # In the message, prefer a value that is not a number to a missing value.
             numbers = pd.to_numeric(column, errors="coerce")
             invalid = column[numbers.isna() & ~column.isin(MISSING)]
             value = invalid.iloc[0] if len(invalid) else column.iloc[0]
@@ -268,6 +272,7 @@ class RankedScores:
             1 if the model prefers sentence 1, -1 if it prefers sentence 2, 0 for no preference.
         """
         first, second = pairs.T
+        # Only differences above the margin express a preference.
         is_clear = self.rank_differences(pairs) > margin
         signs = np.sign(self.doubled_ranks[first] - self.doubled_ranks[second])
         return np.where(is_clear, signs, 0)
@@ -303,6 +308,7 @@ def fractional_ranks(log_probs: pd.DataFrame) -> pd.DataFrame:
     Two.  0.5  1.0
     """
     values = _check_scores(log_probs)
+    # Rank only sentences with a score under every model, so that ranks are comparable.
     is_scored = ~(np.isnan(values) | np.isposinf(values)).any(axis=1)
     ranks = np.full(values.shape, np.nan)
     if is_scored.any():
@@ -376,11 +382,13 @@ def find_eligible(
         return np.flatnonzero(ranked.is_finite), excluded
     if not eligible.index.is_unique:
         raise InputError("eligible names a sentence twice; give one value for each label")
+    # Bring the values into the order of the ranked sentences.
     values = eligible.reindex(ranked.labels)
     if values.isna().any():
         label = ranked.labels[int(np.flatnonzero(values.isna())[0])]
         raise InputError(f"eligible has no value for sentence {label!r}; give True or False")
     is_eligible = values.to_numpy(dtype=bool)
+    # A sentence with an infinite score is counted under that reason.
     excluded["not eligible"] = int((ranked.is_finite & ~is_eligible).sum())
     return np.flatnonzero(ranked.is_finite & is_eligible), excluded
 
@@ -409,6 +417,7 @@ def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
         if not index.is_unique:
             duplicate = index[index.duplicated()][0]
             raise InputError(f"{label} {duplicate!r} occurs twice in log_probs; remove one of them")
+    # pandas counts Booleans as numbers, but they cannot be scores.
     for name, dtype in zip(models, log_probs.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             raise InputError(f"column {name!r} of log_probs contains {dtype}, not numbers")

@@ -223,6 +223,7 @@ def _find_extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntA
     top_rows, bottom_rows : (depth,) array
         Rows of the sentences with the largest and with the smallest values, unsorted.
     """
+    # `argpartition` finds the `depth` smallest values without sorting all of them.
     top_rows = np.argpartition(-projection, depth - 1)[:depth]
     bottom_rows = np.argpartition(projection, depth - 1)[:depth]
     return top_rows, bottom_rows
@@ -250,12 +251,14 @@ def _select_disjoint_pairs(
     (n_pairs, 2) array
         Rows of the two sentences of each pair.
     """
+    # Find the best combinations without sorting all of them, then sort these.
     flat_values = values.ravel()
     n_searched = _COMBINATIONS_PER_PAIR * n
     best = np.argpartition(-flat_values, min(n_searched, flat_values.size) - 1)[:n_searched]
     used: set[int] = set()
     pairs: list[tuple[int, int]] = []
     for flat_index in best[np.argsort(-flat_values[best], kind="stable")]:
+        # Row and column of the combination in `values`.
         a, b = divmod(flat_index, len(bottom_rows))
         sentence_1, sentence_2 = int(top_rows[a]), int(bottom_rows[b])
         if sentence_1 == sentence_2 or sentence_1 in used or sentence_2 in used:

@@ -83,6 +83,7 @@ class SetCriterion(ABC):
         self.response_model = response_model or ResponseModel()
         self.scaled: FloatArray = np.empty((0, 0))
         if self.uses_response_model:
+            # Sentences and models in the order of `ranked`, then divide by the standard deviations.
             named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
             values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
             self.scaled = values / log_prob_scale(values[rows], ranked.models)
@@ -119,6 +120,7 @@ class SetCriterion(ABC):
             Whether each sentence pair separates each pair of models.
         """
         preferences = self.ranked.preferences(pairs, self.rank_margin)
+        # All pairs of models. The product of two opposite preferences, 1 and -1, is negative.
         i, j = np.triu_indices(len(self.ranked.models), 1)
         return np.asarray(preferences[:, i] * preferences[:, j] < 0)
 
@@ -199,6 +201,7 @@ class LogBayesFactor(SetCriterion):
     def contributions(self, pairs: IntArray) -> FloatArray:
         """Return the expected log Bayes factor of one answer to each sentence pair, in nats."""
         sentence_1, sentence_2 = pairs.T
+        # Standardised log p(sentence 2) - log p(sentence 1), shape (P, M).
         scaled_differences = self.scaled[sentence_2] - self.scaled[sentence_1]
         return log_bayes_factors(self.response_model.probabilities(scaled_differences))
 

@@ -157,7 +157,10 @@ class SetProgramme:
         (n_model_pairs,) array
             Dual prices with the sum 1. All prices are equal if the relaxation is infeasible.
         """
+        # The variables are x_1, ..., x_K and t. `linprog` minimises, so the cost of t is -1.
         n_candidates, n_model_pairs = self.contributions.shape
+        # Write all constraints as upper bounds: t - sum_k c_kq x_k <= 0, rows @ x <= upper, and
+        # -(rows @ x) <= -lower.
         sums, rows = self._build_model_rows()
         has_upper, has_lower = np.isfinite(self.upper), np.isfinite(self.lower)
         inequalities = vstack([-sums, rows[has_upper], -rows[has_lower]], format="csr")
@@ -168,6 +171,7 @@ class SetProgramme:
         result = solve(costs, inequalities, limits, bounds=bounds, method="highs")
         if result.status != 0:
             return np.full(n_model_pairs, 1 / n_model_pairs)
+        # In minimisation, the dual values of upper bounds are negative; prices are positive.
         prices = np.maximum(-result.ineqlin.marginals[:n_model_pairs], 0.0)
         return np.asarray(prices / prices.sum())
 
@@ -211,9 +215,12 @@ class SetProgramme:
             by exp(-total contribution so far). Pairs of models that are not yet distinguished well
             therefore count most.
             """
+            # A sentence may be in at most `uses` selected pairs. Selected candidates cannot be
+            # added again.
             is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
             values = np.where(is_free, 1.0, -np.inf)
             values[chosen] = -np.inf
+            # Subtracting the minimum avoids underflow and does not change the order of candidates.
             values += contributions @ np.exp(sums.min() - sums)
             best = int(values.argmax())
             if np.isneginf(values[best]):
@@ -228,6 +235,7 @@ class SetProgramme:
                 return None
 
         best_chosen, best_objective, n_idle = list(chosen), sums.min(), 0
+        # Exchange: remove a random selected candidate, and add the best one.
         while best_objective < bound and n_idle < _MAX_IDLE_EXCHANGES:
             removed = chosen.pop(int(rng.integers(self.n)))
             n_uses[[sentence_1[removed], sentence_2[removed]]] -= 1
@@ -312,6 +320,7 @@ class SetProgramme:
 
     def _is_feasible(self, chosen: IntArray) -> bool:
         """Return whether the chosen candidates satisfy all constraints, up to rounding errors."""
+        # x is 1 for chosen candidates, so sum their columns.
         sums = self.rows[:, chosen].sum(axis=1)
         tolerance = 1e-6 * np.maximum(1.0, abs(self.rows[:, chosen]).sum(axis=1))
         is_within = (sums >= self.lower - tolerance) & (sums <= self.upper + tolerance)
@@ -328,6 +337,7 @@ class SetProgramme:
             Coefficients of all other constraints, in which t has the coefficient 0.
         """
         n_model_pairs = self.contributions.shape[1]
+        # sum_k c_kq x_k - t, for each pair of models q.
         minus_t = csr_array(-np.ones((n_model_pairs, 1)))
         sums = hstack([csr_array(self.contributions.T), minus_t])
         rows = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
@@ -364,11 +374,14 @@ class SetProgramme:
         """
         n_candidates, n_model_pairs = self.contributions.shape
         costs, relative_gap = np.zeros(n_candidates), 1e-3
+        # If the objective counts pairs, a small cost decides between selections with equal counts,
+        # and the solver may stop at a gap of 0.1 pairs.
         if self.is_count:
             costs = -0.5 / self.n * self.smallest_differences
             relative_gap = max(1e-3, 0.1 / max(1.0, bound))
         lowest = np.zeros(n_candidates) if is_fixed is None else is_fixed
         is_integer = np.full(n_candidates, not is_relaxed)
+        # Variables x_k in {0, 1}, fixed at 1 by their lower bound, and 0 <= t <= bound.
         return minimise(
             np.append(costs, -1.0),
             csr_array(vstack(self._build_model_rows(), format="csr")),
@@ -389,6 +402,7 @@ class SetProgramme:
         """
         n_uses = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)
         chosen: list[int] = []
+        # Candidates by decreasing value.
         for k in np.argsort(-x, kind="stable").tolist():
             sentences = self.pairs[k]
             if len(chosen) < self.n and n_uses[sentences].max() < self.uses:

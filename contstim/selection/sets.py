@@ -355,10 +355,13 @@ class _SetSearch:
             proportional to the number of sentences.
         """
         labels = self.criterion.ranked.labels
+        # Sentences with different codes may not be paired.
         codes = compute_pairing_codes(self.constraints, labels)[self.sentences]
         blocks = []
         for code in np.unique(codes):
             rows = self.sentences[codes == code]
+            # A single sentence cannot form a pair. Share the n pairs in proportion to the
+            # sentences.
             if len(rows) > 1:
                 blocks.append((rows, math.ceil(self.n * len(rows) / len(self.sentences))))
         return blocks
@@ -386,6 +389,7 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
     >>> len(datasets.readable_triplets()), len(pairs)
     (35, 105)
     """
+    # Natural with synthetic 1, natural with synthetic 2, and synthetic 1 with synthetic 2.
     parts = [
         triplets[[first, second]].set_axis(["sentence_1", "sentence_2"], axis=1)
         for first, second in combinations(("natural", "synthetic_1", "synthetic_2"), 2)
@@ -414,6 +418,7 @@ def _find_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
     """
     if pairs is None:
         return np.empty((0, 2), dtype=np.int64)
+    # Index of each sentence; -1 for a sentence without a score.
     row_by_label = pd.Series(np.arange(len(ranked.labels)), index=ranked.labels)
     columns = []
     for column in ("sentence_1", "sentence_2"):
@@ -421,5 +426,6 @@ def _find_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
             raise InputError(f"pairs has no column {column!r}; give sentence_1 and sentence_2")
         columns.append(row_by_label.reindex(pairs[column]).fillna(-1).to_numpy(dtype=np.int64))
     rows = np.column_stack(columns)
+    # Keep pairs of ranked sentences with finite scores.
     rows = rows[(rows >= 0).all(axis=1)]
     return np.asarray(rows[ranked.is_finite[rows].all(axis=1)])

@@ -38,6 +38,7 @@ def resolve_n_strata(per_pair: int, strata: int | None, name: str = "per_pair") 
     if not 1 <= per_pair <= MAX_PER_PAIR:
         raise InputError(f"{name} is {per_pair}; give 1 to {MAX_PER_PAIR}")
     if strata is None:
+        # Largest divisor of `per_pair` up to ten.
         return next(n for n in range(_MAX_DEFAULT_STRATA, 0, -1) if per_pair % n == 0)
     if strata < 1 or per_pair % strata:
         raise InputError(
@@ -180,6 +181,7 @@ class StratifiedSelection:
         """
         unfilled: list[dict[str, object]] = []
         for strata, model in zip(self.strata.T, models, strict=True):
+            # Count the selected and the available triplets in each stratum of the model.
             n_selected = np.bincount(strata[selected], minlength=self.n_strata).tolist()
             n_available = np.bincount(strata, minlength=self.n_strata).tolist()
             for stratum in range(self.n_strata):

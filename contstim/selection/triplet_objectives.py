@@ -78,6 +78,8 @@ def controversiality(triplets: pd.DataFrame) -> pd.Series:
     [27.1, 20.9, 18.8]
     """
     triplets = numeric_log_probs(triplets)
+    # [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)]: how much less probable each synthetic
+    # sentence is than the natural one under the model that rejects it.
     value: pd.Series = (
         triplets["natural_lp_2"]
         - triplets["synthetic_1_lp_2"]
@@ -119,8 +121,11 @@ def worst_ranks(triplets: pd.DataFrame, ties: str = "average") -> pd.Series:
     """
     require_known("tie rule", ties, TIE_RULES)
     triplets = numeric_log_probs(triplets)
+    # Log-probability of each synthetic sentence relative to the natural sentence, under the model
+    # that should reject it. Lower is better.
     loss_1 = triplets["synthetic_1_lp_2"] - triplets["natural_lp_2"]
     loss_2 = triplets["synthetic_2_lp_1"] - triplets["natural_lp_1"]
+    # The larger rank belongs to the weaker synthetic sentence. Rank the triplets by it again.
     ranks = pd.DataFrame({1: loss_1, 2: loss_2}).rank()
     return ranks.max(axis=1).rank(method="average" if ties == "average" else "first")
 
@@ -155,6 +160,7 @@ def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -
         If the objective requires nats and a model's scores are not in nats.
     """
     requires_nats = TRIPLET_OBJECTIVES[objective].requires_nats
+    # Names of models that are specification strings themselves map to themselves.
     specs = models if isinstance(models, Mapping) else {model: model for model in models}
     for model, spec in specs.items():
         if requires_nats and not score_kind(spec).differs_in_nats:
@@ -187,6 +193,7 @@ def numeric_log_probs(triplets: pd.DataFrame) -> pd.DataFrame:
     for column in LOG_PROB_COLUMNS:
         values = triplets[column]
         numbers[column] = pd.to_numeric(values, errors="coerce").astype(np.float64)
+        # A value that is present but not a number, for example text.
         invalid = np.flatnonzero(numbers[column].isna() & values.notna())
         if len(invalid):
             row = invalid[0]

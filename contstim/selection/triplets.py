@@ -332,10 +332,13 @@ def _find_usable(
         )
     scored, criterion = table[is_finite], TRIPLET_OBJECTIVES[objective]
     options = {"ties": ties} if criterion.takes_ties else {}
+    # The sum of costs is minimised, so negate values that are maximised.
     costs = -criterion.sign * criterion.value(scored, **options).to_numpy(dtype=np.float64)
+    # Sort by natural sentence, then by cost; the texts break ties independently of the row order.
     keys = pd.DataFrame({name: scored[name].astype(str).to_numpy() for name in _SENTENCES})
     by = ["natural", "cost", *_SENTENCES[1:]]
     ordered = keys.assign(cost=costs).sort_values(by, kind="stable")
+    # The first triplet with each natural sentence is its best.
     order, is_best = ordered.index.to_numpy(), ~ordered["natural"].duplicated().to_numpy()
     excluded = {"not finite": int((~is_finite).sum()), "repeated natural": int((~is_best).sum())}
     return np.flatnonzero(is_finite)[order], is_best, costs[order], excluded
@@ -370,6 +373,7 @@ def _find_strata(
     strata_by_model = []
     for column, model in zip(("natural_lp_1", "natural_lp_2"), models, strict=True):
         log_probs = triplets[column].to_numpy(dtype=np.float64)
+        # Count each natural sentence once, even if it has several triplets.
         if reference is None:
             reference_log_probs = log_probs[is_best]
         else:
@@ -377,9 +381,11 @@ def _find_strata(
             reference_log_probs = reference[model].to_numpy(dtype=np.float64)
             if not np.isfinite(reference_log_probs).any():
                 raise InputError(f"the reference table lacks a score for model {model!r}")
+        # Quantiles 1/n, 2/n, ..., (n - 1)/n are the borders between n strata.
         levels = np.linspace(0, 1, n_strata + 1)[1:-1]
         is_finite = np.isfinite(reference_log_probs)
         borders = np.quantile(reference_log_probs[is_finite], levels)
+        # The number of borders below a value is its stratum.
         strata_by_model.append(np.searchsorted(borders, log_probs, side="left"))
     return np.column_stack(strata_by_model).astype(np.int64)
 

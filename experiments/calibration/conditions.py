@@ -24,7 +24,7 @@ from study import GAIN, ITEMS, LEANING, LIMITS, TASTE
 from contstim.evaluation.inference import ALPHA
 from contstim.evaluation.inference.conditions import estimate_contrast
 from contstim.evaluation.inference.estimate import MeanEstimate
-from contstim.evaluation.inference.quasi_f import CellMean, CrossedDesign
+from contstim.evaluation.inference.quasi_f import CrossedDesign, SampleMean
 from contstim.evaluation.measures import MEASURES
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -166,7 +166,7 @@ def simulate_contrasts(
             )
         for number in range(size):
             levels = [
-                [CellMean(where, design, model[number]) for model in of_models]
+                [SampleMean(where, design, model[number]) for model in of_models]
                 for where, design, of_models in zip(places, designs, of_levels, strict=True)
             ]
             for found, n_models in zip(contrasts, models, strict=True):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from contstim.evaluation.inference.crossed import add_pseudo_items
 from contstim.evaluation.inference.estimate import MeanEstimate
-from contstim.evaluation.inference.quasi_f import CellMean, Contrast, CrossedDesign
+from contstim.evaluation.inference.quasi_f import Contrast, CrossedDesign, SampleMean
 from contstim.evaluation.measures import MEASURES, compute_ceilings
 from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
@@ -250,7 +250,7 @@ def _differences(
     """Return the difference of two means in each study, from cells of shape (studies, C)."""
     found = []
     for pair in zip(first, second, strict=True):
-        means = [CellMean(*_side(design, cells)) for cells in pair]
+        means = [SampleMean(*_side(design, cells)) for cells in pair]
         found.append(Contrast.from_means(means, design).estimate())
     return found
 

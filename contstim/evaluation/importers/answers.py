@@ -21,6 +21,7 @@ def has_codes(ratings: pd.Series) -> bool:
     Text is always a code. Numbers are codes if all of them are integers and they do not belong to a
     known rating scale. For example, the answers 1 to 7 are codes.
     """
+    # Ratings on known scales include fractions such as 0.5; codes are integers such as 1 to 7.
     numbers = pd.to_numeric(ratings.dropna(), errors="coerce")
     if numbers.isna().any():
         return True
@@ -43,6 +44,7 @@ def propose_ends(answers: pd.Series) -> dict[str, object]:
     dict
         The ends as `low` and `high`; empty if no guess is possible.
     """
+    # Numbers: propose the smallest and the largest answer. Two texts: propose both.
     numbers = pd.to_numeric(answers, errors="coerce").dropna()
     if len(numbers) and len(numbers) == answers.notna().sum():
         return {"low": float(numbers.min()), "high": float(numbers.max())}
@@ -80,6 +82,7 @@ def count_buttons(
     InputError
         If a number of buttons is missing, or is not an integer of at least 2.
     """
+    # Button numbers are integers, and only jsPsych records them without further information.
     may_be_buttons = n_choices is not None or "n_choices" in data or program == "jsPsych"
     if not may_be_buttons or pd.to_numeric(data["response"], errors="coerce").isna().any():
         return None
@@ -93,6 +96,7 @@ def count_buttons(
         "the data do not say how many buttons there were ({rows}); add a column 'n_choices', or "
         f"give the number: {call.complete(n_choices=2)}",
     )
+    # There are at least two buttons, and their number is an integer.
     numbers = pd.to_numeric(button_counts, errors="coerce").astype(float)
     is_valid = (numbers >= 2) & (numbers % 1 == 0)
     message = "n_choices {value!r} is not a number of buttons, at least 2 ({rows})"
@@ -229,6 +233,7 @@ def _convert_codes(
     description : str
         Beginning of a sentence that describes the answers.
     """
+    # If both ends are numbers, answers between them are mapped linearly.
     try:
         low_number, high_number = float(low), float(high)
     except ValueError:
@@ -236,7 +241,9 @@ def _convert_codes(
     if math.isfinite(low_number) and math.isfinite(high_number):
         description = f"The answers are numbers from {low_number:g} to {high_number:g}"
         return rescale(answers, low_number, high_number), description
+    # Otherwise, only the two ends are valid answers; case and outer white space are ignored.
     codes = {str(low).strip().lower(): -2.5, str(high).strip().lower(): 2.5}
+    # Equal ends become one key of the dictionary.
     if len(codes) < 2:
         raise InputError(f"low and high are both {low!r}; give two answers")
     ratings = answers.astype("str").str.strip().str.lower().map(codes)

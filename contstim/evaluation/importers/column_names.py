@@ -52,6 +52,7 @@ def normalise_name(name: object) -> str:
     >>> normalise_name("Trial Number"), normalise_name("Spreadsheet: SideA")
     ('trialnumber', 'sidea')
     """
+    # NFKD separates accents from letters; the pattern then removes all but letters and digits.
     text = unicodedata.normalize("NFKD", str(name).removeprefix("Spreadsheet: "))
     return re.sub(r"[\W_]", "", text.casefold())
 

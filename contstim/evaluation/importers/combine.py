@@ -42,6 +42,7 @@ def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData
     ['yes', 'no']
     """
     require_columns(participants, ["participant"], "the table of participants")
+    # A long table has one row per participant and question: reshape it to one column per question.
     is_long = {"question", "response"} <= set(participants.columns)
     keys = ["participant", "question"] if is_long else ["participant"]
     table = participants.assign(participant=normalise_labels(participants["participant"]))
@@ -52,13 +53,16 @@ def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData
     if is_long:
         wide = table.pivot_table("response", "participant", "question", aggfunc="first")
         table = wide.reset_index()
+    # A new column must not replace a column of the choices.
     clashing = [name for name in table if name != "participant" and name in human.choices]
     if clashing:
         raise InputError(
             f"the choices and the table of participants both have a column {clashing[0]!r}; rename "
             "one of them"
         )
+    # Participants without a row get missing values. Merging resets the index, so restore it.
     joined = human.choices.merge(table, on="participant", how="left").set_axis(human.choices.index)
+    # State in a note which participants have no row.
     unknown = sorted({*human.choices["participant"]} - {*table["participant"]})
     notes = human.notes
     if unknown:

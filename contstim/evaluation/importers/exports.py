@@ -62,6 +62,7 @@ def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, 
     if isinstance(source, pd.DataFrame):
         table = source
     else:
+        # Lines of a text file; "-" is standard input, and Excel and Parquet files are no text.
         path = Path(source)
         is_text = str(source) != "-" and path.is_file() and path.suffix not in (".xlsx", ".parquet")
         lines = [line for _, line in read_lines(source)] if is_text else []
@@ -73,6 +74,7 @@ def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, 
             table = read_trial_files(path)
         else:
             table = read_table(source, cells="inferred")
+    # Recognise the program by columns that only its exports have.
     column_names = {str(column) for column in table.columns}
     for program, required_columns in _PROGRAM_COLUMNS.items():
         if required_columns <= column_names:
@@ -232,6 +234,7 @@ def _select_sentences(data: pd.DataFrame, is_left: pd.Series | None) -> pd.DataF
     """
     if {"sentence_1", "sentence_2"} <= set(data.columns):
         return data[["sentence_1", "sentence_2"]]
+    # Sentence 1 is the left one, unless a row states that it was on the right.
     left, right = data["left"], data["right"]
     is_right = pd.Series(False, index=data.index) if is_left is None else is_left.eq(False)
     first, second = left.where(~is_right, right), right.where(~is_right, left)
@@ -316,8 +319,11 @@ def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
     and missing if the text is neither. A column called ``swapped`` or ``flipped`` states the
     opposite: true means that sentence 1 was on the right.
     """
+    # Numbers that were read as decimals, such as "1.0", become "1".
     text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
     if normalise_name(name) in _SWAP_COLUMNS:
+        # The column states whether the sentences were swapped: true means that sentence 1 was on
+        # the right. An empty cell means that they were not.
         is_left = {key: not is_swapped for key, is_swapped in TRUTH.items()}
         return text.map(is_left).where(sides.notna(), True)
     return text.map(_IS_LEFT)
@@ -330,6 +336,7 @@ def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
     reverse half of the ratings, so the user has to decide.
     """
     for column in unused:
+        # A column that contains exactly "left" and "right" probably states a side.
         cells = unused[column].dropna().astype("str").str.strip().str.lower()
         if set(cells.unique()) == {"left", "right"}:
             raise InputError(

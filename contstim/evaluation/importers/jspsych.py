@@ -31,6 +31,7 @@ def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     complete: list[Path] = []
     notes = []
     for path in paths:
+        # The complete file has the same name without ".partial".
         if ".partial." in path.name and path.name.replace(".partial", "") in names:
             notes.append(f"{path.name} was left out: the complete file is there too.")
         else:
@@ -46,14 +47,17 @@ def read_trial_files(path: Path) -> pd.DataFrame:
     InputError
         If the folder contains no data file or a file cannot be read.
     """
+    # A folder: concatenate the trials of all complete files.
     if path.is_dir():
         paths = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
         if not paths:
             raise InputError(f"the folder {str(path)!r} contains no .json, .jsonl or .csv file")
         return pd.concat(map(read_trial_files, drop_partial_files(paths)[0]), ignore_index=True)
+    # CSV files are read as a table. Other files contain JSON or a table.
     lines = [] if path.suffix == ".csv" else [line for _, line in read_lines(path)]
     if not lines:
         return read_table(path, cells="inferred")
+    # JSON begins with a bracket or a brace.
     first_line = next((line.strip() for line in lines if line.strip()), "")
     if first_line[:1] in ("[", "{") or path.suffix in (".json", ".jsonl"):
         return pd.DataFrame(list(_parse_trials(path, lines)))
@@ -65,6 +69,7 @@ def read_trial_files(path: Path) -> pd.DataFrame:
                 f"{path}, line {number} is JSON, and the first line is that of a table; export "
                 "the results of each kind of study to a separate file"
             )
+    # Repeated headers are not trials.
     header = lines[0]
     return parse_table([header, *(line for line in lines[1:] if line != header)], str(path))
 
@@ -81,6 +86,7 @@ def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
         is a trial, a list of trials, a list of lists of trials, or an object with a list of trials
         in its key ``trials``.
     """
+    # The whole file is one JSON value; or else each line is one.
     try:
         values = [decode_json("\n".join(lines))]
     except ValueError:
@@ -97,6 +103,7 @@ def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
                     f"{path}, line {number} is not JSON ({error}), and the first line is; export "
                     "the results of each kind of study to a separate file"
                 ) from error
+    # Unpack objects with a list of trials, lists of trials, and lists of such lists.
     for value in values:
         entries = value.get("trials", [value]) if isinstance(value, dict) else value
         for entry in entries if isinstance(entries, list) else [entries]:

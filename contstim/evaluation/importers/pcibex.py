@@ -72,6 +72,7 @@ def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
 
 def _decode_cell(cell: str) -> str:
     """Replace the percent-encoded comma, line ends and per cent sign in a cell."""
+    # %2C is a comma, %0A and %0D end a line, and %25 is a per cent sign.
     return re.sub("%(2C|0A|0D|25)", lambda code: chr(int(code[1], 16)), cell, flags=re.IGNORECASE)
 
 
@@ -98,11 +99,13 @@ def separate_sessions(answers: pd.DataFrame, column: str) -> tuple[pd.DataFrame,
     """
     if not column.startswith("MD5 hash") or not {_TIME, _TRIAL} <= {*answers.columns}:
         return answers, []
+    # One participant answers a trial once, so a hash with several reception times is shared.
     n_times = answers.groupby([column, _TRIAL])[_TIME].nunique()
     shared_hashes = n_times[n_times > 1].index.get_level_values(column).unique()
     is_shared = answers[column].isin(shared_hashes)
     if not is_shared.any():
         return answers, []
+    # All answers of a session are received at the same time, which identifies the session.
     sessions = answers[column].astype("str") + " " + answers[_TIME].astype("str")
     note = (
         f"Participants who share an address (MD5 hash): {sessions[is_shared].nunique()} with "

@@ -116,10 +116,12 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
     Qualtrics writes the texts of the questions in one row and their ids in another. Both rows can
     be missing, for example after the file was edited.
     """
+    # The row of question ids contains texts such as {"ImportId":"QID1"}; sessions follow it.
     top = raw.head(2).astype("str")
     has_ids = top.apply(lambda column: column.str.contains('"ImportId"', regex=False)).any(axis=1)
     if has_ids.any():
         return int(has_ids.to_numpy().nonzero()[0][-1]) + 1
+    # Without this row, the first row may still contain the texts of the questions.
     ids = raw["ResponseId"].astype("str").str.strip()
     # Qualtrics calls sessions R_...; the heading of the column in English is "Response ID".
     if len(ids) > 1 and not ids.iloc[0].startswith("R_") and ids[1:].str.startswith("R_").all():
@@ -139,10 +141,12 @@ def _exclusion_rule(sessions: pd.DataFrame) -> pd.Series:
         cells = sessions.get(name, pd.Series("", index=sessions.index))
         return cells.astype("str").str.strip().str.lower().str.removesuffix(".0")
 
+    # A session is unfinished if `Finished` is false or `Progress` is below 100 per cent.
     progress = pd.to_numeric(read_column("Progress"), errors="coerce")
     is_unfinished = read_column("Finished").map(TRUTH).eq(False) | (progress < 100)
     rule = pd.Series(None, index=sessions.index, dtype=object)
     rule[is_unfinished] = "session not finished"
+    # A preview or test takes precedence over an unfinished session.
     rule[read_column("Status").isin(_TEST_STATUS)] = "preview or test"
     return rule
 
@@ -162,15 +166,18 @@ def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     notes : list of str
         A note if any participant has several sessions.
     """
+    # Columns such as PROLIFIC_PID that contain ids of a recruitment platform.
     id_columns = [str(column) for column in sessions if normalise_name(column) in _PLATFORM_IDS]
     id_columns = [column for column in id_columns if sessions[column].notna().any()]
     if not id_columns:
         return sessions, []
     ids = sessions[id_columns[0]].astype("str").str.strip()
+    # Sessions without such an id are separate participants.
     ids = ids.where(ids.notna() & (ids != ""), sessions["ResponseId"].astype("str"))
     n_repeated = int(ids[ids.duplicated()].nunique())
     if not n_repeated:
         return sessions, []
+    # Give all sessions of a participant the ResponseId of the first one.
     first_response_ids = sessions["ResponseId"].groupby(ids.to_numpy()).transform("first")
     note = (
         f"Participants with several sessions, by {id_columns[0]!r}: {n_repeated}. Each is one "
@@ -205,12 +212,16 @@ def _rename_session_columns(
     new_names: dict[str, str] = {}
     notes = []
     for column in map(str, sessions):
+        # For example "condition" for a column "Condition"; empty if no standard column has this
+        # name.
         standard_name = match_standard_name(column)
         is_metadata = normalise_name(column) in _METADATA or standard_name == "participant"
         is_question = column in other_columns and not standard_name
         is_timer = column.endswith(_TIMING_SUFFIXES)
+        # Skip columns that do not describe the participant.
         if is_metadata or is_question or is_timer or sessions[column].isna().all():
             continue
+        # A standard name would be mistaken for a property of the sentence pair.
         new_names[column] = f"session_{column}" if standard_name else column
         if standard_name:
             notes.append(

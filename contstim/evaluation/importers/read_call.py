@@ -25,6 +25,7 @@ class ReadCall:
     """
 
     def __init__(self, source: object, columns: Mapping[str, str], **options: object) -> None:
+        # The side is an option of its own, not an entry of the mapping of columns.
         self._source = source
         self._columns = {standard: name for standard, name in columns.items() if standard != "side"}
         self.options = {key: value for key, value in options.items() if value is not None}
@@ -48,13 +49,16 @@ class ReadCall:
         """
         columns = {**self._columns, **(columns or {})}
         options = {**self.options, **options}
+        # A DataFrame: format a call of `read_choices` in Python.
         if isinstance(self._source, pd.DataFrame):
             arguments = {**({"columns": columns} if columns else {}), **options}
             return f"read_choices(table, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
+        # A file: format arguments of the command line, quoted for a shell.
         words = [shlex.quote(str(self._source))]
         if columns:
             pairs = ",".join(f"{standard}={name}" for standard, name in columns.items())
             words += ["--column", shlex.quote(pairs)]
+        # Options that have a different name on the command line.
         option_names = {"n_choices": "buttons"}
         for key, value in options.items():
             text = f"{value:g}" if isinstance(value, float) else str(value)

@@ -85,6 +85,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     array([0.03, 0.03, 0.5 ])
     """
     q_values = np.array(p_values, dtype=np.float64)
+    # Adjust only the p-values that exist; NaN stays NaN.
     is_tested = ~np.isnan(q_values)
     if ((q_values[is_tested] < 0) | (q_values[is_tested] > 1)).any():
         raise InputError("p-values must lie between 0 and 1")

@@ -11,9 +11,9 @@ from scipy.sparse.linalg import lsqr
 from contstim.arrays import IntArray
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import (
-    CellMean,
     Contrast,
     CrossedDesign,
+    SampleMean,
     Term,
     satterthwaite,
     sums_of_squares,
@@ -31,8 +31,8 @@ _ROUNDING = 1e-10
 
 
 def estimate_contrast(
-    first: Sequence[CellMean],
-    second: Sequence[CellMean],
+    first: Sequence[SampleMean],
+    second: Sequence[SampleMean],
     whole: CrossedDesign,
     item_effects: str = "random",
 ) -> MeanEstimate:
@@ -65,7 +65,7 @@ def estimate_contrast(
     first, second
         The mean, or the two means of a difference, in each condition.
     whole
-        Design of all C cells.
+        Design of all C observations.
     item_effects
         One of `ITEM_EFFECTS`.
 
@@ -75,21 +75,27 @@ def estimate_contrast(
         Difference, first minus second condition. The standard error is NaN if a condition has too
         few participants or items.
     """
+    # A contrast is the mean of one model, or the difference between two models, in a condition.
     conditions = [Contrast.from_means(means, whole) for means in (first, second)]
     difference = conditions[0] - conditions[1]
     if any(condition.has_too_few_units(item_effects) for condition in conditions):
         return MeanEstimate(difference.value, np.nan, np.nan)
     _, _, block_squares = difference.squares.tolist()
+    # All observations equal their mean, so the difference has no error.
     if block_squares == 0.0:
         return MeanEstimate(difference.value, 0.0, np.inf)
     is_random = item_effects == "random"
+    # Whether each block (one participant and one item) has observations in each condition.
     has_block = [np.bincount(whole.codes.block, c.weight) > 0 for c in conditions]
+    # 1. All blocks in both conditions: a paired comparison.
     if is_random and np.array_equal(has_block[0], has_block[1]):
         return difference.estimate()
+    # 2. Each block in one condition, with balanced participants and items.
     if is_random and _is_latin_square(difference):
         return _estimate_latin_square(difference)
 
-    # Sum the variances of both conditions, minus twice the covariance due to shared units.
+    # 3. Otherwise, sum the variances of both conditions, minus twice the covariance due to shared
+    # units.
     participants, items, residuals = zip(*(c.terms(item_effects) for c in conditions), strict=True)
     terms = [*residuals, *_difference_terms(participants, conditions, whole.codes.participant)]
     if is_random:
@@ -113,11 +119,15 @@ def _difference_terms(
     conditions
         The two conditions.
     levels
-        Code of the level of the factor, for example of the participant, of each cell, shape (C,).
+        Code of the level of the factor, for example of the participant, of each observation, shape
+        (C,).
     """
+    # Total weight of each participant (or item) in each condition. The product over conditions is
+    # positive for a participant with choices in both.
     weights = [np.bincount(levels, condition.weight) for condition in conditions]
     if not np.prod(weights, axis=0).any():
         return terms
+    # With K shared levels, cov = K / (K - 1) * sum of the products of their deviations, K = df + 1.
     sums = [np.bincount(levels, condition.deviations) for condition in conditions]
     df = min(term.df for term in terms)
     covariance = (df + 1) / df * float(sums[0] @ sums[1])
@@ -141,6 +151,8 @@ def _is_latin_square(difference: Contrast) -> bool:
         First minus second condition. Choices in the second condition have negative weights.
     """
     codes, weight = difference.codes, np.abs(difference.weight)
+    # Total weights a_k and b_k in the two conditions: the difference a_k - b_k must be small
+    # relative to a_k + b_k.
     for unit in (codes.participant, codes.item):
         imbalance = np.bincount(unit, difference.weight)
         total = np.bincount(unit, weight)
@@ -170,22 +182,26 @@ def _estimate_latin_square(difference: Contrast) -> MeanEstimate:
        conditions. The variance of their effects times the sum of squared differences in weight is
        added.
     """
+    # Use the observations of the two conditions, and number their participants and items from 0.
     rows = np.flatnonzero(difference.weight)
     weight = difference.weight[rows]
-    cells = difference.deviations[rows] / weight
+    observations = difference.deviations[rows] / weight
     participant, item = (
         np.unique(levels[rows], return_inverse=True)[1]
         for levels in (difference.codes.participant, difference.codes.item)
     )
+    # 1. Remove the effects of participants, items and conditions.
     # Fit an additive model. Its matrix has a column per participant, item and condition.
     root = np.sqrt(np.abs(weight))
     factors = (participant, item, (weight < 0).astype(np.int64))
     columns = [csr_array((root, (np.arange(len(rows)), levels))) for levels in factors]
     matrix = hstack(columns, format="csr")
-    effects = lsqr(matrix, root * cells, atol=1e-14, btol=1e-14)[0]
-    residuals = cells - matrix @ effects / root
-    residuals[np.abs(residuals) < _ROUNDING * np.abs(cells).max()] = 0.0
+    effects = lsqr(matrix, root * observations, atol=1e-14, btol=1e-14)[0]
+    residuals = observations - matrix @ effects / root
+    residuals[np.abs(residuals) < _ROUNDING * np.abs(observations).max()] = 0.0
 
+    # 2. Variance of the table of residuals, in the notation of the docstring: Q_P, Q_I and Q_B, N
+    # and K.
     design = CrossedDesign(participant, item)
     q_participants, q_items, q_blocks = sums_of_squares(weight * residuals, design.codes).tolist()
     n_participants, n_items, _ = (1 / design.squared_weights).tolist()
@@ -193,13 +209,15 @@ def _estimate_latin_square(difference: Contrast) -> MeanEstimate:
     if min(df_participants, df_items) < 1 - 1e-9:
         return MeanEstimate(difference.value, np.nan, np.nan)
     df_residual = df_participants * df_items
+    # Q_B - Q_P / K - Q_I / N, the sum of squares that neither participants nor items explain.
     residual = q_blocks - q_participants / n_items - q_items / n_participants
     terms = [
         Term(q_participants * n_participants / df_participants, df_participants),
         Term(q_items * n_items / df_items, df_items),
         Term(-residual * n_participants * n_items / df_residual, df_residual),
     ]
-    # Add the variance that is due to unequal weights of participants and items in the conditions.
+    # 3. Add the variance that is due to unequal weights of participants and items in the
+    # conditions.
     factor_effects = np.split(effects, [participant.max() + 1, participant.max() + item.max() + 2])
     for effect, levels in zip(factor_effects, (participant, item), strict=False):
         imbalance = np.bincount(levels, weight)

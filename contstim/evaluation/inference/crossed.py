@@ -12,7 +12,7 @@ from contstim.arrays import FloatArray, IntArray
 from contstim.evaluation.inference import CEILING_INTERVALS, InferenceResult
 from contstim.evaluation.inference.conditions import estimate_contrast
 from contstim.evaluation.inference.estimate import MeanEstimate
-from contstim.evaluation.inference.quasi_f import CellMean, Contrast
+from contstim.evaluation.inference.quasi_f import Contrast, SampleMean
 from contstim.evaluation.measures import Measure
 from contstim.evaluation.ranks import rank_biserial
 from contstim.evaluation.subset import Subset
@@ -70,12 +70,18 @@ class QuasiFInference:
         comparisons : list of InferenceResult
             One result per pair of models.
         """
-        cells = _model_cells((part.subset for part in values.parts), values.measure)
+        # One number per choice and model, from which mean values and their standard errors are
+        # estimated.
+        samples = _samples_by_model((part.subset for part in values.parts), values.measure)
+        # A model that no trial of the analysis targets keeps an empty result.
         results = [InferenceResult()] * len(values.data.models)
         for part in values.parts:
             for model in part.subset.models:
-                results[model] = self._test_model(values, part, model, cells[model])
-        return results, [self._compare(values, i, j, cells.get(i), cells.get(j)) for i, j in pairs]
+                results[model] = self._test_model(values, part, model, samples[model])
+        comparisons = [
+            self._compare(values, i, j, samples.get(i), samples.get(j)) for i, j in pairs
+        ]
+        return results, comparisons
 
     def compare_conditions(
         self,
@@ -109,18 +115,24 @@ class QuasiFInference:
         estimate : MeanEstimate
             Value, or difference of the two models, at the first level minus the second.
         """
-        cells_by_level = []
+        # Collect, for each level of the factor, the observations of each model (one per choice).
+        samples_by_level = []
         for level in levels:
             factor_levels = (*analysis.factor_levels, (column, level))
             subsets = group_by_trials(data, replace(analysis, factor_levels=factor_levels))
-            cells_by_level.append(_model_cells(subsets, measure))
-        tested = sorted(cells_by_level[0].keys() & cells_by_level[1].keys())
+            samples_by_level.append(_samples_by_model(subsets, measure))
+        # Compare single models, then pairs of models (interactions). A model must have trials at
+        # both levels.
+        tested = sorted(samples_by_level[0].keys() & samples_by_level[1].keys())
         for models in (*((model,) for model in tested), *combinations(tested, 2)):
-            conditions = [[cells[model] for model in models] for cells in cells_by_level]
+            # The first index is the level, the second the model: one model, or two models of a
+            # pair.
+            conditions = [[samples[model] for model in models] for samples in samples_by_level]
             participants = [
-                np.intersect1d(samples[0].participants, samples[-1].participants)
-                for samples in conditions
+                np.intersect1d(condition[0].participants, condition[-1].participants)
+                for condition in conditions
             ]
+            # Participants with choices at both levels allow a comparison within participants.
             in_both = np.intersect1d(participants[0], participants[1])
             if in_both.size:
                 participants = [in_both, in_both]
@@ -128,14 +140,14 @@ class QuasiFInference:
             if not n_first or not n_second:
                 continue
             first, second = (
-                [cells.mean_over(included) for cells in samples]
-                for samples, included in zip(conditions, participants, strict=True)
+                [sample.mean_over(included) for sample in condition]
+                for condition, included in zip(conditions, participants, strict=True)
             )
             estimate = estimate_contrast(first, second, data.design, self.item_effects)
             yield models, (n_first, n_second), estimate
 
     def _test_model(
-        self, values: AnalysisValues, part: SubsetValues, model: int, cells: _Cells
+        self, values: AnalysisValues, part: SubsetValues, model: int, sample: _Sample
     ) -> InferenceResult:
         """Test whether a model differs from chance and from the lower noise ceiling.
 
@@ -145,7 +157,8 @@ class QuasiFInference:
         from as many other participants as in this study.
         """
         measure, ceilings, subset = values.measure, part.ceilings, part.ceilings.matched
-        estimate, maximum = cells.estimate(measure, self.item_effects)
+        # Interval on Fisher's z scale, and test of the model's value against chance.
+        estimate, maximum = sample.estimate(measure, self.item_effects)
         low, high = estimate.bounded_interval(measure.chance, maximum)
         details = {
             "p_chance": estimate.p_chance(measure.chance, maximum),
@@ -159,18 +172,22 @@ class QuasiFInference:
 
         # Compare with the noise ceilings on the trials that enough other participants judged.
         log_ratio = values.data.log_ratio[subset.pair, model]
-        matched = _Cells(subset, measure.trial_influence(subset, log_ratio))
+        matched = _Sample(subset, measure.trial_influence(subset, log_ratio))
         result = replace(result, n_units=len(matched.participants), test="crossed")
         if not ceilings.has_test:
             return replace(result, note=note or _TOO_FEW_JUDGES)
-        lower = _Cells(subset, ceilings.lower_influence)
-        upper = _Cells(subset, ceilings.upper_influence)
+        lower = _Sample(subset, ceilings.lower_influence)
+        upper = _Sample(subset, ceilings.upper_influence)
         lower_estimate, lower_maximum = lower.estimate(measure, self.item_effects)
         upper_estimate, upper_maximum = upper.estimate(measure, self.item_effects, is_upper=True)
+        # The gap is the model's value minus the lower ceiling.
         gap = matched.difference(lower, self.item_effects)
+        # Accuracies may differ on few items only, so the standard error needs a correction.
         if self.item_effects == "random" and measure.is_trial_mean:
             n_items = len(np.unique(subset.data.item[subset.pair]))
             gap = add_pseudo_items(gap, n_items, measure.maximum - measure.chance)
+        # Confidence limits of the lower ceiling, the upper ceiling and the gap, in the order of
+        # `CEILING_INTERVALS`.
         ends = (
             *lower_estimate.bounded_interval(measure.chance, lower_maximum),
             *upper_estimate.bounded_interval(measure.chance, upper_maximum),
@@ -185,7 +202,7 @@ class QuasiFInference:
         )
 
     def _compare(
-        self, values: AnalysisValues, i: int, j: int, first: _Cells | None, second: _Cells | None
+        self, values: AnalysisValues, i: int, j: int, first: _Sample | None, second: _Sample | None
     ) -> InferenceResult:
         """Compare models i and j by a test of their difference and a test of equivalence.
 
@@ -203,12 +220,15 @@ class QuasiFInference:
         InferenceResult
             Result for model i minus model j; empty if no participant has values for both.
         """
+        # Difference of each participant, shape (N,). NaN if one of the values is not defined.
         differences = values.value[:, i] - values.value[:, j]
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
             return InferenceResult()
         estimate = first.difference(second, self.item_effects)
         low, high = estimate.interval()
+        # Models are equivalent if their difference is smaller than this share of the range from
+        # chance to the lower noise ceiling.
         lower_ceiling = mean_defined(np.minimum(values.lower[:, i], values.lower[:, j]))
         margin = self.equivalence * (lower_ceiling - values.measure.chance)
         note = TOO_FEW if np.isnan(estimate.stderr) else ""
@@ -257,72 +277,78 @@ def add_pseudo_items(gap: MeanEstimate, n_items: int, difference: float) -> Mean
     MeanEstimate
         Copy of `gap` with the adjusted value m' and standard error SE'.
     """
+    # SE'² = ((K SE)² + 2 D²) / (K + 2)²; the advantages D and -D cancel in m' = K m / (K + 2).
     stderr = np.sqrt((n_items * gap.stderr) ** 2 + 2 * difference**2) / (n_items + 2)
     return replace(gap, value=gap.value * n_items / (n_items + 2), stderr=float(stderr))
 
 
-class _Cells:
+class _Sample:
     """One number per choice, from which the mean value of a model or ceiling is estimated.
 
-    The numbers, called cells, are values of single trials or jackknife pseudo-values (see
+    The numbers, called observations, are values of single trials or jackknife pseudo-values (see
     `Measure.trial_influence`). They are NaN for participants without a value.
     """
 
-    def __init__(self, subset: Subset, cells: FloatArray) -> None:
-        self.subset, self.cells = subset, cells
-        self.is_defined = ~np.isnan(cells)
+    def __init__(self, subset: Subset, observations: FloatArray) -> None:
+        self.subset, self.observations = subset, observations
+        self.is_defined = ~np.isnan(observations)
+        # Participants with at least one defined observation, by their code in the study.
         defined = np.unique(subset.participant_index[self.is_defined])
         self.participants = subset.participants[defined]
 
     def estimate(
         self, measure: Measure, item_effects: str, is_upper: bool = False
     ) -> tuple[MeanEstimate, float]:
-        """Return the mean of the cells and the largest possible mean, see `estimate_ratio`.
+        """Return the mean of the observations and the largest possible mean, see `estimate_ratio`.
 
         Parameters
         ----------
         measure
-            Measure of the cells, which defines chance and the largest possible value.
+            Measure of the observations, which defines chance and the largest possible value.
         item_effects
             ``random`` or ``fixed``.
         is_upper
-            Whether the cells belong to the upper noise ceiling, which has another maximum.
+            Whether the observations belong to the upper noise ceiling, which has another maximum.
         """
         if not self.is_defined.any():
             return MeanEstimate(np.nan, np.nan, np.nan), np.nan
+        # The largest possible value depends on ties in the ratings, so it has observations as well.
         value_maximum, upper_maximum = measure.maximum_influence(self.subset)
-        cells = self.cells[self.is_defined]
+        observations = self.observations[self.is_defined]
         largest = (upper_maximum if is_upper else value_maximum)[self.is_defined]
         design = self.subset.design(self.is_defined)
-        return design.estimate_ratio(cells, largest, measure.chance, item_effects)
+        return design.estimate_ratio(observations, largest, measure.chance, item_effects)
 
-    def mean_over(self, participants: IntArray) -> CellMean:
-        """Return the mean over the cells of some participants, who all have a value."""
+    def mean_over(self, participants: IntArray) -> SampleMean:
+        """Return the mean over the observations of some participants, who all have a value."""
         is_included = np.isin(self.subset.participants, participants)
+        # Select the observations of these participants that are not NaN, as a mask over choices.
         rows = self.is_defined & is_included[self.subset.participant_index]
-        return CellMean(self.subset.rows[rows], self.subset.design(rows), self.cells[rows])
+        return SampleMean(self.subset.rows[rows], self.subset.design(rows), self.observations[rows])
 
-    def difference(self, other: _Cells, item_effects: str) -> MeanEstimate:
+    def difference(self, other: _Sample, item_effects: str) -> MeanEstimate:
         """Return the difference between two means over the same participants.
 
         Participants without a value in either of the two means are excluded from both. Otherwise,
         the difference would also contain differences between participants.
         """
+        # A paired comparison needs participants with a value in both samples.
         participants = np.intersect1d(self.participants, other.participants)
         if not participants.size:
             return MeanEstimate(np.nan, np.nan, np.nan)
-        means = [cells.mean_over(participants) for cells in (self, other)]
+        means = [sample.mean_over(participants) for sample in (self, other)]
         return Contrast.from_means(means, self.subset.data.design).estimate(item_effects)
 
 
-def _model_cells(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Cells]:
+def _samples_by_model(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Sample]:
     """Return the pseudo-values of each model for its choices, by index of the model.
 
     Models without trials are left out.
     """
-    cells = {}
+    samples = {}
     for subset in subsets:
+        # All models of a subset are evaluated on the same choices.
         for model in subset.models if subset.n_rows else ():
             log_ratio = subset.data.log_ratio[subset.pair, model]
-            cells[int(model)] = _Cells(subset, measure.trial_influence(subset, log_ratio))
-    return cells
+            samples[int(model)] = _Sample(subset, measure.trial_influence(subset, log_ratio))
+    return samples

@@ -45,8 +45,10 @@ class MeanEstimate:
 
     def p_value(self, null: float = 0.0) -> float:
         """Return the two-sided p-value of the t test that the mean equals `null`."""
+        # Without variation, the hypothesis is certainly true or certainly false.
         if self.stderr == 0.0:
             return 1.0 if self.value == null else 0.0
+        # p = 2 P(T > |value - null| / SE), with T of the t distribution.
         return float(2 * stdtr(self.df, -abs(self.value - null) / self.stderr))
 
     def p_equivalence(self, margin: float) -> float:
@@ -78,9 +80,12 @@ class MeanEstimate:
             None if abs(s) is not below 1, or if the standard error is 0 or missing.
         """
         scale = maximum - chance
+        # s = (value - chance) / (maximum - chance), between -1 and 1 for possible values.
         share = (self.value - chance) / scale
+        # z is infinite at s = ±1, and a comparison with NaN is false.
         if not (self.stderr > 0 and abs(share) < 1.0 - 1e-9):
             return None
+        # Delta method: SE(z) = SE / ((1 - s²) (maximum - chance)), and z = artanh(s).
         stderr = self.stderr / ((1.0 - share * share) * scale)
         return replace(self, value=float(np.arctanh(share)), stderr=stderr)
 
@@ -105,9 +110,11 @@ class MeanEstimate:
         """
         transformed = self.fisher_z(chance, maximum)
         if transformed is not None:
+            # Transform the ends back: chance + (maximum - chance) tanh(z).
             ends = np.tanh(transformed.interval())
             low, high = chance + (maximum - chance) * ends
             return float(low), float(high)
+        # Without z, use the t interval. It must still contain the value itself after clipping.
         low, high = self.interval()
         minimum = 2 * chance - maximum
         if self.value < minimum - 1e-9:
@@ -119,5 +126,6 @@ class MeanEstimate:
 
         The test uses Fisher's z scale, see `fisher_z`, or the original scale if z is not defined.
         """
+        # On the z scale, a value at chance is 0.
         transformed = self.fisher_z(chance, maximum)
         return self.p_value(chance) if transformed is None else transformed.p_value()

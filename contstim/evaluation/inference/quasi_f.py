@@ -10,8 +10,8 @@ Satterthwaite's degrees of freedom (Clark 1973, doi 10.1016/S0022-5371(73)80014-
 1946, doi 10.2307/3002019). In incomplete tables, variance components are estimated by the method of
 moments (Henderson 1953, doi 10.2307/3001853; Gao and Owen 2017, doi 10.1214/17-EJS1236).
 
-A *cell* is a number for one choice: whether the model predicts it, or its influence on the value of
-the participant. The cells of one participant for one item form a *block*.
+An *observation* is a number for one choice: whether the model predicts it, or its influence on the
+value of the participant. The observations of one participant for one item form a *block*.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ MIN_UNITS = 3
 MIN_PARTICIPANTS = 4
 
 
-class CellCodes(NamedTuple):
-    """Integer codes of the participant, item and block of each of C cells, shape (C,) each.
+class FactorCodes(NamedTuple):
+    """Integer codes of the participant, item and block of each of C observations, shape (C,) each.
 
-    A block consists of the cells of one participant for one item.
+    A block consists of the observations of one participant for one item.
     """
 
     participant: IntArray
@@ -66,34 +66,35 @@ class Term(NamedTuple):
 class CrossedDesign:
     """A design in which the participants of a study are crossed with its items.
 
-    The design has C cells, that is, one number per choice. It stores the participant and the item
-    of each cell, and computes the mean of the cells with a standard error.
+    The design has C observations, that is, one number per choice. It stores the participant and the
+    item of each observation, and computes the mean of the observations with a standard error.
 
     Attributes
     ----------
     participant, item
-        Integer codes (0, 1, ...) of the participant and of the item of each cell, shape (C,).
+        Integer codes (0, 1, ...) of the participant and of the item of each observation, shape
+        (C,).
 
     Notes
     -----
     The standard error takes both participants and items as random samples (quasi-F, Clark 1973,
     doi 10.1016/S0022-5371(73)80014-3), with Satterthwaite degrees of freedom. A *block* consists of
-    the cells of one participant for one item. The variance of a cell is the sum of the variances
-    s_P of participants, s_I of items and s_B of blocks.
+    the observations of one participant for one item. The variance of an observation is the sum of
+    the variances s_P of participants, s_I of items and s_B of blocks.
 
-    All participants have the same weight in a mean: a cell x of a participant with n cells has the
-    weight w = 1 / (N n), where N is the number of participants, and the deviation d = w (x - mean).
-    The deviations are summed within participants, within items and within blocks.
-    The three sums of squares of these sums have expectations that are linear in s_P, s_I and s_B.
-    Solving the three equations gives unbiased estimates of the variances (method of moments). With
-    W_P, W_I and W_B the sums of squared weights of participants, items and blocks,
+    All participants have the same weight in a mean: an observation x of a participant with n
+    observations has the weight w = 1 / (N n), where N is the number of participants, and the
+    deviation d = w (x - mean). The deviations are summed within participants, within items and
+    within blocks. The three sums of squares of these sums have expectations that are linear in s_P,
+    s_I and s_B. Solving the three equations gives unbiased estimates of the variances (method of
+    moments). With W_P, W_I and W_B the sums of squared weights of participants, items and blocks,
 
         V_P = s_P W_P + V_B,   V_I = s_I W_I + V_B,   V_B = s_B W_B,
         variance of the mean = max(V_P + V_I - V_B, V_B),
         df = variance² / (V_P² / (N - 1) + V_I² / (K - 1) + V_B² / ((N - 1) (K - 1))).
 
     Here N = 1 / W_P, and K = 1 / W_I is the effective number of items, which is the actual number
-    if all items have the same weight. In a complete table with one cell per block, V_P =
+    if all items have the same weight. In a complete table with one observation per block, V_P =
     MS_participants / (N K), V_I = MS_items / (N K) and V_B = MS_residual / (N K), where MS is a
     mean square of the analysis of variance. If items are fixed, the variance is V_P with s_B = 0,
     and N - 1 are its degrees of freedom.
@@ -102,8 +103,8 @@ class CrossedDesign:
     --------
     >>> participant, item = np.indices((4, 3)).reshape(2, -1)
     >>> design = CrossedDesign(participant, item)
-    >>> cells = np.array([1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1.0])
-    >>> estimate = design.estimate(cells)
+    >>> observations = np.array([1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1.0])
+    >>> estimate = design.estimate(observations)
     >>> round(estimate.value, 3), round(estimate.stderr, 3), round(estimate.df, 2)
     (0.667, 0.236, 2.34)
     """
@@ -113,16 +114,19 @@ class CrossedDesign:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """Weight of each cell in the mean, shape (C,)."""
-        n_cells = np.bincount(self.participant)
-        return np.asarray(1.0 / (np.count_nonzero(n_cells) * n_cells[self.participant]))
+        """Weight of each observation in the mean, shape (C,)."""
+        # w = 1 / (N n), with N participants and n observations of the participant.
+        counts = np.bincount(self.participant)
+        return np.asarray(1.0 / (np.count_nonzero(counts) * counts[self.participant]))
 
     @cached_property
-    def codes(self) -> CellCodes:
-        """Codes of the participant, the item and the block of each cell."""
+    def codes(self) -> FactorCodes:
+        """Codes of the participant, the item and the block of each observation."""
+        # A block consists of the observations of one participant for one item. Number the pairs of
+        # codes (participant, item), then renumber them from 0 without gaps.
         n_items = int(self.item.max(initial=0)) + 1
         block = np.unique(self.participant * n_items + self.item, return_inverse=True)[1]
-        return CellCodes(self.participant, self.item, np.asarray(block, dtype=np.int64))
+        return FactorCodes(self.participant, self.item, np.asarray(block, dtype=np.int64))
 
     @cached_property
     def squared_weights(self) -> FloatArray:
@@ -142,22 +146,27 @@ class CrossedDesign:
 
         where
 
-        - w_b is the total weight of the cells of block b;
+        - w_b is the total weight of the observations of block b;
         - a_kb is the total weight of all blocks with the same level of factor k as block b, for
           example of the same participant;
         - W_k = sum_b w_b a_kb is the sum of the squared weights of the levels of factor k;
         - C_jk = sum_b w_b a_jb a_kb;
         - J_jk = W_j if j = k, and otherwise the sum of the squared block weights, sum_b w_b².
         """
-        # One cell of each block is enough to look up the levels of the block.
-        _, first_cells = np.unique(self.codes.block, return_index=True)
+        # One observation of each block is enough to look up the levels of the block.
+        _, first_observations = np.unique(self.codes.block, return_index=True)
+        # For each block b, the total weight of its participant, of its item and of the block
+        # itself: a_kb, shape (3 factors, n_blocks).
         level_weights = np.stack(
-            [np.bincount(codes, self.weight)[codes[first_cells]] for codes in self.codes]
+            [np.bincount(codes, self.weight)[codes[first_observations]] for codes in self.codes]
         )
         _, _, block_weights = level_weights
+        # C_jk = sum over blocks b of w_b a_jb a_kb.
         c_terms = (block_weights * level_weights) @ level_weights.T
+        # J_jk = W_j on the diagonal, and the sum of squared block weights elsewhere.
         _, _, w_block = self.squared_weights
         j_terms = np.where(np.eye(3, dtype=bool), self.squared_weights, w_block)
+        # Element (j, k) is J_jk - C_jk - C_kj + W_j W_k.
         products = np.outer(self.squared_weights, self.squared_weights)
         return np.asarray(j_terms - c_terms - c_terms.T + products)
 
@@ -172,29 +181,34 @@ class CrossedDesign:
         of the levels of factor k. The product of this matrix and the vector of the three sums of
         squares is the vector of the three contributions.
         """
+        # Rows and columns are the factors participants, items and blocks (observations of one
+        # participant for one item). The equations are: expected squares @ components = sums of
+        # squares.
         # Scale rows and columns, so that the diagonal of the system is 1.
         diagonal = np.diagonal(self.expected_squares)
         scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scales = np.outer(scale, scale)
         # The system is singular if each item has one block; use its minimum-norm solution.
         inverse = np.linalg.pinv(self.expected_squares / scales, rcond=1e-10)
+        # Component k contributes s_k W_k to the variance of the mean. Undo the scaling, too.
         return np.asarray(self.squared_weights[:, None] * inverse / scales)
 
-    def average(self, cells: FloatArray) -> float:
-        """Return the weighted mean of `cells` (C,), in which participants have equal weights."""
-        # Avoid rounding errors if all cells are equal, so that equal models differ by exactly 0.
-        return float(cells[0] if np.ptp(cells) == 0 else cells @ self.weight)
+    def average(self, observations: FloatArray) -> float:
+        """Return the mean of `observations` (C,), in which participants have equal weights."""
+        # If all observations are equal, return their value without rounding errors, so that the
+        # difference between two equal models is exactly 0.
+        return float(observations[0] if np.ptp(observations) == 0 else observations @ self.weight)
 
-    def deviations(self, cells: FloatArray) -> FloatArray:
-        """Return the deviation of each cell from the mean, times its weight, shape (C,)."""
-        return np.asarray(self.weight * (cells - self.average(cells)))
+    def deviations(self, observations: FloatArray) -> FloatArray:
+        """Return the deviation of each observation from the mean, times its weight, shape (C,)."""
+        return np.asarray(self.weight * (observations - self.average(observations)))
 
-    def estimate(self, cells: FloatArray, item_effects: str = "random") -> MeanEstimate:
-        """Return the mean of `cells` with its standard error.
+    def estimate(self, observations: FloatArray, item_effects: str = "random") -> MeanEstimate:
+        """Return the mean of `observations` with its standard error.
 
         Parameters
         ----------
-        cells
+        observations
             One number per choice, shape (C,).
         item_effects
             ``random`` if the result is to generalise to new items, otherwise ``fixed``.
@@ -205,13 +219,13 @@ class CrossedDesign:
             Mean in which all participants have the same weight. See the notes on the class for the
             standard error and the degrees of freedom.
         """
-        mean = CellMean(np.arange(len(cells)), self, cells)
+        mean = SampleMean(np.arange(len(observations)), self, observations)
         return Contrast.from_means([mean], self).estimate(item_effects)
 
     def estimate_ratio(
-        self, cells: FloatArray, largest: FloatArray, chance: float, item_effects: str = "random"
+        self, values: FloatArray, largest: FloatArray, chance: float, item_effects: str = "random"
     ) -> tuple[MeanEstimate, float]:
-        """Return the mean of `cells` with a standard error that suits its ratio to a maximum.
+        """Return the mean of `values` with a standard error that suits its ratio to a maximum.
 
         The largest possible value of a measure is itself estimated from the choices if ratings are
         tied. The standard error therefore includes the error of that maximum. By the delta method,
@@ -220,15 +234,15 @@ class CrossedDesign:
 
             x_c - s (l_c - mean of l)
 
-        over cells, divided by its denominator (Cochran 1977, Sampling techniques, ch. 6). Here x_c
-        is the number of cell c in `cells`, and l_c its number in `largest`. With the largest mean
-        as `maximum`, `MeanEstimate.bounded_interval` is the interval of the ratio on Fisher's z
-        scale.
+        over observations, divided by its denominator (Cochran 1977, Sampling techniques, ch. 6).
+        Here x_c is observation c in `values`, and l_c is observation c in `largest`. With the
+        largest mean as `maximum`, `MeanEstimate.bounded_interval` is the interval of the ratio on
+        Fisher's z scale.
 
         Parameters
         ----------
-        cells, largest
-            Cells of the model and of the largest possible value, shape (C,).
+        values, largest
+            Observations of the model and of the largest possible value, shape (C,).
         chance
             Value of a model that guesses.
         item_effects
@@ -237,36 +251,39 @@ class CrossedDesign:
         Returns
         -------
         estimate : MeanEstimate
-            Mean of `cells`.
+            Mean of `values`.
         maximum : float
             Mean of `largest`.
         """
         maximum = self.average(largest)
-        ratio = (self.average(cells) - chance) / (maximum - chance)
-        return self.estimate(cells - ratio * (largest - maximum), item_effects), maximum
+        # s = (mean - chance) / (maximum - chance), the value as a fraction of its possible range.
+        ratio = (self.average(values) - chance) / (maximum - chance)
+        # x_c - s (l_c - mean of l): subtracting the second term, with the mean 0, changes only the
+        # standard error.
+        return self.estimate(values - ratio * (largest - maximum), item_effects), maximum
 
 
-class CellMean(NamedTuple):
-    """The cells from which one mean is computed, with their positions in the whole study.
+class SampleMean(NamedTuple):
+    """The observations from which one mean is computed, with their positions in the whole study.
 
     Attributes
     ----------
     rows
-        Indices of the cells among all C cells of the study, shape (c,).
+        Indices of the observations among all C observations of the study, shape (c,).
     design
-        Participants and items of the cells.
-    cells
+        Participants and items of the observations.
+    observations
         Values, shape (c,).
     """
 
     rows: IntArray
     design: CrossedDesign
-    cells: FloatArray
+    observations: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A mean of cells, or a difference between means, with its standard error.
+    """A mean of observations, or a difference between means, with its standard error.
 
     The means of a difference can share participants and items. Their deviations are subtracted and
     summed within participants, items and blocks before they are squared, as in a paired test. If
@@ -278,33 +295,37 @@ class Contrast:
     value
         Point estimate.
     weight
-        Weight of each of the C cells of the study in the mean; for two means, the average of both
-        weights; for a difference of contrasts, the difference of their weights, shape (C,).
+        Weight of each of the C observations of the study in the mean; for two means, the average of
+        both weights; for a difference of contrasts, the difference of their weights, shape (C,).
     deviations
-        Deviation of each cell from its mean, times its weight, shape (C,).
+        Deviation of each observation from its mean, times its weight, shape (C,).
     designs
         Design of each mean.
     codes
-        Codes of all C cells.
+        Codes of all C observations.
     """
 
     value: float
     weight: FloatArray
     deviations: FloatArray
     designs: tuple[CrossedDesign, ...]
-    codes: CellCodes
+    codes: FactorCodes
 
     @classmethod
-    def from_means(cls, means: Sequence[CellMean], whole: CrossedDesign) -> Contrast:
+    def from_means(cls, means: Sequence[SampleMean], whole: CrossedDesign) -> Contrast:
         """Create a contrast from one mean, or from two means of which the second is subtracted.
 
-        `whole` is the design of all C cells of the study.
+        `whole` is the design of all C observations of the study.
         """
+        # All arrays refer to the C observations of the whole study, so that two means that share
+        # participants or items can be subtracted element by element.
         value, weight, deviations = 0.0, np.zeros(len(whole.item)), np.zeros(len(whole.item))
-        for sign, (rows, design, cells) in zip((1, -1), means, strict=False):
-            value += sign * design.average(cells)
+        # A single mean has the sign +; of two means, the second is subtracted. `strict=False`
+        # ignores the second sign if there is one mean.
+        for sign, (rows, design, observations) in zip((1, -1), means, strict=False):
+            value += sign * design.average(observations)
             weight[rows] += design.weight / len(means)
-            deviations[rows] += sign * design.deviations(cells)
+            deviations[rows] += sign * design.deviations(observations)
         return cls(value, weight, deviations, tuple(mean.design for mean in means), whole.codes)
 
     def __sub__(self, other: Contrast) -> Contrast:
@@ -321,6 +342,7 @@ class Contrast:
     @property
     def effective_sizes(self) -> tuple[float, float]:
         """Effective numbers of participants and of items, 1 / (sum of squared weights)."""
+        # The largest sum of squared weights gives the smallest, most conservative number.
         w_participants, w_items, _ = np.max([d.squared_weights for d in self.designs], axis=0)
         return float(1 / w_participants), float(1 / w_items)
 
@@ -341,11 +363,16 @@ class Contrast:
         """
         n_participants, n_items = self.effective_sizes
         df_participants, df_items = n_participants - 1, n_items - 1
+        # Without random items, Student's t test: V_P = Q_P N / (N - 1).
         if item_effects == "fixed":
             variance = float(self.squares[0]) * n_participants / df_participants
             return Term(variance, df_participants), Term(0.0, 1.0), Term(0.0, 1.0)
+        # Contributions s_P W_P, s_I W_I and s_B W_B of participants, items and blocks (combinations
+        # of a participant and an item) to the variance. The means of a difference can have
+        # different designs, which give different estimates; use the largest variance.
         candidates = [design.component_coefficients @ self.squares for design in self.designs]
         participants, items, blocks = max(candidates, key=np.sum).tolist()
+        # V_P = s_P W_P + V_B, V_I = s_I W_I + V_B and -V_B, with V_B = s_B W_B.
         return (
             Term(participants + blocks, df_participants),
             Term(items + blocks, df_items),
@@ -368,6 +395,8 @@ class Contrast:
         """
         if self.has_too_few_units(item_effects):
             return MeanEstimate(self.value, np.nan, np.nan)
+        # Q_P and Q_B: sums of squared deviations of participants, and of combinations of a
+        # participant and an item.
         participant_squares, _, block_squares = self.squares.tolist()
         min_variance = participant_squares if item_effects == "fixed" else block_squares
         if min_variance == 0.0:
@@ -375,17 +404,18 @@ class Contrast:
             return MeanEstimate(self.value, 0.0, sum(self.effective_sizes) - 2)
         participants, items, residual = self.terms(item_effects)
         variance, df = satterthwaite([participants, items, residual], min_variance)
-        # The item term includes the residual variance, and the residual term is its negative.
+        # Share of the variance that is due to items, (V_I - V_B) / V: the residual term is -V_B.
         item_share = float(np.clip((items.variance + residual.variance) / variance, 0.0, 1.0))
         return MeanEstimate(self.value, float(np.sqrt(variance)), df, item_share)
 
 
-def sums_of_squares(values: FloatArray, codes: CellCodes) -> FloatArray:
+def sums_of_squares(values: FloatArray, codes: FactorCodes) -> FloatArray:
     """Return the sums of squares of participants, items and blocks, shape (3,).
 
-    For each of these three factors, the values of the C cells are summed within each level of the
-    factor, for example within each participant. The squares of these sums are added.
+    For each of these three factors, the values of the C observations are summed within each level
+    of the factor, for example within each participant. The squares of these sums are added.
     """
+    # Sum of the values of each level, for example of each participant; then Q = sum of squares.
     level_sums = [np.bincount(level_codes, values) for level_codes in codes]
     return np.array([sums @ sums for sums in level_sums])
 
@@ -415,8 +445,10 @@ def satterthwaite(terms: Sequence[Term], minimum: float = 0.0) -> tuple[float, f
     >>> satterthwaite([Term(2.0, 10), Term(2.0, 10)])
     (4.0, 20.0)
     """
+    # The absolute sum of the negative terms is a lower bound of the variance.
     subtracted = -sum(term.variance for term in terms if term.variance < 0)
     total = sum(term.variance for term in terms)
     variance = max(total, subtracted if subtracted > 0 else minimum)
+    # df = v² / sum of (v_i² / df_i).
     spread = sum(term.variance**2 / term.df for term in terms)
     return variance, variance**2 / spread if spread else np.inf

@@ -74,6 +74,7 @@ class SignedRankInference:
         SignedRankInference
             Inference with its bootstrap resamples already drawn, so that all analyses share them.
         """
+        # Units of the test: groups with different sentences, or single participants.
         unit = inference_unit(len(data.groups)) if options.unit == "auto" else options.unit
         codes = data.group_codes if unit == "group" else np.arange(len(data.participants))
         resamples = draw_resamples(data, levels, options.n_bootstrap, options.seed)
@@ -98,11 +99,14 @@ class SignedRankInference:
         comparisons : list of InferenceResult
             One result per pair of models.
         """
+        # Indices of the first and second models; `reshape` also handles an empty list of pairs.
         first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        # Mean value of each model in each bootstrap resample, shape (B, M).
         samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
         for part in values.parts:
             means = resample_values(part.subset, values.measure, self.resamples)
             samples[:, part.subset.models] = means
+        # Test the models against the lower ceiling, then the differences between two models.
         models = self._test(values.matched - values.lower, samples)
         differences = values.value[:, first] - values.value[:, second]
         return models, self._test(differences, samples[:, first] - samples[:, second])
@@ -117,10 +121,13 @@ class SignedRankInference:
         low, high = percentile_intervals(samples, self.resamples.n_units)
         no_interval = "no interval: too few units to resample" if len(samples) else "no bootstrap"
         results = []
+        # Average over the participants of each unit: one row per column of `values`, one number per
+        # unit.
         columns = unit_means(values, self.unit_codes).T
         for means, ci_low, ci_high in zip(columns, low.tolist(), high.tolist(), strict=True):
             defined = means[~np.isnan(means)]
             test, note = SignedRankTest(), no_interval if np.isnan(ci_low) else ""
+            # Fewer units than `MIN_UNITS` do not allow a test.
             if len(defined) >= MIN_UNITS:
                 test = wilcoxon_signed_rank(defined, self.method)
             elif len(defined):
@@ -207,11 +214,15 @@ def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> Signe
     d = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
     if d.ndim != 1 or not len(d) or not np.isfinite(d).all():
         raise InputError("a signed-rank test needs a vector of finite differences, at least one")
+    # The smallest two-sided p-value, if all n signs are equal, is 2 / 2^n.
     n, p_smallest = len(d), min(1.0, 2.0 ** (1 - len(d)))
     if not d.any():
         return SignedRankTest(0.0, 1.0, 0.0, p_smallest, "exact")
+    # Rank the absolute differences, then sum the ranks of positive and of zero differences.
     ranks = np.asarray(rankdata(np.abs(d)), dtype=np.float64)
     sum_positive, sum_zero = float(ranks[d > 0].sum()), float(ranks[d == 0].sum())
+    # SciPy 1.7 ignored ties in the exact distribution: it used the ranks 1 to n, and truncated the
+    # statistic.
     if method == "scipy-1.7":
         is_exact = n <= 25 and sum_zero == 0
         used_ranks, statistic = np.arange(1.0, n + 1), float(int(sum_positive))
@@ -245,6 +256,7 @@ def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
         sums[: len(probability)] += probability / 2
         sums[rank:] += probability / 2
         probability = sums
+    # p = 2 min(P(sum <= observed), P(sum >= observed)).
     observed = round(2 * statistic)
     lower, upper = probability[: observed + 1].sum(), probability[observed:].sum()
     return min(1.0, 2 * float(min(lower, upper)))
@@ -302,11 +314,14 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     """
     rng = np.random.default_rng(seed)
     n_groups, n_items = len(data.groups), data.n_items
+    # Number of times that each group is drawn. Without resampling, each is used once.
     group_counts = np.ones((n_draws, n_groups), dtype=np.int64)
     if "group" in levels:
         group_counts = _draw_counts(rng, np.full(n_draws, n_groups), n_groups)
+    # All participants of a group are copied with it.
     participant_counts, pair_counts = group_counts[:, data.group_codes], None
     if "participant" in levels:
+        # Draw as many participants as the copies of the group contain.
         for group in range(n_groups):
             members = np.flatnonzero(data.group_codes == group)
             n_drawn = group_counts[:, group] * len(members)
@@ -314,6 +329,7 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     if "pair" in levels:
         # All sentence pairs of an item are drawn together.
         pair_counts = _draw_counts(rng, np.full(n_draws, n_items), n_items)[:, data.item]
+    # The interval is expanded for the smallest number of resampled units.
     n_units = {"group": n_groups, "participant": len(data.participants), "pair": n_items}
     min_units = min((n_units[level] for level in levels), default=len(data.participants))
     return Resamples(participant_counts, pair_counts, min_units)
@@ -348,13 +364,17 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
     array
         Means, shape (B, M), NaN in a resample without a defined value.
     """
+    # Copies of each participant in each resample, shape (B, N).
     participants = resamples.participants[:, subset.participants].astype(np.float64)
+    # Sum of the resampled values, and their number, shape (B, M) each.
     total, n_values = np.zeros((2, len(participants), len(subset.models)))
+    # If pairs are not resampled, the value of a participant is the same in all resamples.
     if resamples.pairs is None:
         values = measure.values(subset)
         total, n_values = participants @ np.nan_to_num(values), participants @ ~np.isnan(values)
     else:
         log_ratio = subset.data.log_ratio[:, subset.models]
+        # Participants who judged the same pairs are treated together, as a table (n, k) of ratings.
         for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
             # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
             n_draws = 1 + _CHUNK_SIZE // rating.size
@@ -362,6 +382,7 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
                 draws = slice(start, start + n_draws)
                 copies = resamples.pairs[draws][:, pairs].astype(np.float64)
                 values = measure.resampled_values(rating, log_ratio[pairs], copies)
+                # Axes: b resamples, n participants, m models. Undefined values (NaN) have weight 0.
                 weights = participants[draws][:, members]
                 is_missing = np.isnan(values)
                 defined = np.where(is_missing, 0.0, values)
@@ -394,6 +415,7 @@ def percentile_intervals(samples: FloatArray, n_units: int) -> tuple[FloatArray,
     low, high = np.full((2, samples.shape[1]), np.nan)
     has_samples = ~np.isnan(samples).all(axis=0)
     if n_units >= 2 and has_samples.any():
+        # Percentiles Φ(± sqrt(n / (n - 1)) t) instead of Φ(± 1.96), which widen the interval.
         z = np.sqrt(n_units / (n_units - 1)) * student.ppf(0.975, n_units - 1)
         tail = float(norm.sf(z))
         ends = np.nanquantile(samples[:, has_samples], [tail, 1 - tail], axis=0)

@@ -131,6 +131,7 @@ class Measure(ABC):
             participant is not defined.
         """
         responses, pseudo_values = self.responses(subset), np.full(subset.n_rows, np.nan)
+        # A trial without a response or prediction has no pseudo-value (NaN).
         is_answered = ~np.isnan(responses + prediction)
         for rows in subset.rows_by_participant:
             trials = rows[is_answered[rows]]
@@ -146,6 +147,7 @@ class Measure(ABC):
                 leave_one_out[i] = self.participant_value(
                     responses[remaining], prediction[remaining]
                 )
+            # An undefined value without a trial is replaced by the value with all trials.
             leave_one_out[np.isnan(leave_one_out)] = value
             pseudo_values[trials] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
         return pseudo_values
@@ -156,6 +158,7 @@ class Measure(ABC):
         The value is the mean pseudo-value of the participant's trials, see `trial_influence`. It is
         NaN where the measure is not defined.
         """
+        # Prediction of each model for each choice, shape (R, M).
         log_ratio = subset.data.log_ratio[subset.pair]
         values = np.empty((subset.n_participants, len(subset.models)))
         for column, model in enumerate(subset.models):
@@ -186,6 +189,7 @@ class Measure(ABC):
             Value of each model for each participant in each resample, shape (B, n, M), NaN if not
             defined.
         """
+        # Axes: resamples (B), participants (n) and models (M).
         values = np.full((len(copies), len(rating), log_ratio.shape[1]), np.nan)
         for draw, participant, model in np.ndindex(values.shape):
             # Repeat the index of each pair as often as the pair occurs in this resample.
@@ -215,6 +219,7 @@ class Measure(ABC):
         mean_of_all : array
             For each choice, the mean vote of all participants, shape (R,).
         """
+        # Missing votes count 0 in sums, and do not count in the number of votes.
         votes = self.votes(subset)
         has_vote = (~np.isnan(votes)).astype(np.float64)
         votes = np.nan_to_num(votes)
@@ -411,13 +416,16 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     NoiseCeilings
         Ceilings of the participants with at least one remaining trial.
     """
+    # Exclude choices on pairs that too few other participants judged.
     has_others = subset.n_judges > min_others
     matched = subset
     if not has_others.all():
         matched = Subset(subset.data, subset.rows[has_others], subset.models)
+    # The ceilings use mean votes as if they were the predictions of a model.
     mean_of_others, mean_of_all = measure.mean_votes(matched)
     lower = measure.trial_influence(matched, mean_of_others)
     upper = measure.upper_ceiling_influence(matched, mean_of_all)
+    # The mean pseudo-value of a participant is the ceiling of the participant.
     lower_values, upper_values = map(matched.mean_by_participant, (lower, upper))
     # A participant's votes also predict the other participants, which affects the standard error of
     # the lower ceiling, but not the values of the ceiling.

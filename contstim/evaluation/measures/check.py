@@ -47,11 +47,13 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     for _ in range(_N_STUDIES):
         subset = _random_study(rng)
         responses, log_ratio = measure.responses(subset), subset.data.log_ratio
+        # Apply the definition to the choices of each participant and the predictions of each model.
         definition = np.empty((subset.n_participants, _N_MODELS))
         for participant, model in np.ndindex(definition.shape):
             rows = subset.rows_by_participant[participant]
             predictions = log_ratio[subset.pair[rows], model]
             definition[participant, model] = measure.participant_value(responses[rows], predictions)
+        # Compare with the route by pseudo-values, which whole studies use.
         if not np.allclose(measure.values(subset), definition, rtol=0, atol=1e-9, equal_nan=True):
             error = np.nanmax(np.abs(measure.values(subset) - definition))
             raise ValidationError(
@@ -65,6 +67,7 @@ def _random_study(rng: np.random.Generator) -> Subset:
 
     About 20 % of the choices are missing. All models are tied on the first pair.
     """
+    # Keep each combination of participant and pair with probability 0.8, sorted by participant.
     participant, pair = np.nonzero(rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8)
     log_ratio = rng.normal(size=(_N_PAIRS, _N_MODELS))
     log_ratio[0] = 0.0

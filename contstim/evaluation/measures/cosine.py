@@ -53,6 +53,7 @@ class SignedRankCosine(Measure):
         in mean votes. The votes of a participant without a preference are 0.
         """
         human = subset.human_ranks
+        # A participant without a preference has the count 0; avoid division by 0.
         norm = np.sqrt(sum_of_squares(np.maximum(human.counts, 1)))
         return human.ranks / norm[subset.participant_index]
 
@@ -70,6 +71,7 @@ class SignedRankCosine(Measure):
         # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
         human, n_human = weighted_signed_ranks(rating, copies)
+        # Weight each pair by its number of copies: (B, n, k) @ (B, k, M) = (B, n, M).
         dot = np.matmul(human.transpose(1, 0, 2), (model * copies).transpose(1, 2, 0))
         norm = np.sqrt(sum_of_squares(n_human).T[:, :, None] * sum_of_squares(n_model).T[:, None])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -103,16 +105,20 @@ class SignedRankCosine(Measure):
         """
         votes, participant_index = self.votes(subset), subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):
+            # Cosine of v_q and m_q for the participant q of each choice.
             norm = np.sqrt(subset.sum_by_participant(mean_of_others**2))[participant_index]
             cosine = subset.sum_by_participant(mean_of_others * votes)[participant_index] / norm
             # Derivative g_qi of the cosine, divided by n_i - 1.
             gradient = (votes - cosine * mean_of_others / norm) / norm / (subset.n_judges - 1)
+        # Participants without a preference, or without other judges, have no ceiling.
         has_ceiling = np.isfinite(gradient) & (subset.human_ranks.counts > 0)[participant_index]
         gradient = np.nan_to_num(gradient)
         # Sum over all participants q, and subtract the term q = p.
         gradient_of_others = subset.sum_by_pair(gradient) - gradient
+        # Sum of g_qi m_qi over the other participants q.
         centre = subset.sum_by_pair(gradient * mean_of_others) - gradient * mean_of_others
         influence = subset.sum_by_participant(gradient_of_others * votes - centre)
+        # Subtract the mean, so that the influences do not change the ceiling itself.
         defined = np.unique(participant_index[has_ceiling])
         influence -= influence[defined].mean() if len(defined) else 0.0
         return influence[participant_index]
@@ -126,9 +132,11 @@ class SignedRankCosine(Measure):
         first array belongs to models and the lower ceiling, the second to the upper ceiling.
         """
         human = subset.human_ranks
+        # Cosine of the ratings with themselves, which is below 1 if there are ties.
         influence = cosine_influence(human, human)
         value = subset.mean_by_participant(influence)[subset.participant_index]
         root = np.sqrt(value)
+        # Delta method for the square root: sqrt(v) + (x - v) / (2 sqrt(v)).
         return influence, root + (influence - value) / (2 * root)
 
 

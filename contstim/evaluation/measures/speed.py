@@ -43,6 +43,7 @@ class Speed(Measure):
                 f"the measure {self.name!r} needs response times, of which there are none; give "
                 "the column rt_ms, or rt_s in seconds"
             )
+        # Speed is -log(ms), so faster choices have larger values. A time of 0 is not valid.
         times = subset.data.rt_ms[subset.rows]
         speed = np.full(subset.n_rows, np.nan)
         has_time = times > 0
@@ -54,10 +55,12 @@ class Speed(Measure):
 
         NaN for fewer than three trials, or if all speeds or all preferences are equal.
         """
+        # The strength of a preference is the absolute log-ratio; the choice does not matter.
         is_defined = ~np.isnan(rating + prediction)
         speed, strength = rating[is_defined], np.abs(prediction[is_defined])
         if len(speed) < _MIN_TRIALS or np.ptp(speed) == 0 or np.ptp(strength) == 0:
             return float("nan")
+        # Spearman's correlation is the Pearson correlation of the ranks.
         return float(np.corrcoef(rankdata(speed), rankdata(strength))[0, 1])
 
     def votes(self, subset: Subset) -> FloatArray:
@@ -69,6 +72,7 @@ class Speed(Measure):
         """
         speed, votes = self.responses(subset), np.full(subset.n_rows, np.nan)
         for rows in subset.rows_by_participant:
+            # Rank the speeds within the participant, and scale the ranks to the range from 0 to 1.
             timed = rows[~np.isnan(speed[rows])]
             if len(timed):
                 votes[timed] = (rankdata(speed[timed]) - 0.5) / len(timed)

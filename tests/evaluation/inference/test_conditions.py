@@ -9,8 +9,8 @@ from contstim.evaluation.inference.conditions import estimate_contrast
 from contstim.evaluation.inference.estimate import MeanEstimate
 from contstim.evaluation.inference.quasi_f import (
     ITEM_EFFECTS,
-    CellMean,
     CrossedDesign,
+    SampleMean,
 )
 
 RANDOM, FIXED = ITEM_EFFECTS
@@ -78,7 +78,7 @@ def latin_square(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 def contrast(first, second, person, item, item_effects="random"):
     """Return the contrast of two conditions, each a list of rows, design and cells."""
-    conditions = [[CellMean(*mean) for mean in means] for means in (first, second)]
+    conditions = [[SampleMean(*mean) for mean in means] for means in (first, second)]
     return estimate_contrast(*conditions, CrossedDesign(person, item), item_effects)
 
 

@@ -9,9 +9,9 @@ from scipy.stats import t, ttest_1samp, ttest_ind
 
 from contstim.evaluation.inference.quasi_f import (
     ITEM_EFFECTS,
-    CellMean,
     Contrast,
     CrossedDesign,
+    SampleMean,
     Term,
     satterthwaite,
     sums_of_squares,
@@ -23,7 +23,7 @@ RANDOM, FIXED = ITEM_EFFECTS
 
 def difference_of(first, second, whole):
     """Return the difference of two means."""
-    return Contrast.from_means([CellMean(*mean) for mean in (first, second)], whole).estimate()
+    return Contrast.from_means([SampleMean(*mean) for mean in (first, second)], whole).estimate()
 
 
 def quasi_f(table):
