@@ -85,9 +85,17 @@ class _RepeatCounter:
         return any(counts[key] > 1 for key in self.keys[trial])
 
     def score_exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> int:
-        """Return by how much the number of repeats would change if two trials exchanged groups.
+        """Compute the change in the number of repeats if two trials exchanged their groups.
 
-        `trial` is in `group`, and `other_trial` is in `other_group`. The counts are not updated.
+        A repeat is a sentence (or word) that a group of participants has seen before. The counts
+        are not updated.
+
+        Parameters
+        ----------
+        trial, other_trial
+            Indices of the two trials.
+        group, other_group
+            Present groups of `trial` and of `other_trial`.
         """
         counts, other_counts = self.counts[group], self.counts[other_group]
         effect = 0
@@ -100,9 +108,14 @@ class _RepeatCounter:
         return effect
 
     def exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> None:
-        """Update the counts when two trials exchange their groups.
+        """Update the counts of sentences (or words) in two groups that exchange a trial each.
 
-        Before the exchange, `trial` is in `group`, and `other_trial` is in `other_group`.
+        Parameters
+        ----------
+        trial, other_trial
+            Indices of the two trials.
+        group, other_group
+            Groups of `trial` and of `other_trial` before the exchange.
         """
         # A key is a sentence or word. Each group loses the keys of one trial and gains those of the
         # other.
@@ -228,6 +241,9 @@ def separate_words(
 def _check_sentence_counts(trials: TrialCells) -> None:
     """Check three simple reasons for which no allocation of trials to groups exists.
 
+    No group of participants may see a sentence twice. `trials` contains the sentences of each trial
+    and the number of groups.
+
     Raises
     ------
     InfeasibleError
@@ -280,6 +296,23 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
                     sum_{t of cell c} x_tg = n_trials(c) / G      for every cell c and group g,
                     sum_{t shows s} x_tg - e_sg <= 1              for every sentence s and group g,
                     x_tg in {0, 1}, e_sg >= 0.
+
+    A cell is a combination of a condition and a pair of models.
+
+    Parameters
+    ----------
+    trials
+        Trials with their sentences and cells.
+
+    Returns
+    -------
+    (n,) array
+        Group of each trial, from 0.
+
+    Raises
+    ------
+    InfeasibleError
+        If no allocation exists, or if none is found within a minute.
     """
     n_trials, n_groups = len(trials.cells), trials.n_groups
     # Incidence matrix of sentences (rows) and trials (columns). Only sentences in several trials

@@ -203,8 +203,13 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
 def _check_distinct_pairs(items: pd.DataFrame) -> None:
     """Check that no two rows of a table of items contain the same pair of sentences.
 
-    The order of the two sentences does not matter. Answers are identified by their sentences, so
-    the answers to two equal pairs could not be distinguished.
+    Answers are identified by their sentences, so the answers to two equal pairs could not be
+    distinguished. The order of the two sentences does not matter.
+
+    Parameters
+    ----------
+    items
+        Table with the columns `sentence_1` and `sentence_2`.
 
     Raises
     ------

@@ -181,10 +181,19 @@ def required_sample_size(
         return values.to_numpy(dtype=np.float64)
 
     def find_crossings(n_stderr: float = 0.0) -> list[int | None]:
-        """Return the number of participants at which the power of each comparison is the target.
+        """Find the number of participants at which the power of each comparison reaches the target.
 
-        The number is interpolated between simulated numbers. It is None if power does not reach the
-        target. `n_stderr` standard errors are added to the power.
+        The number is interpolated between the simulated numbers.
+
+        Parameters
+        ----------
+        n_stderr
+            Number of Monte Carlo standard errors that are added to the power.
+
+        Returns
+        -------
+        list
+            Number for each comparison; None if its power does not reach the target.
         """
         numbers = np.array(sorted(curves))
         results: list[int | None] = []
@@ -264,6 +273,12 @@ def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
 
 def _test_differences(data: SimulatedData) -> tuple[FloatArray, FloatArray]:
     """Test the difference between every pair of models in each simulated study (quasi-F test).
+
+    Parameters
+    ----------
+    data
+        Simulated studies, with one number per rating and model: the influence of the rating on the
+        value of the model.
 
     Returns
     -------

@@ -307,7 +307,14 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
 def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]) -> pd.DataFrame:
     """Build one stimulus (a sentence pair in a condition) from each row of a table.
 
-    `columns` are the columns of the table that contain sentence 1 and sentence 2.
+    Parameters
+    ----------
+    table
+        Natural pairs or triplets, with the columns `model_1`, `model_2` and `origin`.
+    condition
+        Name of the condition.
+    columns
+        Columns of the table that contain sentence 1 and sentence 2.
     """
     stimuli = table[[*columns, "model_1", "model_2", "origin"]].reset_index(drop=True)
     stimuli.columns = pd.Index([*PAIR, "model_1", "model_2", "origin"])

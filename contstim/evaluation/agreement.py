@@ -15,11 +15,21 @@ from contstim.trial_kinds import EXPERIMENTAL
 
 
 def _iterate_conditions(data: TrialData) -> Iterator[tuple[str, BoolArray]]:
-    """Yield the name of each condition, and a mask of its sentence pairs, shape (P,).
+    """Yield the name of each experimental condition with a mask of its sentence pairs.
 
-    If experimental pairs belong to several conditions, a mask of all experimental pairs comes
-    first, under the name ``all``. A condition that is itself called ``all`` is then renamed to
-    ``condition all``.
+    Parameters
+    ----------
+    data
+        Choices on P sentence pairs.
+
+    Yields
+    ------
+    name : str
+        Name of the condition. If experimental pairs belong to several conditions, the first name is
+        ``all``, for all experimental pairs. A condition that is itself called ``all`` is then
+        renamed to ``condition all``.
+    is_in_condition : array of bool
+        Whether each sentence pair belongs to the condition, shape (P,).
     """
     condition = data.pairs["condition"].to_numpy(dtype=object)
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()
@@ -191,13 +201,20 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
 def _split_half_means(data: TrialData, rng: np.random.Generator) -> list[FloatArray]:
     """Split the participants into random halves, and average the ratings within each half.
 
-    Each group of participants is halved separately.
+    Each group of participants is split separately, because groups may judge different pairs.
+
+    Parameters
+    ----------
+    data
+        Ratings of P sentence pairs.
+    rng
+        Random number generator for the split.
 
     Returns
     -------
     list of array
         Mean rating of each sentence pair in the first and in the second half of the participants,
-        shape (P,) each. NaN if nobody in this half judged the pair.
+        shape (P,) each. NaN if no participant of this half judged the pair.
     """
     # Sort participants by group and randomly within groups, then assign them alternately to the
     # two halves.

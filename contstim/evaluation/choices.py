@@ -152,7 +152,17 @@ class HumanData:
 
 
 def prepare_choices(raw: RawChoices) -> HumanData:
-    """Clean, check and align the choices read by an importer.
+    """Clean, check and align the choices that an importer has read.
+
+    Parameters
+    ----------
+    raw
+        Choices table as read from a file, with the rules for rows that cannot be analysed.
+
+    Returns
+    -------
+    HumanData
+        Checked choices in which the sentences of a pair have the same order in all rows.
 
     Raises
     ------
@@ -304,10 +314,10 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
 
 
 def _check_times(column: pd.Series) -> pd.Series:
-    """Convert response times in milliseconds to numbers.
+    """Convert response times in milliseconds to numbers; empty cells become NaN.
 
-    InputError is raised if a time is not a number or is impossible, or if the median is so small
-    that the times seem to be seconds.
+    InputError is raised if a time is not a number, is negative or exceeds 10^9 ms, or if the median
+    is so small that the times seem to be seconds.
     """
     times = pd.to_numeric(column, errors="coerce")
     # Empty cells and texts such as "NA" mean that a time is unknown.

@@ -294,14 +294,22 @@ def _match_scores(
 def _create_inference(
     data: TrialData, options: EvaluationOptions
 ) -> tuple[QuasiFInference | SignedRankInference, EvaluationOptions, tuple[str, ...]]:
-    """Create the tests and confidence intervals that the options name.
+    """Create the statistical tests and confidence intervals that the options name.
+
+    Parameters
+    ----------
+    data
+        Choices, from which the units of a bootstrap are drawn.
+    options
+        Options of the evaluation: ``crossed`` inference (quasi-F tests) or ``signed-rank``
+        inference (Wilcoxon tests with bootstrap intervals).
 
     Returns
     -------
     inference : QuasiFInference or SignedRankInference
         Tests and confidence intervals.
     options : EvaluationOptions
-        Options, in which the number of bootstrap samples is 0 if no bootstrap is used.
+        Copy of the options, with 0 bootstrap samples if no bootstrap is used.
     levels : tuple of str
         Units that the bootstrap draws with replacement; empty without a bootstrap.
     """
@@ -375,7 +383,7 @@ def _select_analyses(
 
 
 def _count_range(codes: IntArray) -> tuple[int, float, int]:
-    """Count how often each code occurs, and return the minimum, median and maximum count."""
+    """Return the minimum, median and maximum number of occurrences of the codes 0, 1, 2, ..."""
     # Number of occurrences of each code 0, 1, 2, ...
     counts = np.bincount(codes)
     return int(counts.min()), float(np.median(counts)), int(counts.max())

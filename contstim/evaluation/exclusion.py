@@ -130,10 +130,22 @@ def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
-    """Return the proportion of correct catch trials of each participant.
+    """Compute the proportion of correct catch trials of each participant.
 
-    A catch trial is correct if the participant preferred the expected sentence. A rating of 0
-    counts one half. The result is empty if no catch trial has an expected sentence.
+    Catch trials have an obvious answer and test whether participants pay attention. A catch trial
+    is correct if the participant preferred the sentence in the column `expected`. A rating of 0
+    counts one half.
+
+    Parameters
+    ----------
+    choices
+        Choices table, see `check_choices`.
+
+    Returns
+    -------
+    Series
+        Proportion for each participant with catch trials; empty if no catch trial has an expected
+        sentence.
 
     Examples
     --------
@@ -156,12 +168,20 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
 
 
 def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
-    """Check that the choices contain the data that the rules need.
+    """Check that the choices contain the data that the exclusion rules need.
+
+    Parameters
+    ----------
+    choices
+        Choices table, see `check_choices`.
+    rules
+        Exclusion rules.
 
     Raises
     ------
     InputError
-        If response times, catch trials or a named participant are missing.
+        If a rule needs response times or catch trials and there are none, or if a participant who
+        is excluded by name does not exist.
     """
     time_limits = (rules.min_rt_ms, rules.max_rt_ms, rules.min_median_rt_ms)
     if any(limit is not None for limit in time_limits) and choices["rt_ms"].isna().all():

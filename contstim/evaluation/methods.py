@@ -32,10 +32,18 @@ _FAMILIES = {
 
 
 def methods_paragraphs(evaluation: Evaluation) -> list[str]:
-    """Return the paragraphs of a methods section for a paper.
+    """Write the methods section of a paper about an evaluation.
 
-    The paragraphs describe the sample, the exclusions, the measures, the analyses, the tests (if
-    models were evaluated), and the versions of the software.
+    Parameters
+    ----------
+    evaluation
+        Result of `evaluate`.
+
+    Returns
+    -------
+    list of str
+        Paragraphs on the sample, the exclusions, the measures, the analyses, the tests (if models
+        were evaluated), and the versions of the software.
     """
     summary, provenance = evaluation.summary, evaluation.provenance
     options = provenance.options
@@ -86,7 +94,10 @@ def methods_paragraphs(evaluation: Evaluation) -> list[str]:
 
 
 def describe_measures(options: EvaluationOptions) -> str:
-    """Describe in a paragraph how the measures and their noise ceilings are defined."""
+    """Describe in a paragraph how the measures and their noise ceilings are defined.
+
+    `options` names the measures, for example accuracy. The text is part of a methods section.
+    """
     measures = [MEASURES[name] for name in options.measures]
     # The description of the upper ceiling completes the sentence of the first description.
     descriptions = " ".join(m.description + m.upper_ceiling_description for m in measures)
@@ -98,10 +109,14 @@ def describe_measures(options: EvaluationOptions) -> str:
 
 
 def describe_analyses(options: EvaluationOptions) -> str:
-    """Return a paragraph for the methods section that lists the analyses and their trials.
+    """List the analyses and their trials in a paragraph of a methods section.
 
-    An analysis evaluates the models on a subset of the trials. If the options name no analysis, the
-    paragraph describes the default analyses: all trials, and each condition separately.
+    Parameters
+    ----------
+    options
+        Options of the evaluation. Each of its analyses evaluates the models on a subset of the
+        trials. If no analysis is named, the paragraph describes the default analyses: all trials,
+        and each condition separately.
     """
     parts = []
     for analysis in options.analyses:
@@ -134,7 +149,15 @@ def describe_analyses(options: EvaluationOptions) -> str:
 def describe_tests(options: EvaluationOptions) -> str:
     """Describe in a paragraph how models are compared, and how p-values are adjusted.
 
-    The text is part of the methods section of a report or preregistration.
+    Parameters
+    ----------
+    options
+        Options of the evaluation, which name the tests.
+
+    Returns
+    -------
+    str
+        Text for the methods section of a report or preregistration.
     """
     if options.inference == "crossed" and options.items == "fixed":
         tests = "t-tests across participants; items are fixed, so results hold for these items only"

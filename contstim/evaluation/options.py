@@ -170,6 +170,13 @@ PRESETS: dict[str, EvaluationOptions] = {
 def preset_options(preset: str, **changes: Any) -> EvaluationOptions:
     """Return the options of a preset with changes.
 
+    Parameters
+    ----------
+    preset
+        Name of a preset in `PRESETS`, for example ``golan2023``.
+    **changes
+        Fields of `EvaluationOptions` with their new values.
+
     Raises
     ------
     UnknownNameError

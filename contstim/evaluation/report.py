@@ -98,10 +98,17 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
 
 
 def _add_results(evaluation: Evaluation, page: Page) -> None:
-    """Add the result tables to the page.
+    """Add the result tables to the page of a report.
 
     The models and comparisons of the first analysis come first, then the models in the other
     analyses, then the differences between conditions.
+
+    Parameters
+    ----------
+    evaluation
+        Result of `evaluate`.
+    page
+        HTML page, to which headings and tables are added.
     """
     models, comparisons = evaluation.models, evaluation.comparisons
     if models.empty:

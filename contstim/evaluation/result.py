@@ -220,10 +220,20 @@ class Evaluation:
         return {name: value for name, value in fields.items() if isinstance(value, pd.DataFrame)}
 
     def write_tables(self, folder: str | Path) -> list[Path]:
-        """Write the tables to a folder as ``NAME.csv`` and return the paths.
+        """Write the tables to a folder as ``NAME.csv``.
 
         Empty tables are not written, except models, comparisons and exclusions. Text is escaped for
         spreadsheets, see `contstim.tables.escape_text`.
+
+        Parameters
+        ----------
+        folder
+            Folder of the files, which is created if necessary.
+
+        Returns
+        -------
+        list of Path
+            Paths of the files.
 
         Raises
         ------
@@ -292,7 +302,17 @@ class Evaluation:
         return paragraphs + figure + tables
 
     def report(self, folder: str | Path) -> Path:
-        """Write tables, figures and ``report.html`` to a folder and return the path of the report.
+        """Write tables, figures and the page ``report.html`` to a folder.
+
+        Parameters
+        ----------
+        folder
+            Folder of the files, which is created if necessary.
+
+        Returns
+        -------
+        Path
+            Path of ``report.html``.
 
         Raises
         ------

@@ -259,10 +259,20 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 
 
 def model_specs(scores: ScoreSource) -> dict[str, str]:
-    """Return the model specification strings of models that have a different name, by name.
+    """Return the specification strings of models that have a different name.
 
     A *model specification*, or spec, is a string that identifies a model, such as ``hf:gpt2``.
-    Models without a separate name are called by their spec, and are omitted.
+
+    Parameters
+    ----------
+    scores
+        Score table, or mapping from model name to a source of scores.
+
+    Returns
+    -------
+    dict of str
+        Model specification by name of the model. Models without a separate name are called by their
+        specification, and are omitted.
     """
     if isinstance(scores, Mapping):
         specs = {name: m.spec for name, m in scores.items() if isinstance(m, SentenceModel)}
@@ -326,8 +336,19 @@ def _normalise_index(scores: pd.Series, model: object) -> pd.Series:
 def _match_rows(table: pd.DataFrame, sentences: list[str]) -> pd.DataFrame:
     """Look up sentences in a score table.
 
-    The result has one row per sentence, in the order of `sentences`, with NaN where the table has
-    no matching sentence.
+    Parameters
+    ----------
+    table
+        Scores with the sentences as index, one column per model.
+    sentences
+        Sentences to look up. Differences in white space or in a final period are ignored if the
+        match is unambiguous.
+
+    Returns
+    -------
+    DataFrame
+        One row per sentence, in the order of `sentences`; NaN if the table has no matching
+        sentence.
     """
     if not len(table):
         return pd.DataFrame(np.nan, pd.Index(sentences), table.columns)

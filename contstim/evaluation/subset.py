@@ -113,7 +113,15 @@ class Subset:
     def design(self, rows: BoolArray) -> CrossedDesign:
         """Return the participants and items of some choices, for a quasi-F test.
 
-        `rows` is a mask of the selected choices, shape (R,). The design is computed once per mask.
+        Parameters
+        ----------
+        rows
+            Mask of the selected choices, shape (R,).
+
+        Returns
+        -------
+        CrossedDesign
+            Participant and item of each selected choice. It is computed only once for each mask.
         """
         key = rows.tobytes()
         if key not in self._designs:
@@ -152,9 +160,17 @@ class Subset:
         )
 
     def mean_by_participant(self, values: FloatArray) -> FloatArray:
-        """Return the mean of one value per choice for each participant, shape (N,).
+        """Average values over the choices of each participant, ignoring NaN.
 
-        Values that are NaN are left out. The mean is NaN if all values of a participant are NaN.
+        Parameters
+        ----------
+        values
+            One value per choice, shape (R,).
+
+        Returns
+        -------
+        array
+            Means, shape (N,). NaN if all values of a participant are NaN.
         """
         is_defined = ~np.isnan(values)
         # Sum the defined values of each participant, and divide by their number (0 / 0 is NaN).

@@ -67,8 +67,16 @@ def summarize(evaluation: Evaluation) -> list[str]:
 def describe_sample(evaluation: Evaluation) -> list[str]:
     """Describe in sentences the data on which an evaluation is based.
 
-    The sentences state the size of the sample, the exclusions, and how often the models disagree.
-    They warn of models that are below chance.
+    Parameters
+    ----------
+    evaluation
+        Result of `evaluate`.
+
+    Returns
+    -------
+    list of str
+        Sentences on the size of the sample, the exclusions and the number of pairs on which models
+        disagree, and a warning if models are below chance.
     """
     summary, excluded = evaluation.summary, evaluation.provenance.excluded
     sentences = [
@@ -352,10 +360,19 @@ def _describe_distance_to_ceiling(row: pd.Series) -> str:
 
 
 def _warn_below_chance(evaluation: Evaluation) -> list[str]:
-    """Return a warning that names the models whose values are significantly below chance.
+    """Warn of models that are significantly below chance in the first analysis.
 
-    Only the first analysis is considered. The list is empty if no value is below chance. Values
-    below chance often result from exchanged sentences or a wrong sign of the scores.
+    Values below chance often result from exchanged sentences or a wrong sign of the scores.
+
+    Parameters
+    ----------
+    evaluation
+        Result of `evaluate`.
+
+    Returns
+    -------
+    list of str
+        A sentence that names the models; empty if no value is below chance.
     """
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:

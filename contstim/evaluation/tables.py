@@ -94,10 +94,10 @@ def result_tables(
 
 
 def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
-    """Average the noise ceilings of participants in one analysis, as a row of `ceilings`.
+    """Average the noise ceilings of all participants in one analysis.
 
-    The row belongs to the table `DetailTables.ceilings` and contains the mean lower and upper
-    ceiling for one measure.
+    `outcome` contains the noise ceilings of each participant for one measure. The result is a row
+    of the table `DetailTables.ceilings`, as a mapping from column to value.
     """
     # All models share the trials, so there is one group of models.
     part = outcome.parts[0]
@@ -190,11 +190,11 @@ def condition_table(
 def _clip_interval(
     value: float, low: float, high: float, max_difference: float
 ) -> tuple[float, float]:
-    """Clip the confidence interval of a difference to the range from -max to max.
+    """Clip the confidence interval of a difference to the possible differences.
 
-    Here max is the largest difference that the measure allows. A measure without a minimum has no
-    such limit, so that the estimated difference `value` can exceed `max_difference`. The interval
-    is then returned unchanged.
+    Possible differences lie between ``-max_difference`` and `max_difference`, unless the measure
+    has no minimum. If the estimate `value` itself is outside this range, the interval from `low` to
+    `high` is returned unchanged.
     """
     if abs(value) > max_difference:
         return low, high
@@ -436,9 +436,10 @@ def _add_note(table: pd.DataFrame, mask: pd.Series, text: str) -> None:
 
 
 def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Return the values and noise ceilings of single participants as a table.
+    """Return the values and noise ceilings of single participants in one analysis as a table.
 
-    The table has one row per model and participant, without participants who have no trial.
+    The table has one row per model and participant, without participants who have no trial on which
+    the model is evaluated.
     """
     data = outcome.data
     tables = []
@@ -463,7 +464,7 @@ def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
 
 
 def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
-    """Average the agreement of models with participants within groups of participants.
+    """Average the values and noise ceilings of one analysis within groups of participants.
 
     The table has one row per model and group, except for groups in which the model has no value.
     """

@@ -90,8 +90,10 @@ class AnalysisValues:
     def targeted_pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of models that trials of this analysis were designed to distinguish.
 
-        A pair (i, j) consists of the indices, i < j, of two models that are the targets of the same
-        trial. Pairs are sorted.
+        Returns
+        -------
+        list of tuple of int
+            Sorted pairs of indices (i, j), i < j, of two models that the same trial targets.
         """
         model_index = {name: i for i, name in enumerate(self.data.models)}
         # Sentence pairs on which any model is evaluated. The empty list allows for no trials at
@@ -156,8 +158,21 @@ def compute_values(
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
     """Yield the choices of an analysis for each group of models with the same trials.
 
-    An analysis may evaluate each model only on the trials that target it. Models with identical
-    trials then form a group. In other analyses all models form one group.
+    An analysis may evaluate each model only on the trials that target it, that is, trials that were
+    designed to distinguish it from another model. Models with identical trials then form a group.
+    In other analyses all models form one group.
+
+    Parameters
+    ----------
+    data
+        Choices on all trials, and predictions of the models.
+    analysis
+        Rule that selects the trials.
+
+    Yields
+    ------
+    Subset
+        Choices on the trials of one group of models, and the indices of these models.
     """
     if analysis.target == "all":
         # Without models, the group is empty, but noise ceilings can still be computed.

@@ -108,18 +108,37 @@ class AssignmentProblem:
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
     def is_allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
-        """Return which sentences may take a role, as a mask over `rows` (default: all rows).
+        """Return which sentences may be assigned to a role, as a mask.
 
-        The model `role.accept` must rank the sentence high enough, and the model `role.reject` low
-        enough.
+        A role is sentence 1 or sentence 2 of the pairs of two models. One of the models must rank
+        the sentence high enough to accept it, and the other low enough to reject it.
+
+        Parameters
+        ----------
+        role
+            The role.
+        rows
+            Rows of the sentences to check; by default all.
         """
         # Each role has one model that accepts its sentences and one that rejects them.
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
     def find_cheapest(self, role: Role, n: int) -> IntArray:
-        """Return the rows of the `n` cheapest sentences that may take `role`.
+        """Find the sentences of lowest cost that may be assigned to a role.
 
-        There are fewer rows if fewer sentences may take the role.
+        Parameters
+        ----------
+        role
+            Sentence 1 or sentence 2 of the pairs of two models. The cost is that of the model that
+            rejects the sentence.
+        n
+            Number of sentences to find.
+
+        Returns
+        -------
+        array
+            Rows of the sentences, by increasing cost; fewer than `n` if fewer may be assigned to
+            the role.
         """
         # Rows of all sentences, ordered by cost under the model that should reject them.
         order = self.cost_orders[role.reject]
@@ -149,10 +168,19 @@ class AssignmentProblem:
         )
 
     def cost_matrix(self, rows: IntArray) -> FloatArray:
-        """Return the cost of assigning each sentence to each role, shape (A, len(rows)).
+        """Return the cost of assigning each sentence to each role.
 
-        `rows` are the rows of the sentences. The cost is infinite where a sentence may not take a
-        role.
+        A role is sentence 1 or sentence 2 of the pairs of two models.
+
+        Parameters
+        ----------
+        rows
+            Rows of R sentences.
+
+        Returns
+        -------
+        (A, R) array
+            Costs for A roles; infinite where a sentence may not be assigned to a role.
         """
         costs = np.empty((len(self.roles), len(rows)))
         for a, role in enumerate(self.roles):

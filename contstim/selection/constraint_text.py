@@ -104,16 +104,21 @@ def parse_constraints(
 
 
 def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
-    """Parse a constraint of the form ``KIND:COLUMN:VALUE...``.
+    """Parse a constraint on selected sentences that is written as text.
+
+    Parameters
+    ----------
+    text
+        Text of the form ``KIND:COLUMN:VALUE...``, for example ``balance:words:0.5``.
 
     Returns
     -------
     constraint_class : subclass of SelectionConstraint
-        Class registered for the kind.
+        Class that is registered for the kind.
     column : str
-        Name of the column with the feature.
+        Name of the column that contains the feature.
     values : dict
-        Further arguments of the class, without values that are empty in the text.
+        Further arguments of the class by name, without values that are empty in the text.
     """
     # For example "linear:words:5:9:sentence_1": kind, column, then the values of the options.
     kind, _, arguments = text.partition(":")

@@ -55,11 +55,17 @@ class Balance(SelectionConstraint):
     name: str = "balance"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row to the integer programme for each pair of models.
+        """Require that the first and the second sentences of pairs have similar mean features.
 
-        The row requires |sum_i f(first_i) - sum_i f(second_i)| <= n * tolerance, where f is the
-        feature, and first_i and second_i are the sentences of pair i, for i = 1, ..., n. The mean
-        features of the first and the second sentences then differ by at most the tolerance.
+        For each pair of models, one row is added to the integer programme: |sum_i f(first_i) -
+        sum_i f(second_i)| <= n * tolerance, where f is the feature, and first_i and second_i are
+        the sentences of pair i, for i = 1, ..., n. The two means then differ by at most the
+        tolerance.
+
+        Parameters
+        ----------
+        rows
+            Rows (linear constraints) of the integer programme.
         """
         if not self.tolerance >= 0:
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
@@ -114,10 +120,16 @@ class Equal(SelectionConstraint):
         return self.feature
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row to the integer programme for each pair of models and each value.
+        """Require that each value of a feature is equally frequent in both positions of the pairs.
 
-        The row requires that the value occurs equally often among the first sentences and among
-        the second sentences of the pairs.
+        For each pair of models and each value, one row is added to the integer programme: the
+        number of first sentences with this value must equal the number of second sentences with
+        this value.
+
+        Parameters
+        ----------
+        rows
+            Rows (linear constraints) of the integer programme.
         """
         # Number the distinct values; a sentence without a value has the code -1.
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
@@ -222,7 +234,15 @@ class AtMost(SelectionConstraint):
     name: str = "groups"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row to the integer programme for each group that can exceed the limit."""
+        """Limit the number of selected sentences of each group.
+
+        One row is added to the integer programme for each group that can exceed the limit.
+
+        Parameters
+        ----------
+        rows
+            Rows (linear constraints) of the integer programme.
+        """
         # Number the groups; sentences without a group have the code -1 and are not limited.
         codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
         sentences = np.flatnonzero(codes >= 0)
@@ -266,7 +286,15 @@ class Recurring(SelectionConstraint):
     name: str = "recurring"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row to the integer programme for each word that can exceed the limit."""
+        """Limit the number of selected sentences that contain the same word.
+
+        One row is added to the integer programme for each word that can exceed the limit.
+
+        Parameters
+        ----------
+        rows
+            Rows (linear constraints) of the integer programme.
+        """
         repeatable = {word.lower() for word in self.repeatable}
         # Index of a sentence and a word that it contains, for each distinct word of each sentence.
         sentences: list[int] = []
@@ -328,7 +356,15 @@ class Linear(SelectionConstraint):
     name: str = "linear"
 
     def add_rows(self, rows: ConstraintRows) -> None:
-        """Add one row to the integer programme: lower <= sum over selected sentences <= upper."""
+        """Limit the sum of a feature over the selected sentences.
+
+        One row is added to the integer programme: lower <= sum over selected sentences <= upper.
+
+        Parameters
+        ----------
+        rows
+            Rows (linear constraints) of the integer programme.
+        """
         if self.role not in (None, *ROLES):
             raise UnknownNameError.with_suggestions("role", str(self.role), ROLES)
         # The two models may be named in either order.

@@ -156,10 +156,18 @@ def read_triplets(path: str | Path) -> pd.DataFrame:
 
 
 def _read_npz(path: Path) -> pd.DataFrame:
-    """Read a table of scores from a NumPy file, one row per sentence and one column per model.
+    """Read a table of scores from a NumPy file.
 
-    The file contains one array per model and, optionally, an array ``sentence``, all of the same
-    length.
+    Parameters
+    ----------
+    path
+        Path of a file with one array per model and, optionally, an array ``sentence``, all of the
+        same length.
+
+    Returns
+    -------
+    DataFrame
+        Scores, one row per sentence and one column per model.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -394,7 +402,17 @@ def find_eligible(
 
 
 def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
-    """Check a table of scores, and return the scores as an (S, M) array, NaN where missing.
+    """Check a table of scores, and convert it to an array.
+
+    Parameters
+    ----------
+    log_probs : (S, M) DataFrame
+        Log-probabilities, one row per sentence, one column per model.
+
+    Returns
+    -------
+    (S, M) array
+        Log-probabilities; NaN where missing.
 
     Raises
     ------

@@ -166,8 +166,8 @@ class SetCriterion(ABC):
 class Separation(SetCriterion):
     """Criterion that counts the sentence pairs on which two models disagree.
 
-    A sentence pair contributes 1 for two models if one prefers sentence 1 and the other prefers
-    sentence 2, and 0 otherwise.
+    The contribution of a sentence pair for two models is 1 if one model prefers sentence 1 and the
+    other prefers sentence 2, and 0 otherwise. A model prefers the sentence that it ranks higher.
     """
 
     is_count = True
@@ -192,7 +192,9 @@ class LogBayesFactor(SetCriterion):
     """Criterion that measures how strongly participants' answers distinguish two models.
 
     The contribution of a sentence pair for two models is the expected log Bayes factor of one
-    answer (`log_bayes_factors`). `response_model` predicts the probability of each answer.
+    answer, that is, the expected evidence for the model that generates the answers
+    (`log_bayes_factors`). A response model predicts the probability of each answer from the
+    log-probabilities of the sentences.
     """
 
     uses_response_model = True

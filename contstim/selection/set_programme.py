@@ -395,10 +395,20 @@ class SetProgramme:
         )
 
     def _round(self, x: FloatArray) -> IntArray:
-        """Round a fractional solution x (K,) to a selection of n candidates, in sorted order.
+        """Round a fractional solution of the integer programme to a selection of n candidate pairs.
 
-        Candidates are selected by decreasing value of x. A candidate is left out if one of its
-        sentences is already in `uses` selected pairs.
+        Candidates are selected by decreasing value. A candidate is left out if one of its sentences
+        is already in `uses` selected pairs.
+
+        Parameters
+        ----------
+        x : (K,) array
+            Value of each candidate in the fractional solution, from 0 to 1.
+
+        Returns
+        -------
+        (n,) array
+            Sorted indices of the selected candidates.
         """
         n_uses = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)
         chosen: list[int] = []
@@ -416,6 +426,11 @@ class SetProgramme:
         Each constraint gets two slack variables, the amounts by which its lower and its upper bound
         are violated. The solution with the smallest total slack shows which constraints are
         violated, and by how much.
+
+        Parameters
+        ----------
+        time_limit
+            Time limit of the solver in seconds.
         """
         n_candidates, n_rows = len(self.pairs), self.rows.shape[0]
         scale = np.maximum(1.0, abs(self.rows).max(axis=1).toarray().ravel())

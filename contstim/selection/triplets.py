@@ -254,10 +254,23 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
 def _check_models(triplets: pd.DataFrame, objective: str) -> tuple[pd.Series, pd.Series]:
     """Check a table of triplets, and whether an objective is valid for the scores of its models.
 
+    Parameters
+    ----------
+    triplets
+        Table of triplets for pairs of models.
+    objective
+        Name of the objective, see `TRIPLET_OBJECTIVES`.
+
     Returns
     -------
     names_1, names_2 : Series of str
         Names of model 1 and of model 2 of each triplet.
+
+    Raises
+    ------
+    InputError
+        If a column or a name is missing, a pair of models is invalid, or the objective requires
+        scores in nats and a model has others.
     """
     check_objective(objective, ())
     columns = ("model_1", "model_2", *_SENTENCES, *LOG_PROB_COLUMNS)

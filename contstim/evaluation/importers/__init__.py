@@ -32,8 +32,13 @@ def _read_tidy(source: str | Path | pd.DataFrame, scale: str | None = None) -> R
 def _read_recognised(source: str | Path | pd.DataFrame, **options: Any) -> RawChoices:
     """Recognise the format of a file or table by its columns, and read it.
 
-    A table with the columns of the choices table and ratings from -2.5 to 2.5 is read as such. All
-    other tables are read by `read_export`, with `options`.
+    Parameters
+    ----------
+    source
+        Path of a file, or a table. If it has the columns of a choices table and ratings from -2.5
+        to 2.5, it is read without changes. Any other table is read by `read_export`.
+    options
+        Parameters of `read_export`.
     """
     table, program = read_export_table(source)
     is_choices_table = {*REQUIRED} <= {*map(str, table.columns)} and not has_codes(table["rating"])

@@ -18,8 +18,11 @@ _MAX_SHOWN_ANSWERS = 4
 def has_codes(ratings: pd.Series) -> bool:
     """Return whether a column contains response codes instead of ratings from -2.5 to 2.5.
 
-    Text is always a code. Numbers are codes if all of them are integers and they do not belong to a
-    known rating scale. For example, the answers 1 to 7 are codes.
+    Parameters
+    ----------
+    ratings
+        Recorded answers. Text is always a code. Numbers are codes if all of them are integers and
+        they do not fit any known rating scale. For example, the answers 1 to 7 are codes.
     """
     # Ratings on known scales include fractions such as 0.5; codes are integers such as 1 to 7.
     numbers = pd.to_numeric(ratings.dropna(), errors="coerce")

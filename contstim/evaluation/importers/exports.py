@@ -229,8 +229,13 @@ def read_export(
 def _select_sentences(data: pd.DataFrame, is_left: pd.Series | None) -> pd.DataFrame:
     """Return the two sentences of each row in the columns `sentence_1` and `sentence_2`.
 
-    An export without these columns has the columns `left` and `right` instead. `is_left` then
-    states for each row whether sentence 1 is the left one; None if it always is.
+    Parameters
+    ----------
+    data
+        Rows of an export with the columns `sentence_1` and `sentence_2`, or with the columns `left`
+        and `right` (sentences by their side of the screen).
+    is_left
+        Whether sentence 1 was on the left of the screen in each row; None if it always was.
     """
     if {"sentence_1", "sentence_2"} <= set(data.columns):
         return data[["sentence_1", "sentence_2"]]
@@ -313,11 +318,21 @@ def _map_columns(
 
 
 def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
-    """Convert the column that states the side of sentence 1 to Booleans.
+    """Convert a column that states the side of sentence 1 on the screen to Booleans.
 
-    The result is True if sentence 1 was on the left of the screen, False if it was on the right,
-    and missing if the text is neither. A column called ``swapped`` or ``flipped`` states the
-    opposite: true means that sentence 1 was on the right.
+    Parameters
+    ----------
+    sides
+        Cells of the column, for example ``left`` and ``right``.
+    name
+        Name of the column. A column called ``swapped`` or ``flipped`` contains true if sentence 1
+        was on the right.
+
+    Returns
+    -------
+    Series
+        True if sentence 1 was on the left, False if it was on the right, and missing if the cell is
+        not recognised.
     """
     # Numbers that were read as decimals, such as "1.0", become "1".
     text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
@@ -330,10 +345,17 @@ def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
 
 
 def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
-    """Raise InputError if an unused column of the export contains only left and right.
+    """Raise InputError if an unused column of an export contains only left and right.
 
     The column may state the side of the screen on which sentence 1 was shown. Ignoring it would
     reverse half of the ratings, so the user has to decide.
+
+    Parameters
+    ----------
+    unused
+        Columns of the export that have not been assigned a meaning.
+    call
+        Call that read the export. The error message repeats it with the missing argument.
     """
     for column in unused:
         # A column that contains exactly "left" and "right" probably states a side.

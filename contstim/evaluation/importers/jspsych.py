@@ -16,9 +16,14 @@ _SUFFIXES = (".json", ".jsonl", ".csv", ".txt")
 
 
 def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Leave out the file of an unfinished session if the complete file is present too.
+    """Leave out the file of an unfinished session if the complete file is also in the list.
 
     For example, ``p1.partial.json`` is left out if ``p1.json`` is in the list.
+
+    Parameters
+    ----------
+    paths
+        Paths of data files of a browser experiment.
 
     Returns
     -------
@@ -40,7 +45,17 @@ def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def read_trial_files(path: Path) -> pd.DataFrame:
-    """Read the trials of a data file, or of all data files in a folder.
+    """Read the trials of a browser experiment from a data file, or from all data files in a folder.
+
+    Parameters
+    ----------
+    path
+        JSON file, JSON lines, CSV file or text file; or a folder with such files.
+
+    Returns
+    -------
+    DataFrame
+        One row per trial.
 
     Raises
     ------

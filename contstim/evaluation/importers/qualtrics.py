@@ -114,7 +114,7 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
     """Count the rows between the header and the first session of a Qualtrics export.
 
     Qualtrics writes the texts of the questions in one row and their ids in another. Both rows can
-    be missing, for example after the file was edited.
+    be missing, for example after the file was edited. `raw` is the export, without its header.
     """
     # The row of question ids contains texts such as {"ImportId":"QID1"}; sessions follow it.
     top = raw.head(2).astype("str")
@@ -132,9 +132,16 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
 def _exclusion_rule(sessions: pd.DataFrame) -> pd.Series:
     """Return the reason to exclude each session of a Qualtrics export.
 
-    The reason is ``preview or test`` or ``session not finished``, and missing for sessions that are
-    not excluded. `sessions` is the export, in which the columns `Status`, `Finished` and `Progress`
-    may be missing.
+    Parameters
+    ----------
+    sessions
+        Export with one row per session. The columns `Status`, `Finished` and `Progress` may be
+        missing.
+
+    Returns
+    -------
+    Series
+        ``preview or test`` or ``session not finished``; missing for sessions that are not excluded.
     """
 
     def read_column(name: str) -> pd.Series:

@@ -151,10 +151,21 @@ class QuasiFInference:
     ) -> InferenceResult:
         """Test whether a model differs from chance and from the lower noise ceiling.
 
-        The ceilings and their tests use only the trials that enough other participants judged. The
-        null hypothesis of the second test is that the model and the lower ceiling have the same
-        expected value for new participants and new items. The lower ceiling predicts a participant
-        from as many other participants as in this study.
+        The lower noise ceiling is the value that is reached if each participant is predicted from
+        the others. The null hypothesis of its test is that, for new participants and new items, the
+        model is as good as a prediction from as many other participants as in this study.
+
+        Parameters
+        ----------
+        values
+            Values and noise ceilings of all models in one analysis.
+        part
+            Values and ceilings on the trials of this model. Ceilings use only the trials that
+            enough other participants judged.
+        model
+            Index of the model.
+        sample
+            Observations of the model, one per choice.
         """
         measure, ceilings, subset = values.measure, part.ceilings, part.ceilings.matched
         # Interval on Fisher's z scale, and test of the model's value against chance.
@@ -283,10 +294,17 @@ def add_pseudo_items(gap: MeanEstimate, n_items: int, difference: float) -> Mean
 
 
 class _Sample:
-    """One number per choice, from which the mean value of a model or ceiling is estimated.
+    """Observations from which the mean value of a model, or of a noise ceiling, is estimated.
 
-    The numbers, called observations, are values of single trials or jackknife pseudo-values (see
-    `Measure.trial_influence`). They are NaN for participants without a value.
+    There is one observation per choice: the value of the trial (such as 1 if the model predicts the
+    choice), or a jackknife pseudo-value, see `Measure.trial_influence`.
+
+    Parameters
+    ----------
+    subset
+        R choices of several participants.
+    observations
+        One number per choice, shape (R,). NaN for the choices of a participant without a value.
     """
 
     def __init__(self, subset: Subset, observations: FloatArray) -> None:
@@ -320,7 +338,10 @@ class _Sample:
         return design.estimate_ratio(observations, largest, measure.chance, item_effects)
 
     def mean_over(self, participants: IntArray) -> SampleMean:
-        """Return the mean over the observations of some participants, who all have a value."""
+        """Return the observations of some participants as a `SampleMean`.
+
+        `participants` are the codes of these participants, all of whom have a value.
+        """
         is_included = np.isin(self.subset.participants, participants)
         # Select the observations of these participants that are not NaN, as a mask over choices.
         rows = self.is_defined & is_included[self.subset.participant_index]
@@ -331,6 +352,13 @@ class _Sample:
 
         Participants without a value in either of the two means are excluded from both. Otherwise,
         the difference would also contain differences between participants.
+
+        Parameters
+        ----------
+        other
+            Observations of the mean that is subtracted.
+        item_effects
+            ``random`` if the result is to generalise to new items, otherwise ``fixed``.
         """
         # A paired comparison needs participants with a value in both samples.
         participants = np.intersect1d(self.participants, other.participants)
@@ -341,9 +369,20 @@ class _Sample:
 
 
 def _samples_by_model(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Sample]:
-    """Return the pseudo-values of each model for its choices, by index of the model.
+    """Collect the observations from which the mean value of each model is estimated.
 
-    Models without trials are left out.
+    Parameters
+    ----------
+    subsets
+        Choices of an analysis. Each subset belongs to the models that are evaluated on the same
+        trials.
+    measure
+        Measure of the values, for example accuracy.
+
+    Returns
+    -------
+    dict
+        Observations, one per choice, by the index of the model. Models without trials are left out.
     """
     samples = {}
     for subset in subsets:

@@ -313,9 +313,14 @@ class Contrast:
 
     @classmethod
     def from_means(cls, means: Sequence[SampleMean], whole: CrossedDesign) -> Contrast:
-        """Create a contrast from one mean, or from two means of which the second is subtracted.
+        """Create a contrast from one mean, or from the difference between two means.
 
-        `whole` is the design of all C observations of the study.
+        Parameters
+        ----------
+        means
+            One mean, or two means of which the second is subtracted.
+        whole
+            Participants and items of all C observations of the study.
         """
         # All arrays refer to the C observations of the whole study, so that two means that share
         # participants or items can be subtracted element by element.
@@ -355,11 +360,17 @@ class Contrast:
         return n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS
 
     def terms(self, item_effects: str) -> tuple[Term, Term, Term]:
-        """Return the terms of participants, of items and of the residual: V_P, V_I and -V_B.
+        """Return the three terms of the variance of a contrast: V_P, V_I and -V_B.
 
-        The variance of the contrast is the sum of the three terms. V_P and V_I both include the
-        residual variance V_B, so V_B is subtracted once. `CrossedDesign` defines these symbols. If
-        items are fixed, only the first term differs from 0.
+        V_P is the variance due to participants, V_I due to items, and V_B due to blocks (the
+        residual of each participant and item). V_P and V_I both include V_B, which is therefore
+        subtracted once. The variance of the contrast is the sum of the terms. `CrossedDesign`
+        states the formulas.
+
+        Parameters
+        ----------
+        item_effects
+            ``random``, or ``fixed``, for which only the first term differs from 0.
         """
         n_participants, n_items = self.effective_sizes
         df_participants, df_items = n_participants - 1, n_items - 1

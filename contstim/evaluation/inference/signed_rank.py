@@ -112,11 +112,20 @@ class SignedRankInference:
         return models, self._test(differences, samples[:, first] - samples[:, second])
 
     def _test(self, values: FloatArray, samples: FloatArray) -> list[InferenceResult]:
-        """Test whether each of K columns is symmetric about zero, and add its interval.
+        """Test whether each column of differences is symmetric about zero, and add its interval.
 
-        `values` contains the differences of N participants, shape (N, K). They are averaged within
-        units and tested by the Wilcoxon signed-rank test. `samples` contains B bootstrap samples of
-        the quantity of interest, shape (B, K).
+        Parameters
+        ----------
+        values
+            K differences of each of N participants, shape (N, K). They are averaged within units
+            (participants or groups) and tested by the Wilcoxon signed-rank test.
+        samples
+            B bootstrap samples of the quantity for which an interval is computed, shape (B, K).
+
+        Returns
+        -------
+        list of InferenceResult
+            One result per column.
         """
         low, high = percentile_intervals(samples, self.resamples.n_units)
         no_interval = "no interval: too few units to resample" if len(samples) else "no bootstrap"
@@ -247,6 +256,13 @@ def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
     Under the null hypothesis each rank is positive with probability 1/2. The distribution of the
     sum of positive ranks is built up rank by rank. The p-value is twice the smaller tail
     probability, at most 1.
+
+    Parameters
+    ----------
+    ranks
+        Ranks of the absolute differences, shape (n,). Average ranks of ties can end in .5.
+    statistic
+        Observed sum of the ranks of positive differences.
     """
     # Element s is the probability of the sum s / 2, since average ranks can be multiples of 1/2.
     probability = np.ones(1)

@@ -153,10 +153,20 @@ class Measure(ABC):
         return pseudo_values
 
     def values(self, subset: Subset) -> FloatArray:
-        """Return the value of each of M models for each of N participants, shape (N, M).
+        """Compute the value of each model for each participant.
 
-        The value is the mean pseudo-value of the participant's trials, see `trial_influence`. It is
-        NaN where the measure is not defined.
+        The value is the mean jackknife pseudo-value of the participant's trials, see
+        `trial_influence`.
+
+        Parameters
+        ----------
+        subset
+            Choices of N participants, and M models.
+
+        Returns
+        -------
+        array
+            Values, shape (N, M). NaN where the measure is not defined.
         """
         # Prediction of each model for each choice, shape (R, M).
         log_ratio = subset.data.log_ratio[subset.pair]
@@ -275,7 +285,10 @@ class Measure(ABC):
 
 
 class TrialMean(Measure):
-    """A measure that is the mean of one number per trial.
+    """Base class of measures that are the mean of one number per trial, such as accuracy.
+
+    A subclass defines `trial_value` and `votes`. The number of a trial is then its own jackknife
+    pseudo-value, so no trial has to be left out.
 
     Examples
     --------
@@ -305,9 +318,21 @@ class TrialMean(Measure):
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the weighted means over trials, shape (B, n, M).
+        """Return the values of models in bootstrap samples, as weighted means over trials.
 
-        The weight of a trial is the number of copies of its pair in the resample.
+        Parameters
+        ----------
+        rating
+            Ratings of n participants on k sentence pairs, shape (n, k).
+        log_ratio
+            Predictions of M models for these pairs, shape (k, M).
+        copies
+            Number of copies of each pair in B bootstrap samples, shape (B, k), which is its weight.
+
+        Returns
+        -------
+        array
+            Values, shape (B, n, M).
         """
         trial_values = self.trial_value(rating[:, :, None], log_ratio)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -316,10 +341,11 @@ class TrialMean(Measure):
 
 
 class Accuracy(TrialMean):
-    """The proportion of choices that a model predicts, irrespective of confidence.
+    """Proportion of choices that a model predicts, irrespective of confidence.
 
-    The value of a trial is (1 + sign(rating) sign(log-ratio)) / 2: 1 if the model prefers the
-    chosen sentence, 0 if it prefers the other one, and 1/2 if the model or the participant has no
+    The value of a trial is (1 + sign(rating) sign(log-ratio)) / 2, where the log-ratio is
+    log p(sentence 2) - log p(sentence 1) under the model. It is 1 if the model prefers the chosen
+    sentence, 0 if it prefers the other one, and 1/2 if the model or the participant has no
     preference.
     """
 

@@ -63,9 +63,10 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
 
 
 def _random_study(rng: np.random.Generator) -> Subset:
-    """Return a simulated study with random ratings, response times and log-ratios.
+    """Simulate a study of seven participants and nine pairs with random ratings and response times.
 
-    About 20 % of the choices are missing. All models are tied on the first pair.
+    About 20 % of the choices are missing. The log-ratios of the three models are random, except
+    that all models are tied on the first pair.
     """
     # Keep each combination of participant and pair with probability 0.8, sorted by participant.
     participant, pair = np.nonzero(rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8)

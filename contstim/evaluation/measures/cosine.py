@@ -17,10 +17,12 @@ from contstim.evaluation.subset import Subset
 
 
 class SignedRankCosine(Measure):
-    """The cosine of the signed ranks of a model's log-ratios and of a participant's ratings.
+    """Cosine of the signed ranks of a model's log-ratios and of a participant's ratings.
 
-    See :func:`~contstim.evaluation.ranks.signed_rank_cosine` (Golan et al. 2023, Eq. 8 to 11, doi
-    10.1038/s42256-023-00718-1).
+    A log-ratio is log p(sentence 2) - log p(sentence 1). The signed rank of a number is its sign
+    times the rank of its absolute value, so the measure depends on the order of confidence, not on
+    its scale. See :func:`~contstim.evaluation.ranks.signed_rank_cosine` (Golan et al. 2023, Eq. 8
+    to 11, doi 10.1038/s42256-023-00718-1).
     """
 
     name = "signed_rank_cosine"
@@ -46,11 +48,21 @@ class SignedRankCosine(Measure):
         return signed_rank_cosine(rating, prediction)
 
     def votes(self, subset: Subset) -> FloatArray:
-        """Return the signed ranks of the ratings divided by their norm, shape (R,).
+        """Return the signed ranks of the ratings divided by their norm.
 
-        The ranks of a participant are divided by sqrt(1² + ... + n²), the norm of n untied ranks,
-        where n is the number of ratings other than 0. All participants thereby have the same weight
-        in mean votes. The votes of a participant without a preference are 0.
+        A *vote* is the form in which ratings are averaged over participants. The ranks of a
+        participant are divided by sqrt(1² + ... + n²), the norm of n untied ranks, where n is the
+        number of ratings other than 0. All participants thereby have the same weight in mean votes.
+
+        Parameters
+        ----------
+        subset
+            R choices of several participants.
+
+        Returns
+        -------
+        array
+            Votes, shape (R,). They are 0 for a participant without a preference.
         """
         human = subset.human_ranks
         # A participant without a preference has the count 0; avoid division by 0.
@@ -64,9 +76,23 @@ class SignedRankCosine(Measure):
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the cosines in bootstrap samples of sentence pairs, shape (B, n, M).
+        """Return the cosines in bootstrap samples of sentence pairs.
 
         The copies of a pair have equal ratings and equal log-ratios, so their ranks are tied.
+
+        Parameters
+        ----------
+        rating
+            Ratings of n participants on k sentence pairs, shape (n, k).
+        log_ratio
+            log p(sentence 2) - log p(sentence 1) under M models, shape (k, M).
+        copies
+            Number of copies of each pair in B bootstrap samples, shape (B, k).
+
+        Returns
+        -------
+        array
+            Cosines, shape (B, n, M). NaN if all ratings or all log-ratios are 0.
         """
         # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
@@ -124,12 +150,24 @@ class SignedRankCosine(Measure):
         return influence[participant_index]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return one pseudo-value per choice for the largest possible cosine, (R,) each.
+        """Return jackknife pseudo-values of the largest possible cosine.
 
-        Tied ratings reduce the largest cosine v of a model below 1. It is the cosine of the ratings
-        with themselves. The largest upper ceiling is sqrt(v). By the delta method, a pseudo-value x
-        of v corresponds to the pseudo-value sqrt(v) + (x - v) / (2 sqrt(v)) of the square root. The
-        first array belongs to models and the lower ceiling, the second to the upper ceiling.
+        Tied ratings reduce the largest cosine v of a model below 1: it is the cosine of the ratings
+        with themselves. The largest upper noise ceiling is sqrt(v). By the delta method, a
+        pseudo-value x of v corresponds to the pseudo-value sqrt(v) + (x - v) / (2 sqrt(v)) of the
+        square root.
+
+        Parameters
+        ----------
+        subset
+            R choices of several participants.
+
+        Returns
+        -------
+        value : array
+            Pseudo-values of the maximum for models and the lower noise ceiling, shape (R,).
+        upper_ceiling : array
+            Pseudo-values of the maximum for the upper noise ceiling, shape (R,).
         """
         human = subset.human_ranks
         # Cosine of the ratings with themselves, which is below 1 if there are ties.

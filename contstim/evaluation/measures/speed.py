@@ -34,9 +34,22 @@ class Speed(Measure):
     )
 
     def responses(self, subset: Subset) -> FloatArray:
-        """Return the speed of each choice, -log(response time in ms), shape (R,).
+        """Return the speed of each choice, -log(response time in ms).
 
-        The speed is NaN if the response time is missing or 0.
+        Parameters
+        ----------
+        subset
+            R choices with response times.
+
+        Returns
+        -------
+        array
+            Speeds, shape (R,). NaN if the response time is missing or 0.
+
+        Raises
+        ------
+        InputError
+            If no response time is known.
         """
         if subset.data.rt_ms is None:
             raise InputError(
@@ -51,9 +64,21 @@ class Speed(Measure):
         return speed
 
     def participant_value(self, rating: FloatArray, prediction: FloatArray) -> float:
-        """Return the rank correlation for one participant.
+        """Return the rank correlation of speed and strength of preference for one participant.
 
-        NaN for fewer than three trials, or if all speeds or all preferences are equal.
+        Parameters
+        ----------
+        rating
+            Speed of the participant in n trials, shape (n,).
+        prediction
+            Log-ratio of the model in each trial, shape (n,). The strength of the preference is its
+            absolute value.
+
+        Returns
+        -------
+        float
+            Spearman's correlation. NaN for fewer than three trials, or if all speeds or all
+            strengths are equal.
         """
         # The strength of a preference is the absolute log-ratio; the choice does not matter.
         is_defined = ~np.isnan(rating + prediction)
@@ -64,11 +89,21 @@ class Speed(Measure):
         return float(np.corrcoef(rankdata(speed), rankdata(strength))[0, 1])
 
     def votes(self, subset: Subset) -> FloatArray:
-        """Return the relative rank of each speed among the choices of its participant, shape (R,).
+        """Return the relative rank of each speed among the choices of the same participant.
 
         The relative rank is (r - 1/2) / n, where r is the rank of the speed (average ranks for
         ties) and n the number of choices of the participant with a response time. It lies between 0
-        and 1, so slow and fast participants become comparable. It is NaN without a response time.
+        and 1, so slow and fast participants can be averaged.
+
+        Parameters
+        ----------
+        subset
+            R choices with response times.
+
+        Returns
+        -------
+        array
+            Relative ranks, shape (R,). NaN without a response time.
         """
         speed, votes = self.responses(subset), np.full(subset.n_rows, np.nan)
         for rows in subset.rows_by_participant:
