@@ -163,6 +163,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         clashing = [t for t, group in enumerate(groups.tolist()) if counter.has_repeat(t, group)]
         trial = int(rng.choice(clashing))
         group = int(groups[trial])
+        # Only trials of the same cell (condition and pair of models) may be exchanged.
         exchangeable = [int(t) for t in trials_by_cell[trials.cells[trial]] if groups[t] != group]
         # Another trial with a repeated sentence may be chosen in the next iteration.
         if not exchangeable:

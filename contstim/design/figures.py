@@ -40,8 +40,8 @@ def power_figure(
     >>> curve = power_curve(StudySimulator.from_difference(0.1), (10, 20, 40), n_simulations=50)
     >>> axes = power_figure(curve)
     """
-    # Draw the first analysis only. The x axis is the number of participants in all groups.
     curve = curve[curve["analysis"] == curve["analysis"].iloc[0]]
+    # Only the first analysis is drawn. The x axis is the number of participants in all groups.
     curve = curve.assign(total=curve["n_groups"] * curve["n_participants"]).sort_values("total")
     measures = list(dict.fromkeys(curve["measure"]))
     panels = prepare_axes(axes, 3.6 * len(measures), 3.0, [3.6] * len(measures))

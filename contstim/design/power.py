@@ -197,6 +197,7 @@ def required_sample_size(
         """
         numbers = np.array(sorted(curves))
         results: list[int | None] = []
+        # `values` is the power of one comparison at each simulated number.
         for values in np.array([power(n, n_stderr) for n in numbers]).T:
             # Find the first simulated number from which power does not drop below the target again.
             index = int(np.flatnonzero(values < target).max(initial=-1)) + 1
@@ -251,8 +252,8 @@ def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
         1 if the model is the only best model, 1 / k if it is one of k best models, 0 if it is not
         among the best models, and NaN if participants follow no model.
     """
-    # Without a followed model, no model can be recovered.
     if followed is None:
+        # Without a followed model, no model can be recovered.
         return np.full((data.item.shape[0], len(data.influences)), np.nan)
     recovery = []
     n_participants = int(data.participant_index.max()) + 1

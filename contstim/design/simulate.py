@@ -312,10 +312,9 @@ def draw_ratings(
     array of the same shape
         Ratings in {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}, negative for sentence 1.
     """
-    # Random effects belong to the pair in its first order. `side` (±1) reverses the preference
-    # before and after they are added.
     preference = side * latent
-    # exp(slope_sd z_p): one slope for each participant.
+    # Random effects belong to the pair in its first order. `side` (±1) reverses the preference
+    # before and after they are added. The slope of a participant is exp(slope_sd z_p).
     if simulation.slope_sd > 0:
         slopes = np.exp(simulation.slope_sd * rng.normal(size=int(participant_index.max()) + 1))
         preference = preference * slopes[participant_index]

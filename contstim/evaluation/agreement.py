@@ -216,10 +216,9 @@ def _split_half_means(data: TrialData, rng: np.random.Generator) -> list[FloatAr
         Mean rating of each sentence pair in the first and in the second half of the participants,
         shape (P,) each. NaN if no participant of this half judged the pair.
     """
-    # Sort participants by group and randomly within groups, then assign them alternately to the
-    # two halves.
     participant_groups = data.group_codes
-    # `lexsort` sorts by its last key first: by group, then by random number.
+    # Sort participants by group and randomly within groups (the last key of `lexsort` is the most
+    # important one), then assign them alternately to the two halves.
     order = np.lexsort((rng.random(len(participant_groups)), participant_groups))
     half_of_participant = np.zeros(len(order), dtype=np.int64)
     half_of_participant[order] = np.arange(len(order)) % 2
@@ -256,10 +255,10 @@ def model_agreement_table(data: TrialData) -> pd.DataFrame:
         - `n_disagree`: number of sentence pairs on which the predictions differ;
         - `n_trials`: number of sentence pairs.
     """
+    rows = []
     # Preferred sentence of each model, shape (P, M): -1 for sentence 1, 1 for sentence 2, 0 for
     # none.
     sign = np.sign(data.log_ratio)
-    rows = []
     for name, pairs in _iterate_conditions(data):
         # Mean agreement of all pairs of models at once, as a matrix product of shape (M, M).
         # The product of two signs is 1 for agreement and -1 for disagreement; rescale to 1 and 0.

@@ -369,9 +369,9 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
       sentence_1 sentence_2  rating
     0    He won.    We won.    -2.5
     """
-    # Put the sentence that sorts first in the first position, in every row.
     out = swap_sides(table, _needs_swap(table))
-    # All rows of a pair must describe it in the same way, for example name the same models.
+    # Sentence 1 now sorts before sentence 2 in every row. All rows of a pair must describe it in
+    # the same way, for example name the same models.
     for description, columns in _PAIR_COLUMNS.items():
         if not set(columns) <= set(out.columns):
             continue

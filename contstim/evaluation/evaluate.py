@@ -220,10 +220,10 @@ def _summarize_sample(data: TrialData, choices: pd.DataFrame, n_choices_read: in
     n_choices_read
         Number of choices before exclusions.
     """
+    has_times = choices["rt_ms"].notna().any()
     # Proportion of correct catch trials of each participant; empty without catch trials.
     catch = catch_accuracy(choices)
-    # `data` contains only choices on scored sentences, and `choices` also other catch trials.
-    has_times = choices["rt_ms"].notna().any()
+    # `data` lacks catch trials without scores, which `choices` contains.
     return Summary(
         n_participants=len(data.participants),
         n_groups=len(data.groups),

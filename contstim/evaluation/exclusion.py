@@ -59,8 +59,8 @@ class ExclusionRules:
     @property
     def description(self) -> str:
         """Description of the rules for a methods section, one sentence per rule."""
-        # Limit of each rule (None if the rule is not used), and the sentence that describes it.
         limits_and_texts = [
+            # Limit of each rule (None if the rule is not used), and the sentence that describes it.
             (self.min_rt_ms, "Trials answered in less than {:g} ms are excluded."),
             (self.max_rt_ms, "Trials answered in more than {:g} ms are excluded."),
             (
@@ -115,6 +115,7 @@ def parse_rules(texts: Iterable[str]) -> dict[str, Any]:
     """
     rules: dict[str, Any] = {}
     for text in texts:
+        # Participants are listed in a file, one name per line.
         if text.startswith("participants="):
             rules["participants"] = read_list(text.removeprefix("participants="), "participant")
             continue
@@ -160,6 +161,7 @@ def catch_accuracy(choices: pd.DataFrame) -> pd.Series:
     """
     if "expected" not in choices:
         return pd.Series(dtype="float64")
+    # Catch trials have an obvious answer; the column `expected` is its number, 1 or 2.
     trials = choices[(choices["kind"] == CATCH) & choices["expected"].notna()]
     # A positive rating prefers sentence 2, and a rating of 0 neither sentence.
     is_correct = (trials["rating"] > 0) == (trials["expected"] == 2)

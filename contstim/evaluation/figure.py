@@ -219,15 +219,14 @@ def _draw_column(
     colour
         Colour of the model.
     """
+    ends = [min(y, *beaten_rows), max(y, *beaten_rows)]
     # The panel ends at x = 1. The columns stand side by side to its right.
     x = 1.07 + column * _COLUMN_WIDTH / _PANEL_WIDTH
-    # A line from the best to the worst model of the column.
-    ends = [min(y, *beaten_rows), max(y, *beaten_rows)]
     # The axis transform takes x as a fraction of the panel's width, and y in rows.
     outside: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
     outside["in_layout"] = False
-    # Open dots for the worse models, and a filled dot for the better model.
     gid, all_x = f"beaten-by-{model}", [x] * len(beaten_rows)
+    # Line from the best to the worst model, open dots for worse models, filled dot for the better.
     ax.plot([x, x], ends, color=colour, lw=1.2, **outside)
     ax.plot(all_x, beaten_rows, "o", ms=4.5, mfc="white", mec=colour, gid=gid, **outside)
     ax.plot(x, y, "o", ms=5, color=colour, gid=f"winner-{model}", **outside)
@@ -237,9 +236,9 @@ def _add_legend(
     ax: Axes, models: pd.DataFrame, has_winners: bool, has_stars: bool, has_units: bool
 ) -> None:
     """Add a legend of the elements that the figure contains."""
+    handles: list[Line2D | Patch] = []
     # Style of a dot without a line. Each handle is an empty plot that has only a label.
     dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.3"}
-    handles: list[Line2D | Patch] = []
     if has_units:
         unit = "group" if models["unit"].iloc[0] == "group" else "participant"
         handles.append(Line2D([], [], markersize=2.6, alpha=0.6, label=f"one {unit}", **dot))

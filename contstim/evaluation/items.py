@@ -37,8 +37,8 @@ def assign_items(table: pd.DataFrame) -> pd.DataFrame:
     InputError
         If one pair has several items.
     """
-    # Sort the two sentences of each row, so that both orders of a pair are equal.
     sentences = np.sort(table[_SENTENCES].astype(object).to_numpy(), axis=1)
+    # Both orders of a pair are equal, because the two sentences of each row are sorted.
     pairs = pd.DataFrame(sentences, table.index, _SENTENCES)
     distinct = pairs.drop_duplicates()
     # Index of each row's pair in the list of distinct pairs.

@@ -102,6 +102,7 @@ def describe_measures(options: EvaluationOptions) -> str:
     # The description of the upper ceiling completes the sentence of the first description.
     descriptions = " ".join(m.description + m.upper_ceiling_description for m in measures)
     min_others = format_count(options.min_others, "other participant")
+    # Ceilings need other participants who judged the same trial.
     return (
         f"{descriptions} Noise ceilings are computed for each analysis on the analysed trials that "
         f"at least {min_others} saw. Values are means over participants."

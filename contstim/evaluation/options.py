@@ -140,6 +140,7 @@ class EvaluationOptions:
             for name in names:
                 if names.count(name) > 1:
                     raise InputError(f"{option} names {name!r} twice; name each once")
+        # Planned comparisons name two models each.
         for model_1, model_2 in self.planned:
             if model_1 == model_2:
                 raise InputError(f"planned compares {model_1!r} with itself; give two models")
@@ -244,6 +245,7 @@ def describe_deviations(
         One sentence for each option or rule that differs from the plan.
     """
     sentences: list[str] = []
+    # Compare each option with the planned value.
     for name, planned_value in vars(planned).items():
         value = getattr(options, name)
         # Exclusion rules are options within options: compare each rule.

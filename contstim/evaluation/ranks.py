@@ -104,9 +104,9 @@ class SegmentRanks:
             Total weight for each value, shape (R,). 0 where the value itself is 0, because zeros
             are not ranked.
         """
-        # Weights in ascending order of magnitude within each segment. `_order` is this order.
         sorted_weight = weight[self._order]
-        # The sum over the values between two positions is a difference of cumulative sums.
+        # The weights are now in ascending order of the magnitude of values within each segment. The
+        # sum over the values between two positions is a difference of cumulative sums.
         cumulative = np.concatenate([[0.0], np.cumsum(sorted_weight)])
         # Position after the last value of the same magnitude; values between it and the end of the
         # segment are larger.
@@ -234,6 +234,7 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
     first, second = signed_ranks(x), signed_ranks(y)
     if len(first) != len(second):
         raise InputError(f"the vectors have {len(first)} and {len(second)} entries, not the same")
+    # A signed rank is sign(x) times the rank of |x|; zeros have the signed rank 0.
     n_first, n_second = np.count_nonzero(first), np.count_nonzero(second)
     if not n_first or not n_second:
         raise InputError("a vector that is zero on every trial has no signed-rank cosine")
@@ -330,10 +331,10 @@ def rank_biserial(differences: ArrayLike) -> float:
     >>> rank_biserial([0.3, 0.1, -0.2])
     0.3333333333333333
     """
-    d = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
-    d = d[~np.isnan(d)]
-    if not len(d):
+    rounded = np.round(np.asarray(differences, dtype=np.float64), DECIMALS)
+    rounded = rounded[~np.isnan(rounded)]
+    if not len(rounded):
         return float("nan")
     # (R_+ - R_-) / R, with the sums R of the ranks of absolute differences.
-    ranks = rankdata(np.abs(d))
-    return float((ranks * np.sign(d)).sum() / ranks.sum())
+    ranks = rankdata(np.abs(rounded))
+    return float((ranks * np.sign(rounded)).sum() / ranks.sum())

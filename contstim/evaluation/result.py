@@ -157,8 +157,8 @@ class Provenance:
         The table has one column per model if the names of the models imply the units of the scores.
         Otherwise it has one row per sentence and model, with a column for the unit.
         """
-        # A wide table has no place for units, so they must follow from the names of the models.
         if self.units == {model: score_kind(model).unit for model in self.units}:
+            # The names of the models imply the units, so no column of units is needed.
             return self.scores
         # One row per sentence and model.
         long = self.scores.melt("sentence", var_name="model", value_name="log_prob")

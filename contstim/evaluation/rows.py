@@ -64,8 +64,8 @@ def format_rows(mask: pd.Series) -> str:
         Rows to name. Its index contains the 0-based row numbers of the file; the text counts from
         1, the first row after the header.
     """
-    # Row numbers of the selected rows, counted from 1.
     numbers = (np.asarray(mask.index)[mask.to_numpy(dtype=bool)] + 1).tolist()
+    # `numbers` are the row numbers, counted from 1.
     named = [str(number) for number in numbers[:_MAX_NAMED_ROWS]]
     # Name at most five rows.
     if len(numbers) > len(named):

@@ -317,6 +317,7 @@ def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
     """
     first = scores.loc[pairs["sentence_1"].tolist()].to_numpy(dtype=float)
     second = scores.loc[pairs["sentence_2"].tolist()].to_numpy(dtype=float)
+    # The index contains the sentences: look up the scores of both sentences of each pair, (P, M).
     with np.errstate(invalid="ignore"):
         ratios = second - first
     # -inf - (-inf) is NaN: two impossible sentences are tied.
@@ -387,8 +388,8 @@ def resolve_targets(
     notes : list of str
         One sentence for each replaced name.
     """
-    # Other names of each model: its specification string and the name in this string.
     models_by_alias: dict[str, list[str]] = {}
+    # Other names of each model: its specification string and the name in this string.
     for model in models:
         spec = specs.get(model, model)
         aliases = {spec, model_name_in_spec(spec)} - {"", model}
@@ -429,6 +430,7 @@ def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[s
         is evaluated.
     """
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
+    # A trial targets the two models that it was designed to distinguish.
     unscored = sorted(targeted - set(models))
     if not models or not unscored:
         return ()

@@ -100,8 +100,8 @@ class Subset:
         table : array
             Value of each of these participants for each of these pairs, shape (n, k).
         """
-        # The bytes of the pair indices identify a set of pairs.
         members_by_set: dict[bytes, list[int]] = {}
+        # The bytes of the pair indices identify a set of pairs.
         for participant, rows in enumerate(self.rows_by_participant):
             members_by_set.setdefault(self.pair[rows].tobytes(), []).append(participant)
         for members in members_by_set.values():

@@ -240,8 +240,8 @@ def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
         Rows that contain the model, with two further columns: `other`, the name of the other model,
         and `relation`, a phrase such as ``better than``.
     """
-    # Select the comparisons that contain the model, in either position.
     rows = comparisons[(comparisons["model_1"] == model) | (comparisons["model_2"] == model)]
+    # `rows` are the comparisons that contain the model, in either position.
     is_first = rows["model_1"] == model
     sign = np.where(is_first, 1.0, -1.0)
     # Reversing the sign exchanges the ends of an interval; sort them below.
@@ -324,6 +324,7 @@ def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
         Result of `_compare_with_others`.
     """
     parts = []
+    # Group the other models by their relation to the best model, such as "better than".
     for relation in (_BETTER, _WORSE, _EQUIVALENT, _UNTESTED, _UNDECIDED):
         rows = comparisons[comparisons["relation"] == relation]
         if rows.empty:
@@ -348,13 +349,14 @@ def _describe_distance_to_ceiling(row: pd.Series) -> str:
     row
         Row of the model in the table `Evaluation.models`.
     """
-    # Distances that round to 0.000 are described as "at the lower bound".
     gap = row["ceiling_lower"] - row["value"]
+    # Distances that round to 0.000 are described as "at the lower bound".
     if round(abs(gap), 3) == 0:
         distance = "at"
     else:
         distance = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}"
     bounds = f"{row['ceiling_lower']:.3f} to {row['ceiling_upper']:.3f}"
+    # The adjusted p-value is NaN if the model was not tested against the ceiling.
     test = "not tested" if np.isnan(row["q_ceiling"]) else f"q = {row['q_ceiling']:.2g}"
     return f"It is {distance} the lower bound of the noise ceiling ({bounds}; {test})."
 
@@ -377,6 +379,7 @@ def _warn_below_chance(evaluation: Evaluation) -> list[str]:
     models = evaluation.models[evaluation.models["value"].notna()]
     if models.empty:
         return []
+    # Consider the first analysis and measure only.
     rows = filter_analysis(models, models.iloc[0])
     # The whole confidence interval is below chance.
     below = rows[rows["ci_high"] < MEASURES[rows["measure"].iloc[0]].chance]

@@ -99,8 +99,8 @@ def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
     `outcome` contains the noise ceilings of each participant for one measure. The result is a row
     of the table `DetailTables.ceilings`, as a mapping from column to value.
     """
-    # All models share the trials, so there is one group of models.
     part = outcome.parts[0]
+    # All models share the trials, so there is one part of the outcome.
     lower, upper = part.ceilings.lower, part.ceilings.upper
     # The ceiling is NaN for participants without a preference.
     is_defined = ~np.isnan(lower)
@@ -233,63 +233,65 @@ def _model_rows(
     """
     family = _family(outcome, options, "ceiling tests")
     rows = []
-    for m, (model, result) in enumerate(zip(outcome.data.models, results, strict=True)):
+    for model, (name, result) in enumerate(zip(outcome.data.models, results, strict=True)):
         # Copy the numbers that all inference methods provide, then those of this method.
         rows.append(
             {
                 "analysis": outcome.analysis.name,
                 "measure": outcome.measure.name,
-                "model": model,
-                "value": mean_defined(outcome.value[:, m]),
-                "ceiling_lower": mean_defined(outcome.lower[:, m]),
-                "ceiling_upper": mean_defined(outcome.upper[:, m]),
-                "n_participants": int((~np.isnan(outcome.value[:, m])).sum()),
+                "model": name,
+                "value": mean_defined(outcome.value[:, model]),
+                "ceiling_lower": mean_defined(outcome.lower[:, model]),
+                "ceiling_upper": mean_defined(outcome.upper[:, model]),
+                "n_participants": int((~np.isnan(outcome.value[:, model])).sum()),
                 "p_ceiling": result.p,
                 "effect_ceiling": result.effect,
-                **_count_choices(outcome, m),
-                **{name: getattr(result, name) for name in _RESULT_COLUMNS},
-                **{name: result.details.get(name, np.nan) for name in columns},
-                "note": _model_note(outcome, m, result),
+                **_count_choices(outcome, model),
+                **{column: getattr(result, column) for column in _RESULT_COLUMNS},
+                **{column: result.details.get(column, np.nan) for column in columns},
+                "note": _model_note(outcome, model, result),
                 "family": family,
             }
         )
     return pd.DataFrame(rows)
 
 
-def _count_choices(outcome: AnalysisValues, m: int) -> dict[str, int]:
+def _count_choices(outcome: AnalysisValues, model: int) -> dict[str, int]:
     """Count the trials, choices and ties from which the value of a model is computed.
 
-    `m` is the index of the model. The result maps each column of `_COUNT_COLUMNS` to a number,
+    `model` is the index of the model. The result maps each column of `_COUNT_COLUMNS` to a number,
     which is 0 if no trial of the analysis targets the model.
     """
-    part = outcome.part_of(m)
+    part = outcome.part_of(model)
     # No trial of the analysis targets this model.
     if part is None:
         return dict.fromkeys(_COUNT_COLUMNS, 0)
+    tied_predictions = part.subset.count_tied_predictions()[part.subset.models == model]
+    # Noise ceilings may use fewer choices, since they need pairs that others judged.
     return {
         "n_trials": part.subset.n_pairs,
         "n_choices": part.subset.n_rows,
         "n_choices_ceiling": part.ceilings.matched.n_rows,
-        "n_tied_predictions": int(part.subset.count_tied_predictions()[part.subset.models == m][0]),
+        "n_tied_predictions": int(tied_predictions[0]),
         "n_tied_ratings": part.subset.count_tied_ratings(),
     }
 
 
-def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str:
+def _model_note(outcome: AnalysisValues, model: int, result: InferenceResult) -> str:
     """Explain in words why numbers of a model are missing or are based on fewer trials.
 
-    `m` is the index of the model, and `result` its test against the noise ceiling. The text is
+    `model` is the index of the model, and `result` its test against the noise ceiling. The text is
     empty if there is nothing to explain.
     """
-    part = outcome.part_of(m)
+    part = outcome.part_of(model)
     if part is None:
         return "no trial of this analysis targets the model"
-    is_defined = ~np.isnan(outcome.value[:, m])
+    is_defined = ~np.isnan(outcome.value[:, model])
     if not is_defined.any():
         return "not defined: the model or the ratings are tied on every trial"
     # Participants with trials but no value have no preference, or the model has none.
     notes = []
-    n_undefined = int((~is_defined[_has_trials(outcome, m)]).sum())
+    n_undefined = int((~is_defined[_has_trials(outcome, model)]).sum())
     if n_undefined:
         notes.append(f"not defined for {n_undefined} participants, who are left out")
     # A ceiling needs trials that other participants judged, too.
@@ -300,9 +302,9 @@ def _model_note(outcome: AnalysisValues, m: int, result: InferenceResult) -> str
     return "; ".join([*notes, result.note] if result.note else notes)
 
 
-def _has_trials(outcome: AnalysisValues, m: int) -> BoolArray:
+def _has_trials(outcome: AnalysisValues, model: int) -> BoolArray:
     """Return which participants have a value or a noise ceiling for a model, as a mask (N,)."""
-    return np.asarray(~np.isnan(outcome.value[:, m]) | ~np.isnan(outcome.lower[:, m]))
+    return np.asarray(~np.isnan(outcome.value[:, model]) | ~np.isnan(outcome.lower[:, model]))
 
 
 def _comparison_rows(
@@ -355,8 +357,8 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
 
     Models that are evaluated on different pairs are not identical.
     """
-    # Trials on which each model is evaluated; None without trials.
     part_1, part_2 = outcome.part_of(i), outcome.part_of(j)
+    # A model that no trial of the analysis targets has no part.
     if part_1 is None or part_2 is None:
         return False
     pairs_1, pairs_2 = np.unique(part_1.subset.pair), np.unique(part_2.subset.pair)
@@ -387,9 +389,9 @@ def _adjust_p_values(models: pd.DataFrame, comparisons: pd.DataFrame) -> None:
     P-values are adjusted within each family of tests. A family can contain rows of both tables.
     Notes on significance are added as well.
     """
-    # Stack the p-values of both tables, adjust each family, and split the result again.
     p = np.concatenate([models["p_ceiling"], comparisons["p"]]).astype(np.float64)
     family = np.array([*models["family"], *comparisons["family"]])
+    # Adjust the stacked p-values of both tables within each family, then split the result again.
     q = np.empty(len(p))
     for name in np.unique(family):
         q[family == name] = benjamini_hochberg(p[family == name])
@@ -443,20 +445,21 @@ def _participant_rows(outcome: AnalysisValues) -> pd.DataFrame:
     """
     data = outcome.data
     tables = []
-    for m, model in enumerate(data.models):
+    for model, name in enumerate(data.models):
         # Participants with trials on which the model is evaluated.
-        indices = np.flatnonzero(_has_trials(outcome, m))
-        value, lower = outcome.value[indices, m], outcome.lower[indices, m]
+        indices = np.flatnonzero(_has_trials(outcome, model))
+        value, lower = outcome.value[indices, model], outcome.lower[indices, model]
+        # The more severe reason for a missing number replaces the other.
         note = np.where(np.isnan(lower), "no ceiling: too few others, or all tied", "")
         columns = {
             "analysis": outcome.analysis.name,
             "measure": outcome.measure.name,
-            "model": model,
+            "model": name,
             "participant": data.participants[indices],
             "group": data.groups[data.group_codes[indices]],
             "value": value,
             "ceiling_lower": lower,
-            "ceiling_upper": outcome.upper[indices, m],
+            "ceiling_upper": outcome.upper[indices, model],
             "note": np.where(np.isnan(value), "not defined: tied on every trial", note),
         }
         tables.append(pd.DataFrame(columns))
@@ -475,21 +478,21 @@ def _group_rows(outcome: AnalysisValues) -> pd.DataFrame:
         for array in (outcome.value, outcome.lower, outcome.upper)
     )
     tables = []
-    for m, model in enumerate(data.models):
+    for model, name in enumerate(data.models):
         # Group of each participant with a value.
-        groups = data.group_codes[~np.isnan(outcome.value[:, m])]
+        groups = data.group_codes[~np.isnan(outcome.value[:, model])]
         n_participants = np.bincount(groups, minlength=len(data.groups))
         has_values = n_participants > 0
         columns = {
             "analysis": outcome.analysis.name,
             "measure": outcome.measure.name,
-            "model": model,
+            "model": name,
             "group": data.groups[has_values],
-            "value": value[has_values, m],
-            "ceiling_lower": lower[has_values, m],
-            "ceiling_upper": upper[has_values, m],
+            "value": value[has_values, model],
+            "ceiling_lower": lower[has_values, model],
+            "ceiling_upper": upper[has_values, model],
             "n_participants": n_participants[has_values],
-            "note": np.where(np.isnan(lower[has_values, m]), "no ceiling: too few others", ""),
+            "note": np.where(np.isnan(lower[has_values, model]), "no ceiling: too few others", ""),
         }
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)

@@ -208,9 +208,9 @@ class TrialData:
 
         `mask` selects some of the P pairs. The selected pairs are numbered again from 0.
         """
+        new_indices = np.cumsum(mask) - 1
         # Choices on selected pairs. The new index of a pair counts the selected pairs before it.
         rows = mask[self.pair]
-        new_indices = np.cumsum(mask) - 1
         factors = {
             name: replace(factor, level_codes=factor.level_codes[rows])
             for name, factor in self.factors.items()
@@ -327,8 +327,8 @@ def factors_match_conditions(data: TrialData) -> bool:
     Each combination of factor levels then corresponds to exactly one condition, and analyses of
     these combinations would repeat the analyses of the conditions.
     """
-    # Whether each choice is in an experimental trial.
     is_experimental = (data.pairs["kind"] == EXPERIMENTAL).to_numpy()[data.pair]
+    # `is_experimental` states for each choice whether it is in an experimental trial.
     table = pd.DataFrame({name: factor.level_codes for name, factor in data.factors.items()})
     factor_names = list(table.columns)
     table = table[is_experimental]
@@ -360,11 +360,11 @@ def split_by_level(
         Each analysis, followed by its repetitions. The name of a repetition is the name of the
         analysis with the column and the level, for example ``all, native yes``.
     """
+    selections: list[tuple[tuple[str, str], ...]] = []
     # A selection is a tuple of pairs (column, level), as in `Analysis.factor_levels`.
     levels_by_factor = [
         [(column, level) for level in factor.levels] for column, factor in factors.items()
     ]
-    selections: list[tuple[tuple[str, str], ...]] = []
     for column_levels in levels_by_factor:
         selections += [(column_level,) for column_level in column_levels]
     # All combinations of one level of each factor.

@@ -216,6 +216,7 @@ def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
     """
     n_units = int(unit_codes.max()) + 1
     means = np.empty((n_units, values.shape[1]))
+    # A unit is a participant or a group of participants.
     for column in range(values.shape[1]):
         # Mean of the defined values of each unit; 0 / 0 gives NaN for a unit without any.
         is_defined = ~np.isnan(values[:, column])

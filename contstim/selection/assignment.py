@@ -140,8 +140,8 @@ class AssignmentProblem:
             Rows of the sentences, by increasing cost; fewer than `n` if fewer may be assigned to
             the role.
         """
-        # Rows of all sentences, ordered by cost under the model that should reject them.
         order = self.cost_orders[role.reject]
+        # `order` contains all sentences by increasing cost under the model that should reject them.
         # Check a short part of the sorted sentences first, because it is usually sufficient.
         length = 4 * n
         while True:
@@ -183,11 +183,11 @@ class AssignmentProblem:
             Costs for A roles; infinite where a sentence may not be assigned to a role.
         """
         costs = np.empty((len(self.roles), len(rows)))
-        for a, role in enumerate(self.roles):
+        for role_id, role in enumerate(self.roles):
             # Role: sentence 1 or 2 of the pairs of two models. The cost depends on the model that
             # should reject the sentence, and is infinite if either model forbids the assignment.
             role_costs = self.reject_costs[rows, role.reject]
-            costs[a] = np.where(self.is_allowed(role, rows), role_costs, np.inf)
+            costs[role_id] = np.where(self.is_allowed(role, rows), role_costs, np.inf)
         return costs
 
 
@@ -244,7 +244,8 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
             is_complete = False
         if is_complete:
             assigned = rows[columns]
-            chosen = [assigned[role_by_position == a] for a in range(len(problem.roles))]
+            role_ids = range(len(problem.roles))
+            chosen = [assigned[role_by_position == role_id] for role_id in role_ids]
             # More candidates can only improve the cost of a role whose candidates are all assigned.
             may_improve = [
                 len(role_rows) == n_candidates and bool(np.isin(role_rows, assigned).all())
@@ -281,8 +282,9 @@ def _describe_shortage(
     str
         Error message with the roles, the number of sentences needed and the number available.
     """
-    # `match[k]` is the column of the sentence that position k obtained, or -1 if it obtained none.
     match = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
+    # A role is sentence 1 or 2 of the pairs of two models. If it needs n sentences, it has n
+    # positions. `match[k]` is the column of the sentence that is matched with position k, or -1.
     is_matched = match >= 0
     # Role of the sentence in each column, or -1 if the sentence is not matched.
     role_by_row = np.full(is_allowed.shape[1], -1)
@@ -293,13 +295,15 @@ def _describe_shortage(
     short_roles = {int(role_by_position[~is_matched][0])}
     while True:
         is_usable = is_allowed[np.isin(role_by_position, sorted(short_roles))].any(axis=0)
-        extended = short_roles | {int(a) for a in role_by_row[is_usable] if a >= 0}
+        matched_roles = role_by_row[is_usable]
+        extended = short_roles | set(matched_roles[matched_roles >= 0].tolist())
         if extended == short_roles:
             break
         short_roles = extended
     # The roles in the set need more sentences than the allowed ones (`is_usable`).
-    n_needed = sum(problem.roles[a].n_sentences for a in short_roles)
-    names = [str(problem.roles[a]) for a in sorted(short_roles)]
+    n_needed = sum(problem.roles[role_id].n_sentences for role_id in short_roles)
+    # Name up to four roles in the message.
+    names = [str(problem.roles[role_id]) for role_id in sorted(short_roles)]
     listed = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
         f"{n_needed} different sentences needed, {int(is_usable.sum())} available, for "

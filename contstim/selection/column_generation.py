@@ -131,16 +131,16 @@ def find_fractional_assignment(
     Raises
     ------
     InfeasibleError
-        If no fractional solution exists; the message names the constraints that cannot be
-        satisfied, and by how much.
+        If no fractional solution exists; the message names the violated constraints.
     """
+    relaxation = _Relaxation(problem, constraints)
     # A role is the first or second sentence of the pairs for two models. Find any assignment of
     # sentences to roles that satisfies the constraints; costs are ignored.
-    relaxation = _Relaxation(problem, constraints)
     variables, _, x = relaxation.generate(relaxation.select_initial_variables(), feasibility=True)
     # Variables above a rounding error; each assigns a (fraction of a) sentence to a role.
     is_used = x > _TOLERANCE
-    return [variables.row[is_used & (variables.role == a)] for a in range(len(problem.roles))]
+    role_ids = range(len(problem.roles))
+    return [variables.row[is_used & (variables.role == role_id)] for role_id in role_ids]
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -261,16 +261,18 @@ class _Relaxation:
             roles, rows = [variables.role], [variables.row]
             # For each role (first or second sentence of the pairs for two models), add the
             # variables with the most negative reduced costs, each for one sentence.
-            for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
+            for role_id, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)
                 lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_VARIABLES]]
-                roles.append(np.full(len(lowest), a))
+                roles.append(np.full(len(lowest), role_id))
                 rows.append(allowed[lowest])
             # Remove duplicates, with one number for each combination of role and sentence.
             keys = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
+            # If no variable was added, the solution is optimal over all variables.
             if len(keys) == len(variables.role):
                 break
             variables = _Variables(keys // n_rows, keys % n_rows)
+        # In a feasibility problem, positive slack variables state how far constraints are violated.
         if shortfalls:
             raise InfeasibleError(
                 f"the constraints cannot be satisfied together; unmet: {list_names(shortfalls)}; "
@@ -289,8 +291,7 @@ class _Relaxation:
         Returns
         -------
         shortfalls : list of str
-            Descriptions of the violated constraints and the amounts of the violations. Empty if
-            `feasibility` is false.
+            Violated constraints, with the amounts; empty if `feasibility` is false.
         dual : _DualPrices
             Dual prices of the constraints.
         x : (n,) array
@@ -359,13 +360,13 @@ class _Relaxation:
         reduced : (k,) array
             Reduced costs of assigning these sentences to the role.
         """
-        # A constraint with a lower and an upper bound has two inequalities: add their prices.
         constraint_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
-        for a, role in enumerate(self.problem.roles):
+        # `constraint_prices` contains the sum of the prices of both bounds of each constraint.
+        for role_id, role in enumerate(self.problem.roles):
             # cost(a, s) - u_a - v_s - sum_b y_b weight_b(a, s), for all allowed sentences s
             allowed = np.flatnonzero(self.problem.is_allowed(role))
-            inequality_prices = self.constraints.weights[a][allowed] @ constraint_prices
-            reduced = -dual.roles[a] - dual.sentences[allowed] - inequality_prices
+            inequality_prices = self.constraints.weights[role_id][allowed] @ constraint_prices
+            reduced = -dual.roles[role_id] - dual.sentences[allowed] - inequality_prices
             if not feasibility:
                 reduced += self.problem.reject_costs[allowed, role.reject]
             yield allowed, reduced
@@ -397,13 +398,14 @@ class _Relaxation:
         has_all : bool
             Whether these are all variables of the problem.
         """
+        roles, rows, has_all = [], [], True
         # Variables above the threshold cannot be part of a better selection, up to rounding.
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
-        roles, rows, has_all = [], [], True
-        for a, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
+        for role_id, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
+            # Sentences that may be assigned to this role at a low reduced cost.
             role_rows = allowed[reduced <= threshold]
             has_all = has_all and len(role_rows) == len(allowed)
-            roles.append(np.full(len(role_rows), a))
+            roles.append(np.full(len(role_rows), role_id))
             rows.append(role_rows)
         return _Variables(np.hstack(roles), np.hstack(rows)), has_all
 
@@ -444,7 +446,7 @@ class _Relaxation:
         # The solver returns 0 or 1 for each variable, up to rounding.
         is_used = solution.x > 0.5
         roles = range(len(self.n_sentences))
-        chosen = [variables.row[is_used & (variables.role == a)] for a in roles]
+        chosen = [variables.row[is_used & (variables.role == role_id)] for role_id in roles]
         return self.problem.sort_by_cost(chosen), solution.status
 
     def _get_costs(self, variables: _Variables) -> FloatArray:
@@ -469,13 +471,12 @@ class _Relaxation:
         by_role : sparse (A, n) array
             1 if the variable belongs to the role, else 0.
         by_sentence : sparse (R, n) array
-            1 if the variable belongs to the sentence, else 0; for the R sentences that occur in
-            `variables`.
+            Likewise for the R sentences that occur in `variables`.
         rows : (R,) array
             Indices of these sentences in the problem.
         """
-        # Sparse matrices from (value, (row, column)): a column for each variable with a single 1.
         n = len(variables.role)
+        # Sparse matrices from (value, (row, column)): a column for each variable with a single 1.
         ones, indices = np.ones(n), np.arange(n)
         by_role = csr_array((ones, (variables.role, indices)), shape=(len(self.n_sentences), n))
         # Number the sentences that occur, so that the matrix has no empty rows.
@@ -485,9 +486,10 @@ class _Relaxation:
 
     def _get_weights(self, variables: _Variables) -> csr_array:
         """Return the coefficients of n variables in the K additional constraints, shape (K, n)."""
+        role_ids = range(len(self.n_sentences))
+        indices = [np.flatnonzero(variables.role == role_id) for role_id in role_ids]
         # Each role has a matrix of weights, with a row per sentence and a column per constraint.
         # Stack the rows of the first role's variables, then those of the second role, and so on.
-        indices = [np.flatnonzero(variables.role == a) for a in range(len(self.n_sentences))]
         blocks = [
             weights[variables.row[role_indices]]
             for weights, role_indices in zip(self.constraints.weights, indices, strict=True)

@@ -120,8 +120,8 @@ def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
     values : dict
         Further arguments of the class by name, without values that are empty in the text.
     """
-    # For example "linear:words:5:9:sentence_1": kind, column, then the values of the options.
     kind, _, arguments = text.partition(":")
+    # For example, "linear:words:5:9:sentence_1" is a kind, a column, and the values of the options.
     constraint_class = CONSTRAINTS[kind]
     column, *value_texts = arguments.split(":")
     options = constraint_class.options

@@ -131,8 +131,8 @@ class Equal(SelectionConstraint):
         rows
             Rows (linear constraints) of the integer programme.
         """
-        # Number the distinct values; a sentence without a value has the code -1.
         codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
+        # A sentence without a value has the code -1.
         if (codes < 0).any():
             label = rows.labels[np.flatnonzero(codes < 0)[0]]
             raise InputError(

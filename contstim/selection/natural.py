@@ -264,6 +264,7 @@ def _count_pairs(
         If a pair or a number is invalid.
     """
     if isinstance(per_pair, Mapping):
+        # A mapping names the pairs of models; a number applies to all pairs.
         n_pairs = {(str(model_1), str(model_2)): n for (model_1, model_2), n in per_pair.items()}
     else:
         n_pairs = dict.fromkeys(combinations(models, 2), per_pair)

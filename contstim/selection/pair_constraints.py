@@ -58,9 +58,9 @@ def propose_feasible(
     InfeasibleError
         If the constraints cannot be satisfied; the message names them and their shortfall.
     """
-    # A sentence that may be used several times has several copies.
     sentences = np.repeat(rows, uses)
-    # Every sentence may be a first or second sentence; only the constraints matter.
+    # There are `uses` copies of each sentence. Every sentence may be a first or second sentence;
+    # only the constraints matter.
     any_role = np.ones((len(sentences), 2), dtype=bool)
     roles = _make_roles(_SIDES, n)
     problem = AssignmentProblem(ranked.doubled_ranks[sentences][:, :2], any_role, any_role, roles)

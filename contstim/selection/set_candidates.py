@@ -66,6 +66,7 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
         model m|, largest value first.
     """
     order = np.argsort(ranks.mean(axis=1), kind="stable")
+    # Sentences with similar mean ranks are neighbours in this order.
     values = ranks[order].astype(np.float32)
     n_sentences, n_models = values.shape
     half = n_models // 2
@@ -73,8 +74,11 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
     # Compare each sentence with the sentence `distance` places later in the order.
     for distance in range(1, min(n_sentences, 1 + math.ceil(_MAX_COMPARISONS / n_sentences))):
         differences = values[distance:] - values[:-distance]
+        # Number of models that prefer the later sentence of each pair. Select pairs with an even
+        # split.
         n_preferring = (differences > 0).sum(axis=1)
         even = np.flatnonzero((n_preferring == half) | (n_preferring == n_models - half))
+        # Smallest rank difference of a pair over the models.
         new_smallest = np.abs(differences[even]).min(axis=1)
         is_clear = new_smallest > rank_margin
         even = even[is_clear]
@@ -126,8 +130,10 @@ def propose_extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -
         even = np.where(np.arange(n_models) < n_models // 2, 1.0, -1.0)
         random_splits = np.array([rng.permutation(even) for _ in range(_MAX_SPLITS)])
         splits = np.unique(random_splits * random_splits[:, :1], axis=0).astype(np.float32)
+    # Number of pairs for each split, and of sentences at each end from which they are formed.
     n_per_split = max(2, math.ceil(5 * n / len(splits)))
     depth = min(n_sentences, max(2 * n_per_split, min(_MAX_SPLIT_DEPTH, n_sentences // 20)))
+    # Random disjoint pairs, so that there are always enough pairs to select.
     n_disjoint = min(n, n_sentences // 2)
     parts = [rng.permutation(n_sentences)[: 2 * n_disjoint].reshape(n_disjoint, 2)]
     for split in splits:
@@ -251,16 +257,15 @@ def _select_disjoint_pairs(
     (n_pairs, 2) array
         Rows of the two sentences of each pair.
     """
-    # Find the best combinations without sorting all of them, then sort these.
     flat_values = values.ravel()
+    # Find the best combinations without sorting all of them, then sort these.
     n_searched = _COMBINATIONS_PER_PAIR * n
     best = np.argpartition(-flat_values, min(n_searched, flat_values.size) - 1)[:n_searched]
     used: set[int] = set()
     pairs: list[tuple[int, int]] = []
     for flat_index in best[np.argsort(-flat_values[best], kind="stable")]:
-        # Row and column of the combination in `values`.
-        a, b = divmod(flat_index, len(bottom_rows))
-        sentence_1, sentence_2 = int(top_rows[a]), int(bottom_rows[b])
+        top, bottom = divmod(flat_index, len(bottom_rows))  # row and column in `values`
+        sentence_1, sentence_2 = int(top_rows[top]), int(bottom_rows[bottom])
         if sentence_1 == sentence_2 or sentence_1 in used or sentence_2 in used:
             continue
         used.update((sentence_1, sentence_2))

@@ -157,10 +157,10 @@ class SetProgramme:
         (n_model_pairs,) array
             Dual prices with the sum 1. All prices are equal if the relaxation is infeasible.
         """
-        # The variables are x_1, ..., x_K and t. `linprog` minimises, so the cost of t is -1.
         n_candidates, n_model_pairs = self.contributions.shape
-        # Write all constraints as upper bounds: t - sum_k c_kq x_k <= 0, rows @ x <= upper, and
-        # -(rows @ x) <= -lower.
+        # The variables are x_1, ..., x_K and t. `linprog` minimises, so the cost of t is -1. Write
+        # all constraints as upper bounds: t - sum_k c_kq x_k <= 0, rows @ x <= upper, and -(rows @
+        # x) <= -lower.
         sums, rows = self._build_model_rows()
         has_upper, has_lower = np.isfinite(self.upper), np.isfinite(self.lower)
         inequalities = vstack([-sums, rows[has_upper], -rows[has_lower]], format="csr")
@@ -215,9 +215,9 @@ class SetProgramme:
             by exp(-total contribution so far). Pairs of models that are not yet distinguished well
             therefore count most.
             """
-            # A sentence may be in at most `uses` selected pairs. Selected candidates cannot be
-            # added again.
             is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
+            # A sentence may be in at most `uses` selected pairs, and a candidate may be selected
+            # once.
             values = np.where(is_free, 1.0, -np.inf)
             values[chosen] = -np.inf
             # Subtracting the minimum avoids underflow and does not change the order of candidates.
@@ -437,6 +437,8 @@ class SetProgramme:
         # The number of pairs and the additional constraints have slack variables.
         elastic = np.r_[0, n_rows - len(self.names) : n_rows]
         n_elastic = len(elastic)
+        # Two slack variables for each constraint: one is added to a sum that is too small, the
+        # other is subtracted from a sum that is too large.
         missing = csr_array(
             (np.ones(n_elastic), (elastic, np.arange(n_elastic))), shape=(n_rows, n_elastic)
         )
@@ -453,6 +455,7 @@ class SetProgramme:
         )
         names = [f"{self.n} pairs", *self.names]
         if solution.x is not None:
+            # The larger slack variable of each constraint, in the unit of the feature.
             shortfalls = solution.x[n_candidates:].reshape(2, -1).max(axis=0) * scale[elastic]
             amounts = zip(names, shortfalls / np.hstack([1.0, self.units]), strict=True)
             names = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]

@@ -389,8 +389,8 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
     >>> len(datasets.readable_triplets()), len(pairs)
     (35, 105)
     """
-    # Natural with synthetic 1, natural with synthetic 2, and synthetic 1 with synthetic 2.
     parts = [
+        # Natural with synthetic 1, natural with synthetic 2, and synthetic 1 with synthetic 2.
         triplets[[first, second]].set_axis(["sentence_1", "sentence_2"], axis=1)
         for first, second in combinations(("natural", "synthetic_1", "synthetic_2"), 2)
     ]

@@ -99,8 +99,8 @@ class StratifiedSelection:
         array
             Sorted indices of the selected triplets.
         """
-        # Only the cheapest triplets in each combination of strata can be selected.
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
+        # Only the cheapest triplets in each combination of strata can be selected.
         combination = pd.Series(self.strata[order, 0] * self.n_strata + self.strata[order, 1])
         is_cheap = combination.groupby(combination).cumcount().to_numpy() < self.per_stratum
         triplets = np.sort(order[is_cheap])
@@ -108,6 +108,8 @@ class StratifiedSelection:
 
         n_triplets, n_places = len(triplets), self.n_strata * self.per_stratum
         place_strata = np.repeat(np.arange(self.n_strata), self.per_stratum)
+        # Rows: places in the strata of model 1, then triplets. Columns: places in the strata of
+        # model 2, then triplets. An infinite cost forbids an assignment.
         matrix = np.full((n_places + n_triplets, n_places + n_triplets), np.inf)
         # An empty place costs more than any change of the selected triplets can save.
         matrix[:n_places, :n_places] = 1.0 + 2.0 * float(np.abs(costs).sum())
@@ -140,9 +142,9 @@ class StratifiedSelection:
         array
             Sorted indices of the selected triplets.
         """
-        # The rows of `matrix` count the selected triplets in each stratum of model 1 and of
-        # model 2, compute the given constraints, and count all selected triplets.
         n = len(self.costs)
+        # The rows of `matrix` count the selected triplets in each stratum of model 1 and of model
+        # 2, compute the given constraints, and count all selected triplets.
         strata = np.concatenate([self.strata[:, 0], self.n_strata + self.strata[:, 1]])
         columns = np.tile(np.arange(n), 2)
         in_stratum = csr_array((np.ones(2 * n), (strata, columns)), (2 * self.n_strata, n))

@@ -54,11 +54,13 @@ def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
             "the table has no sentences (columns natural, synthetic_1, sentence_1 ...) or names no "
             "models (columns model_1, model_2); give what `contstim synthesize` or `select` wrote"
         )
+    # Distinct sentences and models of the table; models are named by specification strings.
     texts = stimuli[[*columns, *suffixes]].astype("str")
     sentences = pd.unique(texts[columns].to_numpy().ravel()).tolist()
     specs = pd.unique(texts[list(suffixes)].to_numpy().ravel()).tolist()
     counts_by_model: dict[str, dict[str, int | None]] = {}
     for model in load_models(specs) if specs else []:
+        # Models of whole words count scored words instead of tokens.
         counts = model.count_tokens(sentences)
         if counts is None:
             counts = model.score_with_counts(sentences).n_tokens
@@ -70,6 +72,7 @@ def add_token_counts(stimuli: pd.DataFrame) -> pd.DataFrame:
     for column in columns:
         for model_column, suffix in suffixes.items():
             rows = zip(texts[model_column], texts[column], strict=True)
+            # Look up the number of tokens of each row. `Int64` can contain missing values.
             numbers = pd.array([counts_by_model[m][s] for m, s in rows], dtype="Int64")
             name = f"{column}_tokens_{suffix}"
             count_columns[name] = numbers if numbers.isna().any() else numbers.astype(np.int64)

@@ -85,8 +85,8 @@ def count_buttons(
     InputError
         If a number of buttons is missing, or is not an integer of at least 2.
     """
-    # Button numbers are integers, and only jsPsych records them without further information.
     may_be_buttons = n_choices is not None or "n_choices" in data or program == "jsPsych"
+    # Only jsPsych records button numbers without further information. They are integers.
     if not may_be_buttons or pd.to_numeric(data["response"], errors="coerce").isna().any():
         return None
     # The column has priority over the argument.
@@ -236,8 +236,8 @@ def _convert_codes(
     description : str
         Beginning of a sentence that describes the answers.
     """
-    # If both ends are numbers, answers between them are mapped linearly.
     try:
+        # If both ends are numbers, the answers between them are mapped linearly.
         low_number, high_number = float(low), float(high)
     except ValueError:
         low_number = high_number = math.nan

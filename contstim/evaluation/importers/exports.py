@@ -242,6 +242,7 @@ def _select_sentences(data: pd.DataFrame, is_left: pd.Series | None) -> pd.DataF
     # Sentence 1 is the left one, unless a row states that it was on the right.
     left, right = data["left"], data["right"]
     is_right = pd.Series(False, index=data.index) if is_left is None else is_left.eq(False)
+    # Exchange the two sentences in rows in which sentence 1 was on the right.
     first, second = left.where(~is_right, right), right.where(~is_right, left)
     return pd.DataFrame({"sentence_1": first, "sentence_2": second})
 
@@ -334,8 +335,7 @@ def _parse_sides(sides: pd.Series, name: str) -> pd.Series:
         True if sentence 1 was on the left, False if it was on the right, and missing if the cell is
         not recognised.
     """
-    # Numbers that were read as decimals, such as "1.0", become "1".
-    text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")
+    text = sides.astype("str").str.strip().str.lower().str.removesuffix(".0")  # "1.0" means 1
     if normalise_name(name) in _SWAP_COLUMNS:
         # The column states whether the sentences were swapped: true means that sentence 1 was on
         # the right. An empty cell means that they were not.
@@ -361,6 +361,7 @@ def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
         # A column that contains exactly "left" and "right" probably states a side.
         cells = unused[column].dropna().astype("str").str.strip().str.lower()
         if set(cells.unique()) == {"left", "right"}:
+            # The message contains the call to repeat, with and without this column as the side.
             raise InputError(
                 f"the column {column!r} contains left and right, and is not used; if it says where "
                 f"sentence 1 was: {call.complete(side=column)}; if not: "

@@ -35,6 +35,7 @@ def drop_partial_files(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     names = {path.name for path in paths}
     complete: list[Path] = []
     notes = []
+    # Partial files, such as p1.partial.json, contain unfinished sessions.
     for path in paths:
         # The complete file has the same name without ".partial".
         if ".partial." in path.name and path.name.replace(".partial", "") in names:
@@ -62,8 +63,8 @@ def read_trial_files(path: Path) -> pd.DataFrame:
     InputError
         If the folder contains no data file or a file cannot be read.
     """
-    # A folder: concatenate the trials of all complete files.
     if path.is_dir():
+        # Concatenate the trials of all complete files in the folder.
         paths = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
         if not paths:
             raise InputError(f"the folder {str(path)!r} contains no .json, .jsonl or .csv file")
@@ -101,8 +102,8 @@ def _parse_trials(path: Path, lines: list[str]) -> Iterator[dict[str, object]]:
         is a trial, a list of trials, a list of lists of trials, or an object with a list of trials
         in its key ``trials``.
     """
-    # The whole file is one JSON value; or else each line is one.
     try:
+        # The whole file is one JSON value, or (below) each line is one.
         values = [decode_json("\n".join(lines))]
     except ValueError:
         values = []

@@ -116,8 +116,8 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
     Qualtrics writes the texts of the questions in one row and their ids in another. Both rows can
     be missing, for example after the file was edited. `raw` is the export, without its header.
     """
-    # The row of question ids contains texts such as {"ImportId":"QID1"}; sessions follow it.
     top = raw.head(2).astype("str")
+    # The row of question ids contains texts such as {"ImportId":"QID1"}. Sessions follow it.
     has_ids = top.apply(lambda column: column.str.contains('"ImportId"', regex=False)).any(axis=1)
     if has_ids.any():
         return int(has_ids.to_numpy().nonzero()[0][-1]) + 1
@@ -173,8 +173,9 @@ def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     notes : list of str
         A note if any participant has several sessions.
     """
-    # Columns such as PROLIFIC_PID that contain ids of a recruitment platform.
     id_columns = [str(column) for column in sessions if normalise_name(column) in _PLATFORM_IDS]
+    # Use the first column with ids of a recruitment platform, such as PROLIFIC_PID, that is not
+    # empty.
     id_columns = [column for column in id_columns if sessions[column].notna().any()]
     if not id_columns:
         return sessions, []

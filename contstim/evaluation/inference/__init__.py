@@ -89,6 +89,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     is_tested = ~np.isnan(q_values)
     if ((q_values[is_tested] < 0) | (q_values[is_tested] > 1)).any():
         raise InputError("p-values must lie between 0 and 1")
+    # q of the i-th smallest of n p-values: minimum of n p_(j) / j over j >= i.
     q_values[is_tested] = false_discovery_control(q_values[is_tested])
     return q_values
 

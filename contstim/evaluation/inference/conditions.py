@@ -75,8 +75,8 @@ def estimate_contrast(
         Difference, first minus second condition. The standard error is NaN if a condition has too
         few participants or items.
     """
-    # A contrast is the mean of one model, or the difference between two models, in a condition.
     conditions = [Contrast.from_means(means, whole) for means in (first, second)]
+    # A contrast is the mean of one model, or the difference between two models, in a condition.
     difference = conditions[0] - conditions[1]
     if any(condition.has_too_few_units(item_effects) for condition in conditions):
         return MeanEstimate(difference.value, np.nan, np.nan)
@@ -122,9 +122,9 @@ def _difference_terms(
         Code of the level of the factor, for example of the participant, of each observation, shape
         (C,).
     """
-    # Total weight of each participant (or item) in each condition. The product over conditions is
-    # positive for a participant with choices in both.
     weights = [np.bincount(levels, condition.weight) for condition in conditions]
+    # `weights` contains the total weight of each participant (or item) in both conditions. The
+    # product over conditions is positive for a participant with choices in both.
     if not np.prod(weights, axis=0).any():
         return terms
     # With K shared levels, cov = K / (K - 1) * sum of the products of their deviations, K = df + 1.

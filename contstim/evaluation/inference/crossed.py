@@ -70,11 +70,10 @@ class QuasiFInference:
         comparisons : list of InferenceResult
             One result per pair of models.
         """
+        results = [InferenceResult()] * len(values.data.models)
         # One number per choice and model, from which mean values and their standard errors are
         # estimated.
         samples = _samples_by_model((part.subset for part in values.parts), values.measure)
-        # A model that no trial of the analysis targets keeps an empty result.
-        results = [InferenceResult()] * len(values.data.models)
         for part in values.parts:
             for model in part.subset.models:
                 results[model] = self._test_model(values, part, model, samples[model])
@@ -231,8 +230,9 @@ class QuasiFInference:
         InferenceResult
             Result for model i minus model j; empty if no participant has values for both.
         """
-        # Difference of each participant, shape (N,). NaN if one of the values is not defined.
         differences = values.value[:, i] - values.value[:, j]
+        # `differences` has one element per participant, NaN if one of the two values is not
+        # defined.
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
             return InferenceResult()
@@ -332,6 +332,7 @@ class _Sample:
             return MeanEstimate(np.nan, np.nan, np.nan), np.nan
         # The largest possible value depends on ties in the ratings, so it has observations as well.
         value_maximum, upper_maximum = measure.maximum_influence(self.subset)
+        # Use only defined observations (not NaN), one per choice.
         observations = self.observations[self.is_defined]
         largest = (upper_maximum if is_upper else value_maximum)[self.is_defined]
         design = self.subset.design(self.is_defined)
@@ -388,6 +389,7 @@ def _samples_by_model(subsets: Iterable[Subset], measure: Measure) -> dict[int, 
     for subset in subsets:
         # All models of a subset are evaluated on the same choices.
         for model in subset.models if subset.n_rows else ():
+            # Prediction of the model for each choice, and influence of each choice on its value.
             log_ratio = subset.data.log_ratio[subset.pair, model]
             samples[int(model)] = _Sample(subset, measure.trial_influence(subset, log_ratio))
     return samples

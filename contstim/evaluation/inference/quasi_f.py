@@ -153,10 +153,10 @@ class CrossedDesign:
         - C_jk = sum_b w_b a_jb a_kb;
         - J_jk = W_j if j = k, and otherwise the sum of the squared block weights, sum_b w_b².
         """
-        # One observation of each block is enough to look up the levels of the block.
         _, first_observations = np.unique(self.codes.block, return_index=True)
-        # For each block b, the total weight of its participant, of its item and of the block
-        # itself: a_kb, shape (3 factors, n_blocks).
+        # One observation of each block (one participant and one item) is enough to look up its
+        # participant and item. For each block b, the total weight of its participant, of its item
+        # and of the block itself: a_kb, shape (3 factors, n_blocks).
         level_weights = np.stack(
             [np.bincount(codes, self.weight)[codes[first_observations]] for codes in self.codes]
         )
@@ -181,11 +181,10 @@ class CrossedDesign:
         of the levels of factor k. The product of this matrix and the vector of the three sums of
         squares is the vector of the three contributions.
         """
+        diagonal = np.diagonal(self.expected_squares)
         # Rows and columns are the factors participants, items and blocks (observations of one
         # participant for one item). The equations are: expected squares @ components = sums of
-        # squares.
-        # Scale rows and columns, so that the diagonal of the system is 1.
-        diagonal = np.diagonal(self.expected_squares)
+        # squares. Scale rows and columns, so that the diagonal of the system is 1.
         scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scales = np.outer(scale, scale)
         # The system is singular if each item has one block; use its minimum-norm solution.
@@ -322,11 +321,11 @@ class Contrast:
         whole
             Participants and items of all C observations of the study.
         """
-        # All arrays refer to the C observations of the whole study, so that two means that share
-        # participants or items can be subtracted element by element.
         value, weight, deviations = 0.0, np.zeros(len(whole.item)), np.zeros(len(whole.item))
-        # A single mean has the sign +; of two means, the second is subtracted. `strict=False`
-        # ignores the second sign if there is one mean.
+        # All arrays refer to the C observations of the whole study, so that two means that share
+        # participants or items can be subtracted element by element. A single mean has the sign +;
+        # of two means, the second is subtracted. `strict=False` ignores the second sign if there is
+        # one mean.
         for sign, (rows, design, observations) in zip((1, -1), means, strict=False):
             value += sign * design.average(observations)
             weight[rows] += design.weight / len(means)

@@ -99,9 +99,9 @@ class SignedRankInference:
         comparisons : list of InferenceResult
             One result per pair of models.
         """
-        # Indices of the first and second models; `reshape` also handles an empty list of pairs.
         first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        # Mean value of each model in each bootstrap resample, shape (B, M).
+        # `reshape` also handles an empty list of pairs. `samples` contains the mean value of each
+        # model in each bootstrap resample, shape (B, M).
         samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
         for part in values.parts:
             means = resample_values(part.subset, values.measure, self.resamples)
@@ -264,8 +264,9 @@ def _exact_p_value(ranks: FloatArray, statistic: float) -> float:
     statistic
         Observed sum of the ranks of positive differences.
     """
-    # Element s is the probability of the sum s / 2, since average ranks can be multiples of 1/2.
     probability = np.ones(1)
+    # Element s of `probability` is the probability of the sum s / 2, since average ranks can be
+    # multiples of 1/2.
     for rank in np.round(2 * ranks).astype(np.int64):
         # A negative rank leaves the sum unchanged, a positive rank shifts it.
         sums = np.zeros(len(probability) + rank)
@@ -380,9 +381,9 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
     array
         Means, shape (B, M), NaN in a resample without a defined value.
     """
-    # Copies of each participant in each resample, shape (B, N).
     participants = resamples.participants[:, subset.participants].astype(np.float64)
-    # Sum of the resampled values, and their number, shape (B, M) each.
+    # `participants` contains the number of copies of each participant in each resample, shape
+    # (B, N). `total` and `n_values` sum and count the resampled values, shape (B, M) each.
     total, n_values = np.zeros((2, len(participants), len(subset.models)))
     # If pairs are not resampled, the value of a participant is the same in all resamples.
     if resamples.pairs is None:
@@ -433,6 +434,7 @@ def percentile_intervals(samples: FloatArray, n_units: int) -> tuple[FloatArray,
     if n_units >= 2 and has_samples.any():
         # Percentiles Φ(± sqrt(n / (n - 1)) t) instead of Φ(± 1.96), which widen the interval.
         z = np.sqrt(n_units / (n_units - 1)) * student.ppf(0.975, n_units - 1)
+        # Probability below the lower percentile, and above the upper one.
         tail = float(norm.sf(z))
         ends = np.nanquantile(samples[:, has_samples], [tail, 1 - tail], axis=0)
         low[has_samples], high[has_samples] = ends

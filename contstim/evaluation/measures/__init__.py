@@ -199,8 +199,8 @@ class Measure(ABC):
             Value of each model for each participant in each resample, shape (B, n, M), NaN if not
             defined.
         """
-        # Axes: resamples (B), participants (n) and models (M).
         values = np.full((len(copies), len(rating), log_ratio.shape[1]), np.nan)
+        # Axes of `values`: resamples (B), participants (n) and models (M).
         for draw, participant, model in np.ndindex(values.shape):
             # Repeat the index of each pair as often as the pair occurs in this resample.
             pairs = np.repeat(np.arange(len(log_ratio)), copies[draw].astype(np.int64))
@@ -229,8 +229,8 @@ class Measure(ABC):
         mean_of_all : array
             For each choice, the mean vote of all participants, shape (R,).
         """
-        # Missing votes count 0 in sums, and do not count in the number of votes.
         votes = self.votes(subset)
+        # A missing vote adds 0 to a sum, and is not counted in the number of votes.
         has_vote = (~np.isnan(votes)).astype(np.float64)
         votes = np.nan_to_num(votes)
         # Subtracting the vote of a participant from the total leaves the votes of the others.
@@ -442,9 +442,9 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     NoiseCeilings
         Ceilings of the participants with at least one remaining trial.
     """
+    matched = subset
     # Exclude choices on pairs that too few other participants judged.
     has_others = subset.n_judges > min_others
-    matched = subset
     if not has_others.all():
         matched = Subset(subset.data, subset.rows[has_others], subset.models)
     # The ceilings use mean votes as if they were the predictions of a model.

@@ -68,10 +68,12 @@ def _random_study(rng: np.random.Generator) -> Subset:
     About 20 % of the choices are missing. The log-ratios of the three models are random, except
     that all models are tied on the first pair.
     """
-    # Keep each combination of participant and pair with probability 0.8, sorted by participant.
     participant, pair = np.nonzero(rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8)
+    # Each combination of participant and pair has a choice with probability 0.8.
     log_ratio = rng.normal(size=(_N_PAIRS, _N_MODELS))
     log_ratio[0] = 0.0
+    # Ratings and response times are drawn with replacement from a few values, so that there are
+    # ties.
     data = TrialData(
         participants=pd.Index(range(_N_PARTICIPANTS)),
         groups=pd.Index(["all"]),

@@ -94,8 +94,8 @@ class SignedRankCosine(Measure):
         array
             Cosines, shape (B, n, M). NaN if all ratings or all log-ratios are 0.
         """
-        # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
+        # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
         human, n_human = weighted_signed_ranks(rating, copies)
         # Weight each pair by its number of copies: (B, n, k) @ (B, k, M) = (B, n, M).
         dot = np.matmul(human.transpose(1, 0, 2), (model * copies).transpose(1, 2, 0))

@@ -110,6 +110,7 @@ class Speed(Measure):
             # Rank the speeds within the participant, and scale the ranks to the range from 0 to 1.
             timed = rows[~np.isnan(speed[rows])]
             if len(timed):
+                # (r - 1/2) / n, where r is the rank among the n choices with a response time.
                 votes[timed] = (rankdata(speed[timed]) - 0.5) / len(timed)
         return votes
 
