@@ -145,14 +145,21 @@ def latin_square(
 def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
     """Check a table of items, and fill in its columns ``item``, ``condition`` and ``stimulus``.
 
-    A *version* is the sentence (or sentence pair) of one item in one condition; each row contains a
-    version. Sentences are normalised.
+    A *version* is the sentence (or sentence pair) of one item in one condition. Sentences are
+    normalised.
 
     - ``item``: empty cells are replaced by unique labels, so that each of these rows is the only
       version of its item.
     - ``condition``: empty cells are replaced by the values of the columns `factors`, joined by a
       full stop.
     - ``stimulus``: number of the row, from 1.
+
+    Parameters
+    ----------
+    items
+        Table with one row per version.
+    factors
+        Columns that define the condition of rows without a ``condition``.
 
     Raises
     ------

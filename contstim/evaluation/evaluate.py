@@ -270,7 +270,8 @@ def _match_scores(
     is_unscored = find_unscored_catch(choices, source)
     notes = []
     unscored_pairs = choices.loc[is_unscored, ["sentence_1", "sentence_2"]].drop_duplicates()
-    if n := len(unscored_pairs):
+    n = len(unscored_pairs)
+    if n:
         notes.append(
             f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every model: "
             "participants are checked by them, but models are not evaluated on them."

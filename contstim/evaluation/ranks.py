@@ -281,13 +281,16 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
     """
     participant_index, n_participants = human.segment, len(human.counts)
     n_choices = np.bincount(participant_index, minlength=n_participants)
+    # Signed ranks m_c of the predictions, or predictions that are used without ranking.
     prediction = model.ranks if isinstance(model, SegmentRanks) else model
 
     def sum_by_participant(values: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(participant_index, values, n_participants), dtype=np.float64)
 
+    # Terms r_c m_c of the dot product of ratings and predictions.
     product = human.ranks * prediction
-    # Names of derivatives with respect to the weight of a choice end in `_slope`.
+    # Names of derivatives with respect to the weight of a choice c end in `_slope`:
+    # d'_c = r_c m_c + (sum of sign(r_j) m_j over larger ratings) + (likewise for predictions).
     dot_slope = product + human.sum_above(np.sign(human.ranks) * prediction)
     with np.errstate(invalid="ignore", divide="ignore"):
         # log s = log S(n_r) + log S(n_m). A choice with rank 0 does not change the norm.
@@ -301,9 +304,11 @@ def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> F
         else:
             model_norm = sum_by_participant(prediction**2)
             log_norm_slope += prediction**2 / model_norm[participant_index]
+        # v = d / sqrt(s), and v'_c = d'_c / sqrt(s) - v (log s)'_c / 2.
         norm = np.sqrt(sum_of_squares(human.counts) * model_norm)
         cosine = (sum_by_participant(product) / norm)[participant_index]
         slope = dot_slope / norm[participant_index] - cosine * log_norm_slope / 2
+    # Pseudo-value v + n (v'_c - mean of v').
     mean_slope = (sum_by_participant(slope) / n_choices)[participant_index]
     return np.asarray(cosine + n_choices[participant_index] * (slope - mean_slope))
 

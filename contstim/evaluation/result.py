@@ -152,10 +152,11 @@ class Provenance:
 
     @property
     def scores_with_units(self) -> pd.DataFrame:
-        """Scores as a table that can be read again without loss.
+        """Scores as a table from which they can be read again with their units.
 
-        The table has one column per model if the names of the models imply the units of the scores.
-        Otherwise it has one row per sentence and model, with a column for the unit.
+        The table has one column per model if the names of the models imply the units of the scores,
+        for example nats. Otherwise it has one row per sentence and model, with a column for the
+        unit.
         """
         if self.units == {model: score_kind(model).unit for model in self.units}:
             # The names of the models imply the units, so no column of units is needed.

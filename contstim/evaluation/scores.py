@@ -397,7 +397,7 @@ def resolve_targets(
             models_by_alias.setdefault(alias, []).append(model)
     columns = choices[["model_1", "model_2"]]
     targets = {*columns["model_1"].dropna(), *columns["model_2"].dropna()}
-    # Rename only targets that are no evaluated model, and only if one model has this alias.
+    # Rename only targets that are not evaluated models, and only if one model has this alias.
     unknown_targets = targets - set(models)
     new_names = {
         alias: candidates[0]

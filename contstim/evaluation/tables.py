@@ -263,8 +263,7 @@ def _count_choices(outcome: AnalysisValues, model: int) -> dict[str, int]:
     which is 0 if no trial of the analysis targets the model.
     """
     part = outcome.part_of(model)
-    # No trial of the analysis targets this model.
-    if part is None:
+    if part is None:  # no trial of the analysis targets this model
         return dict.fromkeys(_COUNT_COLUMNS, 0)
     tied_predictions = part.subset.count_tied_predictions()[part.subset.models == model]
     # Noise ceilings may use fewer choices, since they need pairs that others judged.

@@ -134,6 +134,7 @@ def pair_constraints(
     sentence_1, sentence_2 = codes.T
     # Constraints that do not compare the two sentences of a pair.
     plain = [constraint for constraint in constraints if not constraint.compares_sides]
+    # The coefficient of a pair is the sum of the coefficients of its two sentences.
     rows = ConstraintRows(_make_roles(_SIDES, n), labels, plain, uses)
     all_rows = [rows]
     weights_1, weights_2 = rows.weights

@@ -209,11 +209,11 @@ class SetProgramme:
         chosen: list[int] = []
 
         def add_best() -> bool:
-            """Add the best permitted candidate, and return whether there was one.
+            """Add the candidate with the highest value, and return whether there was one.
 
             The value of a candidate is its sum of contributions over all pairs of models, weighted
             by exp(-total contribution so far). Pairs of models that are not yet distinguished well
-            therefore count most.
+            therefore count most. A sentence may occur in at most `uses` selected candidates.
             """
             is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
             # A sentence may be in at most `uses` selected pairs, and a candidate may be selected

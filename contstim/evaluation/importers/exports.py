@@ -62,7 +62,8 @@ def read_export_table(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, 
     if isinstance(source, pd.DataFrame):
         table = source
     else:
-        # Lines of a text file; "-" is standard input, and Excel and Parquet files are no text.
+        # Read the lines of a text file. "-" is standard input; Excel and Parquet files are not
+        # text.
         path = Path(source)
         is_text = str(source) != "-" and path.is_file() and path.suffix not in (".xlsx", ".parquet")
         lines = [line for _, line in read_lines(source)] if is_text else []

@@ -149,6 +149,7 @@ class Measure(ABC):
                 )
             # An undefined value without a trial is replaced by the value with all trials.
             leave_one_out[np.isnan(leave_one_out)] = value
+            # v + (n - 1) (mean of v_(j) - v_(i)), with the value v_(i) without trial i.
             pseudo_values[trials] = value + (n - 1) * (leave_one_out.mean() - leave_one_out)
         return pseudo_values
 

@@ -112,22 +112,30 @@ class SignedRankCosine(Measure):
         return cosine_influence(subset.human_ranks, mean_of_all)
 
     def influence_on_others(self, subset: Subset, mean_of_others: FloatArray) -> FloatArray:
-        """Return the influence of each participant on the lower ceilings of the others, (R,).
+        """Return the influence of each participant on the lower noise ceilings of the others.
 
-        All other participants are predicted from the votes of participant p, among others. The
-        influence of p on the sum of their ceilings is computed with mean votes that are not ranked
-        again,
+        The lower ceiling predicts a participant from the mean votes (normalised signed ranks) of
+        all others, so participant p affects the ceilings of all other participants q. The influence
+        of p on the sum of these ceilings, computed with mean votes that are not ranked again, is
 
             sum over participants q other than p, and pairs i, of g_qi (v_pi - m_qi) / (n_i - 1).
 
-        In this formula,
+        Here v_pi is the vote of participant p on pair i, m_qi the mean vote of all participants
+        except q on pair i, n_i the number of participants who judged pair i, and g_qi the
+        derivative of v_q · m_q / norm(m_q) with respect to m_qi. The mean influence over
+        participants is subtracted.
 
-        - v_pi is the vote of participant p on pair i;
-        - m_qi is the mean vote of all participants except q on pair i;
-        - n_i is the number of participants who judged pair i;
-        - g_qi is the derivative of v_q · m_q / norm(m_q) with respect to m_qi.
+        Parameters
+        ----------
+        subset
+            R choices of several participants.
+        mean_of_others
+            Mean vote m_qi for the participant and the pair of each choice, shape (R,).
 
-        The mean influence of participants who have a lower ceiling is subtracted.
+        Returns
+        -------
+        array
+            Influence of the participant of each choice, shape (R,).
         """
         votes, participant_index = self.votes(subset), subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -15,11 +15,12 @@ _MIN_TRIALS = 3
 
 
 class Speed(Measure):
-    """Spearman's correlation of -log(response time) with the absolute log-ratio of a model.
+    """Spearman's correlation of response speed with the strength of a model's preference.
 
-    The absolute log-ratio is the strength of the preference for either sentence; the choice itself
-    is not used. The measure assumes that participants choose faster if their preference is
-    stronger. Trials without a response time, or with a response time of 0, are excluded.
+    The speed is -log(response time). The strength is the absolute value of the log-ratio,
+    log p(sentence 2) - log p(sentence 1), whichever sentence was chosen. The measure assumes that
+    participants choose faster if their preference is stronger. Trials without a response time, or
+    with a response time of 0, are excluded.
     """
 
     name = "speed"
