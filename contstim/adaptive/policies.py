@@ -261,10 +261,8 @@ class MutualInformation(Policy):
 
     def describe_selection(self, options: PolicyOptions) -> str:
         """Describe the choice of trials; the pairs of a block are chosen jointly."""
-        joint = "Within a block, pairs are valued by their answers together; values decrease by"
-        return (
-            super().describe_selection(options).replace("Within a block, values decrease by", joint)
-        )
+        joint = "Within a block, pairs are valued by their answers together; values"
+        return super().describe_selection(options).replace("Within a block, values", joint)
 
 
 class AtRandom(Policy):

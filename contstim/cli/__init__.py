@@ -60,7 +60,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -74,49 +74,48 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# Modules and summaries of the bundled commands, in the order of a study.
+# Addresses and summaries of the bundled commands, in the order of a study.
 _BUNDLED = {
-    "demo": ("cli.demo", "demonstrate contstim on bundled models, in a minute"),
-    "models": ("cli.models", "list, describe, check and train models"),
-    "score": ("cli.score", "score sentences under models"),
-    "sentences": ("cli.sentences", "sample natural sentences from texts"),
-    "vocabulary": ("cli.vocabulary", "make a list of words for synthesis, in any language"),
-    "synthesize": ("cli.synthesize", "write sentences on which two models disagree"),
-    "review": ("experiment.commands.review", "let people approve, edit or judge sentences"),
-    "select": ("cli.select", "select controversial pairs or triplets, with a proven bound"),
-    "design": ("cli.design", "lay out trials, simulate choices, compute power"),
-    "experiment": ("experiment.commands.experiment", "run an experiment in the browser"),
-    "preregister": ("experiment.commands.preregister", "write the preregistration of a study"),
-    "watch": ("experiment.commands.watch", "analyse a running study and its stopping rule"),
-    "run": ("cli.run", "run a study plan, from models to trials"),
-    "benchmark": ("benchmarks.commands.benchmark", "evaluate models on published human data"),
-    "reproduce": ("benchmarks.commands.reproduce", "reproduce a published study"),
-    "evaluate": ("cli.evaluate", "find out which model predicts people's choices"),
-    "publish": ("benchmarks.commands.publish", "export a finished study for others"),
+    "demo": ("cli.demo:app", "demonstrate contstim on bundled models, in a minute"),
+    "models": ("cli.models:app", "list, describe, check and train models"),
+    "score": ("cli.score:app", "score sentences under models"),
+    "sentences": ("cli.sentences:app", "sample natural sentences from texts"),
+    "vocabulary": ("cli.vocabulary:app", "make a list of words for synthesis, in any language"),
+    "synthesize": ("cli.synthesize:app", "write sentences on which two models disagree"),
+    "review": ("experiment.commands.review:app", "let people approve, edit or judge sentences"),
+    "select": ("cli.select:app", "select controversial pairs or triplets, with a proven bound"),
+    "design": ("cli.design:app", "lay out trials, simulate choices, compute power"),
+    "experiment": ("experiment.commands.experiment:app", "run an experiment in the browser"),
+    "preregister": ("experiment.commands.preregister:app", "write the preregistration of a study"),
+    "watch": ("experiment.commands.watch:app", "analyse a running study and its stopping rule"),
+    "run": ("cli.run:app", "run a study plan, from models to trials"),
+    "benchmark": ("benchmarks.commands.benchmark:app", "evaluate models on published human data"),
+    "reproduce": ("benchmarks.commands.reproduce:app", "reproduce a published study"),
+    "evaluate": ("cli.evaluate:app", "find out which model predicts people's choices"),
+    "publish": ("benchmarks.commands.publish:app", "export a finished study for others"),
+}
+# Addresses and names of subcommands that a surrounding package adds to a command.
+_BUNDLED_SUBCOMMANDS = {
+    "design": ("adaptive.commands:SUBCOMMANDS", "savings"),
+    "models": ("training.commands:SUBCOMMANDS", "train, adapt, distill, finetune"),
 }
 
 
-def _find_installed(**addresses: str) -> dict[str, str]:
-    """Return full addresses, ``contstim.module:name``, of the objects in installed packages."""
+def _find_installed(entries: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the full addresses, ``contstim.module:name``, of entries in installed packages."""
     return {
         name: f"contstim.{address}"
-        for name, address in addresses.items()
+        for name, (address, _) in entries.items()
         if find_spec(f"contstim.{address.partition('.')[0]}") is not None
     }
 
 
 #: Commands by name, imported when they are called. Installed packages add commands by the
 #: entry-point group ``contstim.commands``. A command is omitted if its package is not installed.
-COMMANDS: Registry[App] = Registry(
-    "command",
-    "contstim.commands",
-    _find_installed(**{name: f"{module}:app" for name, (module, _) in _BUNDLED.items()}),
-)
-#: Subcommands that other packages add to a command: a list of applications for each command.
+COMMANDS: Registry[App] = Registry("command", "contstim.commands", _find_installed(_BUNDLED))
+#: Applications that other packages add to a command as subcommands, by name of the command.
 SUBCOMMANDS: Registry[Sequence[App]] = Registry(
-    "subcommands of",
-    "contstim.subcommands",
-    _find_installed(design="adaptive.commands:SUBCOMMANDS", models="training.commands:SUBCOMMANDS"),
+    "subcommands of", "contstim.subcommands", _find_installed(_BUNDLED_SUBCOMMANDS)
 )
 
 

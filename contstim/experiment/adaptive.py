@@ -78,15 +78,19 @@ def create_adaptive_study(
         If the folder cannot be written.
     """
     plan = plan or AdaptivePlan()
-    checked_pool = _load_pool(pool, scores, plan)
+    checked_pool = _load_pool(pool, scores, plan)  # pairs from which trials are chosen
     if scores.suffix not in _SCORE_SUFFIXES:
         raise InputError(f"{scores} is none of {', '.join(_SCORE_SUFFIXES)}; give one of these")
+    # Anchors are pairs that all participants see.
     if not plan.anchors + catch:
         raise InputError("there are neither anchors nor catch trials; give some of either")
+    # Table of trials, with placeholders for the trials that are chosen while the study runs.
     sentences = [str(label) for label in read_scores(scores).index]
     table = lay_out_trials(checked_pool, sentences, plan, catch)
+    # Text to append to the settings file of the study.
     settings = "\n# How trials are chosen. Do not change these settings while the study runs.\n"
     settings += "\n".join([*_format_toml("adaptive", plan, with_defaults=True), ""])
+    # `create_study` copies the table and its metadata into the folder of the study.
     with tempfile.TemporaryDirectory() as temporary:
         trials = Path(temporary) / "trials.csv"
         trials.write_text(format_csv(table), encoding="utf-8", newline="")
@@ -219,6 +223,7 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
         If a table is invalid, or contains too few pairs or models for the plan.
     """
     pairs = read_table(pool, PAIR)
+    # Normalise both sentences of each pair. An error names the row.
     normalised = []
     for number, texts in enumerate(pairs[[*PAIR]].astype(str).itertuples(index=False), start=1):
         try:
@@ -226,6 +231,7 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
         except InputError as error:
             raise InputError(f"{pool}, row {number}: {error}") from None
     pairs[[*PAIR]] = pd.DataFrame(normalised, index=pairs.index)
+    # Combine the pairs with the scores of their sentences. An error names the file.
     try:
         checked_pool = Pool.from_scores(pairs, read_scores(scores), plan.link)
     except InputError as error:
@@ -267,6 +273,7 @@ def _format_toml(name: str, options: Any, with_defaults: bool = False) -> list[s
     for item in fields(options):
         value = getattr(options, item.name)
         if is_dataclass(value):
+            # A nested table follows the options. It is omitted if it consists of its header only.
             table_lines = _format_toml(f"{name}.{item.name}", value)
             nested_lines += ["", *table_lines] if len(table_lines) > 1 else []
         elif with_defaults or value != getattr(default, item.name):
@@ -296,6 +303,7 @@ class BlockIssuer:
     def __init__(self, study: Study) -> None:
         assert study.adaptive is not None
         self._study, self._plan, self._pool = study, study.adaptive, read_pool(study)
+        # Options that determine which trials are chosen, to detect later changes.
         plan = asdict(self._plan)
         plan.pop("auto_close")  # has no influence on the choice of trials
         package = POLICIES.package(self._plan.trial_selection.policy)
@@ -308,12 +316,12 @@ class BlockIssuer:
             "plan": json_digest(plan),
             "seed": self._plan.seed,
         }
-        self._scheduler: TrialScheduler | None = None
+        self._scheduler: TrialScheduler | None = None  # created on first use
         #: Side of sentence 1 in each issued trial, by session and index of the pair.
         self._sides: dict[tuple[str, int], str] = {}
         self._last_sequence = 0  # number of the last answer that the scheduler has received
 
-    def check(self, connection: sqlite3.Connection) -> None:
+    def check_provenance(self, connection: sqlite3.Connection) -> None:
         """Check that all stored blocks were chosen with the current pool and the current plan.
 
         Raises
@@ -322,6 +330,7 @@ class BlockIssuer:
             If the pool or the plan has changed.
         """
         for column, value in self._provenance.items():
+            # Look for a block of trials that was stored with a different value.
             query = f"SELECT 1 FROM blocks WHERE {column} IS NOT ? LIMIT 1"  # noqa: S608 - constant column
             if connection.execute(query, (value,)).fetchone() is not None:
                 file = "study.toml" if column in ("plan", "seed") else "pool.csv or the scores"
@@ -356,16 +365,17 @@ class BlockIssuer:
         Parameters
         ----------
         connection
-            Connection within a transaction.
+            Connection to the database, within a transaction.
         session
             Id of the session.
         now
-            Current time in seconds since 1970.
+            Current Unix time, in seconds since 1970.
         """
         scheduler = self.load_scheduler(connection)
         n_remaining = scheduler.n_remaining(session)
         if not n_remaining or len(scheduler.pending_blocks(session)) >= _MAX_UNANSWERED_BLOCKS:
             return
+        # Choose a block: a group of trials that are shown in a row.
         block = scheduler.choose_next_block(session, n_remaining)
         trials = []
         for index, pair in enumerate(block.pairs):
@@ -382,6 +392,7 @@ class BlockIssuer:
             "skipped_blocks": json.dumps(block.skipped_blocks),
             **self._provenance,
         }
+        # The scheduler records only blocks that have been stored.
         insert_row(connection, "blocks", row)
         scheduler.record_block(block)
         self._record_sides(block)
@@ -395,10 +406,10 @@ class BlockIssuer:
         Parameters
         ----------
         connection
-            Connection to the data file.
+            Connection to the study's database.
         """
         if self._scheduler is None:
-            # Replay the stored blocks and answers.
+            # Restore the state of the scheduler by replaying the stored blocks and answers.
             rows = connection.execute("SELECT * FROM blocks ORDER BY number")
             blocks = [_parse_block(row) for row in rows]
             self._sides = {}
@@ -408,6 +419,7 @@ class BlockIssuer:
             scheduler = TrialScheduler(self._plan, self._pool)
             scheduler.replay(blocks, self._read_new_ratings(connection))
             self._scheduler = scheduler
+        # Add the answers that were stored since the last call.
         for (session, pair), rating in self._read_new_ratings(connection).items():
             self._scheduler.record_answer(session, pair, rating)
         return self._scheduler
@@ -435,9 +447,9 @@ class BlockIssuer:
             self._last_sequence = row["sequence"]
             # The id of trial "t12" contains the number of its pair, from 1.
             pair = int(row["trial"].removeprefix("t")) - 1
-            side_1 = self._sides.get((row["session"], pair))
-            if side_1 is not None:  # otherwise the trial is an anchor or a catch trial
-                rating = self._study.presentation.rating(row["choice"], side_1)
+            side_1 = self._sides.get((row["session"], pair))  # side of sentence 1
+            if side_1 is not None:  # otherwise the trial was not chosen by the scheduler
+                rating = self._study.presentation.choice_to_rating(row["choice"], side_1)
                 ratings[row["session"], pair] = rating
         return ratings
 
@@ -445,6 +457,7 @@ class BlockIssuer:
 def _parse_block(row: sqlite3.Row) -> Block:
     """Convert a row of the table ``blocks`` to a block."""
     pairs, propensities, swapped_sides = [], [], []
+    # Each stored trial also contains its two sentences, which are not needed here.
     for pair, _, _, propensity, is_swapped in json.loads(row["trials"]):
         pairs.append(pair)
         propensities.append(propensity)
@@ -453,9 +466,9 @@ def _parse_block(row: sqlite3.Row) -> Block:
         number=row["number"],
         participant=row["session"],
         pairs=tuple(pairs),
-        propensities=tuple(propensities),
+        propensities=tuple(propensities),  # probabilities with which the pairs were chosen
         n_available=row["available"],
-        n_processed=row["version"],
+        n_processed=row["version"],  # earlier blocks on which the choice was based
         swapped_sides=tuple(swapped_sides),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )

@@ -31,7 +31,7 @@ def parse_detail(detail: str) -> dict[str, Any]:
     try:
         value = decode_json(detail)
         if _SURROGATE.search(detail):
-            # Encoding to UTF-8 replaces surrogate code points by question marks.
+            # Surrogate code points cannot be stored as UTF-8. Replace them by question marks.
             text = json.dumps(value, ensure_ascii=False)
             value = decode_json(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ def read_word_times(detail: str) -> list[tuple[str, float]]:
     InputError
         If a list is missing or invalid, or the lists differ in length.
     """
-    fields = parse_detail(detail)
+    fields = parse_detail(detail)  # additional data of the answer, a JSON object
     words, times = fields.get("words"), fields.get("rt_ms")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InputError("detail has no list of words")

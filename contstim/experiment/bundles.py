@@ -2,8 +2,8 @@
 
 A *bundle* is the JSON object with everything that the page needs for one session: settings, texts,
 questions and trials. It does not contain the side of sentence 1. The page sends choices by side,
-and `Presentation.rating` converts them to ratings. Without a server (static pages and JATOS), the
-bundle has an empty session id, and the page generates a random one.
+and `Presentation.choice_to_rating` converts them to ratings. Without a server (static pages and
+JATOS), the bundle has an empty session id, and the page generates a random one.
 
 The *materials* are the settings and texts that determine how a study looks, without its trials.
 They are stored with the data under their SHA-256 digest.
@@ -102,7 +102,7 @@ def make_bundle(
     Parameters
     ----------
     study
-        Study of the session.
+        Study to which the session belongs.
     assignment
         Number of the assignment: the list of trials for one participant of the design.
     session
@@ -141,16 +141,18 @@ def make_bundle(
         raise InputError(f"the design has no participant {assignment!r}")
     trials = trials or study.design.trials[assignment]
     return {
-        **make_study_info(study),
+        **make_study_info(study),  # texts and consent form
         "settings": _make_settings(study, len(trials)),
         "session": session,
         "assignment": assignment,
         "group": study.design.groups[assignment],
+        # The page returns the digest with its answers, to detect that trials have changed.
         "digest": study.trials_digests[assignment],
         "practice": [_make_trial(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
-        "responded": list(responded),
+        "responded": list(responded),  # names of the questions that have been answered
         **list_trials_after(trials),
+        # The page uses only the keys, the ids of the trials.
         "answered": {trial: {} for trial in answered},
         "elapsed_s": elapsed_s,
     }
@@ -182,7 +184,7 @@ def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]
     }
 
 
-def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
+def hash_wrong_answers(study: Study, assignment: int) -> dict[str, Any] | None:
     """Return data with which a page without a server detects failed attention checks.
 
     The page hashes every answer and looks it up in a list of hashes of wrong answers to attention
@@ -207,17 +209,20 @@ def make_page_checks(study: Study, assignment: int) -> dict[str, Any] | None:
     checks = [trial for trial in study.design.trials[assignment] if trial.kind == "attention"]
     limit = study.session.failed_checks_limit
     if not checks or not limit:
-        return None
+        return None  # failed checks have no effect
+    # The page recognises wrong answers by their hashes, so that its source does not reveal which
+    # trials are attention checks.
     salt = f"{study.study.name}:{assignment}"
     wrong_answers = []
     for trial in checks:
         choices = study.presentation.choices(trial.shown)
         if choices is None:
-            return None
+            return None  # the possible answers cannot be listed
         for choice in choices:
             if not study.presentation.is_correct(choice, str(trial.expected)):
                 wrong_answers.append(fnv1a(f"{salt}:{trial.page_id}:{choice}"))
     return {
+        # Sorted hashes do not reveal the order of the checks.
         "failed": sorted(wrong_answers),
         "salt": salt,
         "from": limit,
@@ -282,7 +287,7 @@ def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
     Parameters
     ----------
     study
-        Study of the session.
+        Study to which the session belongs.
     n_trials
         Number of trials of the session, which determines where breaks occur.
 
@@ -290,9 +295,9 @@ def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
     -------
     dict
         JSON object. Its entry ``checks`` is filled only for a page without a server, see
-        `make_page_checks`.
+        `hash_wrong_answers`.
     """
-    time_limit = study.session.time_limit_minutes
+    time_limit = study.session.time_limit_minutes  # 0 for no limit
     return {
         "minimum_rt_ms": study.session.minimum_rt_ms,
         "breaks": study.session.list_breaks(n_trials),
@@ -303,7 +308,7 @@ def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
             "levels": study.trial.levels,
             "points": study.trial.points,
         },
-        "checks": None,
+        "checks": None,  # a server checks the answers itself
         "progress": study.trial.progress,
         "n_trials": n_trials,
     }
@@ -336,7 +341,7 @@ def digest_materials(study: Study) -> str:
     str
         Digest in hexadecimal digits, which identifies the stored materials.
     """
-    return digest(_dump_materials(study))
+    return digest(_serialise_materials(study))
 
 
 def store_materials(connection: sqlite3.Connection, study: Study) -> str:
@@ -348,7 +353,7 @@ def store_materials(connection: sqlite3.Connection, study: Study) -> str:
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
         Study with the materials.
 
@@ -357,12 +362,12 @@ def store_materials(connection: sqlite3.Connection, study: Study) -> str:
     str
         SHA-256 digest of the materials.
     """
-    content = _dump_materials(study)
+    content = _serialise_materials(study)
     connection.execute("INSERT OR IGNORE INTO materials VALUES (?, ?)", (digest(content), content))
     return digest(content)
 
 
-def _dump_materials(study: Study) -> str:
+def _serialise_materials(study: Study) -> str:
     """Return the settings and texts that determine how a study is shown, as JSON text.
 
     The text also contains the versions of contstim, of the page, and of the package or the source
@@ -373,6 +378,7 @@ def _dump_materials(study: Study) -> str:
         "page": page_version(),
         "texts": dict(study.texts),
     }
+    # Package or JavaScript source of a presentation (how trials are shown) that is not bundled.
     package = PRESENTATIONS.package(study.trial.presentation)
     if package:
         content["package"] = package
@@ -380,7 +386,7 @@ def _dump_materials(study: Study) -> str:
         content["module"] = study.module
     if study.adaptive is not None:
         content["adaptive"] = asdict(study.adaptive)
-    # The recruitment platform does not influence how the study is shown.
+    # All other tables of the settings. The recruitment platform does not influence what is shown.
     for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format", "adaptive"}:
         value = getattr(study, name)
         is_list = isinstance(value, tuple)

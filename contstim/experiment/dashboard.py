@@ -50,13 +50,13 @@ class AnswerCache:
         self._last_sequence = 0
         self._sessions: dict[str, _SessionAnswers] = defaultdict(_SessionAnswers)
 
-    def update(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
+    def read_new_answers(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
         """Read the answers that were stored since the last call, and return all answers.
 
         Parameters
         ----------
         connection
-            Connection to the data.
+            Connection to the study's database.
 
         Returns
         -------
@@ -73,6 +73,7 @@ class AnswerCache:
             answers = self._sessions[row["session"]]
             if row["kind"] == "practice":
                 continue
+            # A conflict is a second, different answer to the same trial; the first one counts.
             if row["conflict"]:
                 answers.n_conflicts += 1
             else:
@@ -95,7 +96,7 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
     cache
         Answers read so far, which are updated.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
 
     Returns
     -------
@@ -129,7 +130,7 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
     with closing(sqlite3.connect(uri, uri=True, timeout=5)) as connection:
         connection.row_factory = sqlite3.Row
         connection.execute("BEGIN")  # all queries see one state of the data
-        answers = cache.update(connection)
+        answers = cache.read_new_answers(connection)
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
         sessions = [_summarize_session(row, answers, study, now) for row in rows]
         group_rows = connection.execute(
@@ -179,9 +180,9 @@ def _summarize_session(
     answers_by_session
         Answers of all sessions, by session id.
     study
-        Study of the session.
+        Study to which the session belongs.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
     """
     answers = answers_by_session.get(row["session"], _SessionAnswers())
     # An assignment is not yet in the design while the study is being extended.
@@ -232,8 +233,8 @@ def render_dashboard(summary: Mapping[str, Any]) -> str:
         HTML page.
     """
     counts = {
-        "assignments": summary["assignments"],
-        "free": summary["free"],
+        "assignments": summary["assignments"],  # lists of trials, one per participant
+        "free": summary["free"],  # assignments that no session has taken
         **summary["outcomes"],
         "declined": summary["declined"],
         "with failed checks": summary["failed_checks"],
@@ -287,6 +288,7 @@ def _format_cell(value: Any) -> str:
         return f"{count} of {total}"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    # Show large numbers without decimals, and numbers with several decimals rounded to three.
     if isinstance(value, float) and value >= 100:
         return f"{value:.0f}"
     if isinstance(value, float) and value > -100 and value != round(value, 1):

@@ -67,6 +67,7 @@ class Column:
             "minValue": self.minimum,
             "maxValue": self.maximum,
         }
+        # Leave out properties that the column does not have.
         return {key: value for key, value in properties.items() if value not in ("", [], None)}
 
 
@@ -211,6 +212,7 @@ def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
     files = list_data_files(study, collected)
     for name, table in files.items():
         write_csv(folder / "data" / name, table)
+    # Metadata in JSON, with a description of each column.
     description = format_dataset_description(
         study.study.title,
         study.study.description or f"Judgements of sentences in the experiment {study.study.name}.",
@@ -218,6 +220,7 @@ def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
         describe_columns(study, files.values()),
     )
     write_atomically(folder / "dataset_description.json", description)
+    # Overview of the data set for readers.
     lines = [f"# {study.study.title}", "", study.study.description, ""]
     lines += [f"- `data/{name}`: {len(table)} rows" for name, table in files.items()]
     lines += ["- `materials/`: files of the study, and materials that were shown, by digest", ""]
@@ -260,6 +263,7 @@ def format_dataset_description(
         "name": name,
         "description": description,
         "inLanguage": language,
+        # Further properties of schema.org, without empty ones.
         **{key: value for key, value in properties.items() if value},
         "variableMeasured": [column.to_property(name) for name, column in columns.items()],
     }

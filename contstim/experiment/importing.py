@@ -107,6 +107,8 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     for path in paths:
         notes += _read_logs(logs, study, path)
 
+    # Store all sessions in one transaction. Count the answers before and after, and the conflicts:
+    # second, different answers to the same trial.
     query = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
     with write_transaction(get_data_path(study, data), study) as connection:
         n_before, n_conflicts_before = connection.execute(query).fetchone()
@@ -142,6 +144,8 @@ def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[s
         if not files:
             raise InputError(f"the folder {path} has no .jsonl, .json or .txt file")
 
+    # Add each entry (JSON object of a file) to the log of its session. Invalid entries are left
+    # out and reported with their position.
     faults: list[tuple[str, str]] = []
     n_entries = 0
     for file in files:
@@ -149,6 +153,7 @@ def _read_logs(logs: dict[str, _SessionLog], study: Study, path: Path) -> list[s
             n_entries += 1
             try:
                 value = parse_json(entry) if isinstance(entry, str) else entry
+                # The page tests the connection with entries of the type "contstim-check".
                 if value.get("trial_type") != "contstim-check":
                     _add_entry(logs, study, value)
             except InputError as error:
@@ -179,6 +184,7 @@ def _list_entries(file: Path) -> Iterator[tuple[str, Any]]:
     """
     lines = [(number, line) for number, line in read_lines(file) if line.strip()]
     text = "\n".join(line for _, line in lines)
+    # The file is a JSON array of objects, or else has one JSON object per line.
     if text.lstrip().startswith("["):
         try:
             array = decode_json(text)
@@ -254,9 +260,9 @@ def _store_session(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
-        Study of the session.
+        Study to which the session belongs.
     session
         Id of the session.
     log
@@ -326,9 +332,9 @@ def _store_details(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
-        Study of the session.
+        Study to which the session belongs.
     session
         Id of the session.
     log

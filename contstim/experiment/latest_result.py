@@ -48,9 +48,9 @@ class LatestResult:
         Parameters
         ----------
         study
-            Study, which may have gained assignments.
+            Study; assignments (lists of trials) may have been added since the server started.
         now
-            Current time in seconds since 1970.
+            Current Unix time, in seconds since 1970.
 
         Returns
         -------
@@ -68,9 +68,9 @@ class LatestResult:
         Parameters
         ----------
         study
-            Study, which may have gained assignments.
+            Study; assignments (lists of trials) may have been added since the server started.
         now
-            Current time in seconds since 1970.
+            Current Unix time, in seconds since 1970.
 
         Returns
         -------
@@ -80,10 +80,12 @@ class LatestResult:
         choices = read_study_data(study, self._path).choices
         self._time = now
         self._summary = {"stops": False, "lines": ["no answers yet"], "models": [], "pairs": []}
+        # An interim analysis needs answers to adaptively chosen trials.
         if not (choices["condition"] == ADAPTIVE).any():
             return None
         result = interim_analysis(choices, self._scores, self._plan)
         self._summary = {"stops": result.stops}
+        # A blinded dashboard shows only whether the study may stop.
         if not self._blinded:
             self._summary |= {
                 "lines": [*result.summary, f"{result.n_answers} answers to chosen trials"],

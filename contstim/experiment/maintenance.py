@@ -44,7 +44,7 @@ def delete_participant(study: Study, identifier: str, reason: str, data: Path | 
     reason
         Reason for the deletion, e.g. ``asked by mail``.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
     identifier
         Short code that the participant saw, id of the session, or participant id of the recruitment
         platform.
@@ -105,7 +105,8 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
     InputError
         If no session matches, or several sessions match.
     """
-    code = identifier.strip().replace("-", "").upper()
+    code = identifier.strip().replace("-", "").upper()  # short code, as the participant sees it
+    # `claimed` is an id of the recruitment platform that another participant used before.
     rows = connection.execute(
         "SELECT session, recruiter_id, claimed FROM sessions JOIN participants USING (participant)"
     ).fetchall()
@@ -156,6 +157,7 @@ def make_replacement_table(
         str(participant): "; ".join(f"{row.rule}: {row.detail}" for row in rules.itertuples())
         for participant, rules in excluded.groupby("participant", sort=False)
     }
+    # A participant is replaced if the analysis excludes the session, or if it is incomplete.
     rows = []
     for session in collected.sessions.to_dict("records"):
         reason = exclusion_reasons.get(session["participant"])
@@ -163,6 +165,7 @@ def make_replacement_table(
             n_answered, n_trials = session["n_answered"], session["n_trials"]
             if n_answered == n_trials:
                 continue
+            # Leave out sessions that are still running.
             if now is not None and session["outcome"] == "unfinished":
                 started_at = datetime.fromisoformat(session["started_at"]).timestamp()
                 last_message_at = started_at + 60 * session["minutes"]
@@ -195,7 +198,7 @@ def release_sessions(
     idle_minutes
         If given, unfinished sessions that have been inactive this long lose their assignments too.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
 
     Returns
     -------
@@ -214,6 +217,7 @@ def release_sessions(
     for text in (*reasons, *reasons.values()):
         schema.check_encodable(text)
     with schema.write_transaction(schema.get_data_path(study, data)) as connection:
+        # Release the assignments (lists of trials) of the named sessions.
         for session, reason in reasons.items():
             if sessions.find_session(connection, session) is None:
                 raise InputError(
@@ -221,6 +225,7 @@ def release_sessions(
                 )
             if sessions.release_assignment(connection, session, reason, now):
                 released.append(session)
+        # Release the assignments of all unfinished sessions that have been inactive for long.
         if idle_minutes is not None:
             released += sessions.release_inactive(connection, now - idle_minutes * 60, now)
     return released
@@ -239,7 +244,7 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
     reason
         Reason, which is stored.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
     closed
         False to reopen the study.
 
@@ -275,7 +280,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     trials
         Table from ``contstim design trials`` with additional participants or groups.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
 
     Returns
     -------
@@ -301,10 +306,12 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         )
     if data.exists():
         schema.open_data(data, study).close()  # checks that the data belong to the study
+    # Columns that define the content of a trial, to recognise participants of the old table.
     fields = (*_CONTENT_COLUMNS, *presentation.required_fields, *presentation.optional_fields)
     rows = _select_new_rows(old, new, fields)
     if not rows:
         raise InputError(f"{study.folder} already has all assignments of {trials}; nothing to do")
+    # Write the extended table, check it, and replace the old table only if it is valid.
     with replace_atomically(path) as temporary:
         write_trials(temporary, [*old, *rows], columns)
         check_positions(study, read_design(temporary, study.attention, presentation))
@@ -358,7 +365,7 @@ def _select_new_rows(
     next_participant = count(1 + max(int(row["participant"]) for row in old))
     next_group = count(1 + max(int(row["group"]) for row in old))
     next_number = count(1 + max((int(number) for number in numbers.values() if number), default=0))
-    new_items = _match_items(items, [(row.get("item", ""), get_content(row)) for row in new])
+    new_items = _choose_item_names(items, [(row.get("item", ""), get_content(row)) for row in new])
 
     new_groups = _group_rows(new, "group")
     added = []
@@ -385,7 +392,7 @@ def _select_new_rows(
     return added
 
 
-def _match_items(
+def _choose_item_names(
     items: Mapping[tuple[str, ...], str], new: Sequence[tuple[str, tuple[str, ...]]]
 ) -> dict[str, str]:
     """Decide which name each item of a new table gets in the study.
@@ -410,10 +417,12 @@ def _match_items(
         New names by name in the new table, without items that keep their names.
     """
     renamed = {}
+    # An item that shares a trial with an item of the study gets the name of that item.
     for name, content in new:
         if name and items.get(content):
             renamed[name] = items[content]
 
+    # Any other item with a name that is already in use gets the next free number as its name.
     old_names = set(items.values()) - {""}
     new_names = dict.fromkeys(name for name, _ in new)
     numeric_names = [int(name) for name in {*old_names, *new_names} if name.isdecimal()]

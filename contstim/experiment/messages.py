@@ -29,7 +29,7 @@ _ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _text(max_length: int, printable: bool = True) -> AfterValidator:
+def _make_text_validator(max_length: int, printable: bool = True) -> AfterValidator:
     """Return a pydantic validator for texts of at most `max_length` characters.
 
     The validator also refuses surrogate code points, which cannot be stored, and, if `printable` is
@@ -37,7 +37,7 @@ def _text(max_length: int, printable: bool = True) -> AfterValidator:
     """
 
     def check(value: str) -> str:
-        # Surrogate code points cannot be encoded; they are not printable either.
+        # Surrogate code points cannot be encoded as UTF-8. `isprintable` is False for them, too.
         is_valid = value.isprintable() if printable else not _SURROGATE.search(value)
         if len(value) > max_length or not is_valid:
             raise ValueError(f"give a text of at most {max_length} printable characters")
@@ -103,7 +103,7 @@ class Answer:
     """
 
     id: _Id
-    trial: Annotated[str, _text(64)]
+    trial: Annotated[str, _make_text_validator(64)]
     choice: int
     rt_ms: _Milliseconds
     answered_at: _OptionalTime = ""
@@ -111,7 +111,7 @@ class Answer:
     focus_losses: _Number = 0
     hidden_ms: _Milliseconds = 0.0
     shown: _Number = 1
-    detail: Annotated[str, _text(20_000, printable=False)] = ""
+    detail: Annotated[str, _make_text_validator(20_000, printable=False)] = ""
 
 
 @settings
@@ -133,7 +133,7 @@ class PageEvent:
     id: _Id
     kind: Annotated[str, validate_choice(EVENT_KINDS)]
     at: _Time
-    detail: Annotated[str, _text(64_000, printable=False)] = ""
+    detail: Annotated[str, _make_text_validator(64_000, printable=False)] = ""
 
     def __post_init__(self) -> None:
         max_length = _MAX_DETAIL[self.kind]
@@ -169,8 +169,8 @@ class Consent:
         SHA-256 digest of its text.
     """
 
-    version: Annotated[str, _text(200)]
-    sha256: Annotated[str, _text(64)]
+    version: Annotated[str, _make_text_validator(200)]
+    sha256: Annotated[str, _make_text_validator(64)]
 
 
 @settings
@@ -191,9 +191,9 @@ class SessionRequest:
     """
 
     consent: Consent
-    participant: Annotated[str, _text(200)] | None = None
+    participant: Annotated[str, _make_text_validator(200)] | None = None
     request: _Id | None = None
-    parameters: dict[str, Annotated[str, _text(200)]] = field(default_factory=dict)
+    parameters: dict[str, Annotated[str, _make_text_validator(200)]] = field(default_factory=dict)
 
     @property
     def key(self) -> str | None:
@@ -243,7 +243,7 @@ def find_id(value: Any) -> str | None:
     Parameters
     ----------
     value
-        JSON value as the page sent it.
+        JSON value, as received from the web page.
 
     Returns
     -------
@@ -322,6 +322,7 @@ def read_responses(study: Study, detail: str) -> Responses:
         If the study has no question with this name, or a response is not one of its options.
     """
     screen = _read(Responses, parse_detail(detail), "detail")
+    # A response belongs to a question of the study or to a check box of the consent form.
     questions = {question.name: question for question in study.questions}
     boxes = {box.name for box in study.consent.boxes}
     for name, response in screen.responses.items():
@@ -356,14 +357,16 @@ def read_session_request(body: Mapping[str, Any], names: Collection[str]) -> Ses
     consent = body.get("consent")
     if not isinstance(consent, dict) or consent.get("given") is not True:
         raise InputError("consent is not given")
-    parameters = body.get("parameters") or {}
+    parameters = body.get("parameters") or {}  # of the page's URL
     if not isinstance(parameters, dict):
         raise InputError("parameters is not an object")
+    # Participant id of the recruitment platform, if any.
     participant = body.get("participant")
     if isinstance(participant, str):
         participant = participant.strip()
         if not participant:
             raise InputError("participant is empty")
+    # Check the types of the known fields and drop all others.
     return parse_settings(
         SessionRequest,
         {

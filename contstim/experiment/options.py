@@ -285,6 +285,7 @@ class Question:
             raise InputError(
                 f"{subject} is of kind {self.kind} and has {len(self.options)} options; change one"
             )
+        # Answers that admit a participant to the study, or that pass a comprehension check.
         answers = [*self.admit, *([] if self.correct is None else [self.correct])]
         for answer in answers:
             if answer not in self.options:
@@ -300,6 +301,7 @@ class Question:
             if not isinstance(response, list) or len(response) > len(self.options):
                 return False
             return all(option in self.options for option in response)
+        # A single choice or a text. An empty text means no response.
         if response == "":
             return not self.required
         if self.kind == "choice":

@@ -56,7 +56,7 @@ def render_index(study: Study, transport: str, head: str = "", page: Path = PAGE
     head
         HTML elements to add to the page's head, before its scripts.
     page
-        Folder of the page's files.
+        Folder with the files of the experiment's web page.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
     InputError
         If the study is adaptive, which needs a server.
     MissingExtraError
-        If vendored files of the page are missing.
+        If third-party files of the page are missing.
     """
     if study.adaptive is not None:
         raise InputError(
@@ -135,7 +135,7 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
         files[f"static/{page_version()}/{bundles.get_module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
         bundle = bundles.make_bundle(study, assignment)
-        bundle["settings"]["checks"] = bundles.make_page_checks(study, assignment)
+        bundle["settings"]["checks"] = bundles.hash_wrong_answers(study, assignment)
         content = {key: bundle[key] for key in _ASSIGNMENT_KEYS}
         files[f"bundles/{assignment}.json"] = _to_json(content)
     return files
@@ -177,7 +177,7 @@ def write_static(
     InputError
         If the folder is not empty, or the endpoint is not an HTTPS URL or has no experiment id.
     MissingExtraError
-        If vendored files of the page are missing.
+        If third-party files of the page are missing.
     OutputError
         If the folder cannot be written.
 
@@ -195,11 +195,13 @@ def write_static(
         raise InputError("an endpoint needs the experiment's id there; give both")
     if endpoint is None and experiment_id is not None:
         raise InputError(f"experiment id {experiment_id!r} needs an endpoint; give both")
+    # A content security policy restricts the page's connections to its host and the endpoint.
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         f"connect-src {sources}; base-uri 'none'; form-action 'none'"
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
+    # Destination of the data, to which the page sends answers.
     collect = {"endpoint": endpoint, "experiment_id": experiment_id}
     files = make_study_files(study, render_index(study, "static", head), collect)
     check_empty_folder(folder)
@@ -215,12 +217,13 @@ def _check_endpoint(endpoint: str) -> str:
     """
     parts = urlsplit(endpoint)
     is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    # Unencrypted connections are permitted only within this machine.
     schemes = ("http", "https") if is_local else ("https",)
     if not parts.netloc or parts.scheme not in schemes:
         raise InputError(f"endpoint {endpoint!r} is not https; data would travel unprotected")
     if any(character in endpoint for character in " ;,'\"") or parts.username is not None:
         raise InputError(f"endpoint {endpoint!r} contains characters that are invalid in a URL")
-    return f"{parts.scheme}://{parts.netloc}"
+    return f"{parts.scheme}://{parts.netloc}"  # origin of the URL
 
 
 def write_jatos(study: Study, path: str | Path) -> Path:
@@ -241,7 +244,7 @@ def write_jatos(study: Study, path: str | Path) -> Path:
     Raises
     ------
     MissingExtraError
-        If vendored files of the page are missing.
+        If third-party files of the page are missing.
     OutputError
         If the archive cannot be written.
     """
@@ -271,14 +274,14 @@ def make_jatos_archive(study: Study) -> bytes:
     Raises
     ------
     MissingExtraError
-        If vendored files of the page are missing.
+        If third-party files of the page are missing.
     """
     folder = f"contstim_{study.study.name}"
     index = render_index(study, "jatos", '<script src="jatos.js"></script>')
     files = make_study_files(study, index, {})
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
-
+        # All entries have the same time, so that equal studies give equal archives.
         def add_file(path: str, content: str | bytes) -> None:
             entry = zipfile.ZipInfo(path, _ARCHIVE_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED

@@ -129,7 +129,7 @@ sentence = "The postman barked dog the at."
         Parameters
         ----------
         fields
-            Fields of the trial.
+            Texts that the trial shows, by field.
 
         Returns
         -------
@@ -138,7 +138,7 @@ sentence = "The postman barked dog the at."
         """
         return None
 
-    def rating(self, choice: int, side_1: str) -> float:
+    def choice_to_rating(self, choice: int, side_1: str) -> float:
         """Convert the choice between two sentences to a rating between -2.5 and 2.5.
 
         The rating is negative if the participant prefers sentence 1. Its absolute value increases
@@ -163,15 +163,15 @@ sentence = "The postman barked dog the at."
         # Position of the choice from 0 (strongest preference for the left sentence) to 1 (right).
         position = choices.index(choice) / (len(choices) - 1)
         rating = round(5 * position - 2.5, 6)
-        return rating if side_1 == "left" else -rating
+        return rating if side_1 == "left" else -rating  # negative for sentence 1
 
     def expected_answers(self, fields: Mapping[str, str]) -> Sequence[str] | None:
-        """Return the valid values of the field ``expected`` of a trial.
+        """Return the expected answers that a trial may define, for example in catch trials.
 
         Parameters
         ----------
         fields
-            Fields of the trial.
+            Texts that the trial shows, by field.
 
         Returns
         -------
@@ -186,9 +186,9 @@ sentence = "The postman barked dog the at."
         Parameters
         ----------
         choice
-            Choice of the participant.
+            Number of the option that the participant chose.
         expected
-            Expected answer, one of `expected_answers`.
+            Expected answer as text, one of `expected_answers`.
         """
         return choice == int(expected)
 
@@ -198,7 +198,7 @@ sentence = "The postman barked dog the at."
         Parameters
         ----------
         fields
-            Fields of the trial.
+            Texts of the trial, by field.
 
         Raises
         ------
@@ -212,9 +212,9 @@ sentence = "The postman barked dog the at."
         Parameters
         ----------
         fields
-            Fields of the trial.
+            Texts of the trial, by field.
         expected
-            Expected answer.
+            Expected answer as text, for example ``left``, ``yes`` or a number.
 
         Raises
         ------
@@ -222,7 +222,7 @@ sentence = "The postman barked dog the at."
             If the expected answer is invalid; the message lists the valid values.
         """
         answers = self.expected_answers(fields)
-        if answers is None:
+        if answers is None:  # any whole number is valid
             is_valid = re.fullmatch(r"-?\d{1,6}", expected) is not None
             valid_answers = "a whole number"
         else:
@@ -237,9 +237,9 @@ sentence = "The postman barked dog the at."
         Parameters
         ----------
         fields
-            Fields of the trial.
+            Texts of the trial, by field.
         choice
-            Choice of the participant.
+            Number of the option that the participant chose.
         detail
             Additional data of the answer, a JSON object as text.
 
@@ -268,6 +268,7 @@ sentence = "The postman barked dog the at."
         values = parse_detail(detail)
         if self.time_columns is not None:
             return {name: time for name in self.time_columns if is_time(time := values.get(name))}
+        # A custom presentation may send any data; values that fit into a table cell are exported.
         return {
             f"detail_{name}": value
             for name, value in values.items()
@@ -407,6 +408,7 @@ sentence = "We painted the kitchen a quiet blue before the guests arrived."
         part of the text.
         """
         sentence = fields["sentence"]
+        # A bar between spaces is a "word" that consists of bars only.
         if any(set(word) == {"|"} for word in sentence.split()):
             raise InputError(
                 f"sentence {sentence[:40]!r} has a bar between spaces; attach a bar that separates "
@@ -468,12 +470,12 @@ PRESENTATIONS: Registry[type[Presentation]] = Registry(
 
 
 def make_presentation(options: TrialOptions) -> Presentation:
-    """Create the presentation that the settings of a study name.
+    """Create the object that defines how a study shows trials and which answers are valid.
 
     Parameters
     ----------
     options
-        Table ``[trial]`` of the settings.
+        Table ``[trial]`` of the study's settings, with the name of the presentation.
 
     Raises
     ------
@@ -481,7 +483,7 @@ def make_presentation(options: TrialOptions) -> Presentation:
         If the presentation does not exist, or columns are given for one that is not custom.
     """
     name = options.presentation
-    if _MODULE_FILE.fullmatch(name):
+    if _MODULE_FILE.fullmatch(name):  # JavaScript file of a custom presentation
         return (CustomPresentation if options.columns else CustomPairPresentation)(options)
     if name not in PRESENTATIONS:
         raise InputError(

@@ -83,15 +83,15 @@ def record_answers(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     session
         Id of the session.
     trials
         Trials of the session by id, see `map_trials_by_id`.
     answers
-        Answers as the page sent them.
+        Answers as JSON values, as received from the web page.
     now
-        Time of arrival in seconds since 1970.
+        Unix time of arrival, in seconds since 1970.
     is_late
         Whether the time limit had passed.
     presentation
@@ -104,24 +104,25 @@ def record_answers(
     """
     receipt = Receipt()
 
-    def store(value: Any) -> None:
+    def store_answer(value: Any) -> None:
         answer = read_answer(value)
         if answer.trial not in trials:
             raise InputError("trial is none of this session's trials")
         trial = trials[answer.trial]
         presentation.check_answer(trial.shown, answer.choice, answer.detail)
+        # Look for an earlier copy of this answer, since the page repeats unacknowledged answers.
         query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
         stored = connection.execute(query, (session, answer.id)).fetchone()
         if stored is not None:
-            # The page has sent this answer before.
             if (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
                 raise InputError("id is already used by another answer")
             is_conflict = bool(stored["conflict"])
         else:
+            # A conflict is a second answer to a trial. It is stored too, but the first one counts.
             query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
             is_conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
             if is_conflict:
-                _check_volume(connection, "answers", session, trials)
+                _check_stored_size(connection, "answers", session, trials)
             columns = asdict(answer)
             row = {"session": session, "answer": columns.pop("id"), **columns}
             row |= {"trial": trial.id, "kind": trial.kind, "received_at": now}
@@ -131,7 +132,7 @@ def record_answers(
         if is_conflict:
             receipt.conflicts.append(answer.id)
 
-    _store_each(answers, store, receipt)
+    _store_each(answers, store_answer, receipt)
     return receipt
 
 
@@ -150,7 +151,7 @@ def record_events(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
         Study with the questions.
     session
@@ -158,9 +159,9 @@ def record_events(
     trials
         Trials of the session by id. Their number determines how many events may be stored.
     events
-        Events as the page sent them.
+        Events as JSON values, as received from the web page.
     now
-        Time of arrival in seconds since 1970.
+        Unix time of arrival, in seconds since 1970.
 
     Returns
     -------
@@ -169,18 +170,20 @@ def record_events(
     """
     receipt = Receipt()
 
-    def store(value: Any) -> None:
+    def store_event(value: Any) -> None:
         event = read_event(value)
         if event.kind == "responses":
+            # Responses to the questions on one screen; they are stored in a separate table.
             _record_responses(connection, study, session, event, now)
         else:
-            _check_volume(connection, "events", session, trials)
+            _check_stored_size(connection, "events", session, trials)
+            # A repeated event has the same id and is ignored.
             columns = asdict(event)
             row = {"session": session, "event": columns.pop("id"), **columns, "received_at": now}
             insert_row(connection, "events", row, "OR IGNORE")
         receipt.acknowledged.append(event.id)
 
-    _store_each(events, store, receipt)
+    _store_each(events, store_event, receipt)
     return receipt
 
 
@@ -195,7 +198,7 @@ def _record_responses(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
         Study with the questions.
     session
@@ -203,7 +206,7 @@ def _record_responses(
     event
         Event of the kind ``responses``.
     now
-        Time of arrival in seconds since 1970.
+        Unix time of arrival, in seconds since 1970.
 
     Raises
     ------
@@ -211,6 +214,7 @@ def _record_responses(
         If a response is invalid, or the session has answered a question too often.
     """
     detail = read_responses(study, event.detail)
+    # Questions that the session has answered as often as is permitted.
     rows = connection.execute(
         "SELECT question FROM responses WHERE session = ? AND event <> ?"
         " GROUP BY question HAVING count(*) >= ?",
@@ -238,7 +242,7 @@ def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Re
     Parameters
     ----------
     values
-        Answers or events as the page sent them.
+        Answers or events as JSON values, as received from the web page.
     store
         Function that stores one of them, and raises `InputError` if it is invalid.
     receipt
@@ -251,7 +255,7 @@ def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Re
             receipt.refused.append((find_id(value), str(error)))
 
 
-def _check_volume(
+def _check_stored_size(
     connection: sqlite3.Connection, table: str, session: str, trials: Mapping[str, Trial]
 ) -> None:
     """Check that the stored data of a session are below a size limit.
@@ -263,7 +267,7 @@ def _check_volume(
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
     table
         Table to check: ``events`` or ``answers``.
     session
@@ -276,9 +280,10 @@ def _check_volume(
     InputError
         If the limit is reached.
     """
-    # `trials` contains most trials twice, under two ids.
-    n_trials = len({id(trial) for trial in trials.values()})
+    n_trials = len({id(trial) for trial in trials.values()})  # a trial may be there under two ids
     limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
+    # Only conflicts, i.e. second answers to a trial, can make the table of answers grow without
+    # limit. The condition counts them alone.
     condition = "conflict = 1" if table == "answers" else "true"
     query = (
         f"SELECT total({_CHARACTERS_PER_ROW} + length(detail)) FROM {table}"  # noqa: S608 - constant names
@@ -320,13 +325,13 @@ def determine_outcome(
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
     study
-        Study of the session.
+        Study to which the session belongs.
     session
         Id of the session.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
 
     Returns
     -------
@@ -403,7 +408,7 @@ def read_first_responses(connection: sqlite3.Connection, session: str) -> dict[s
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
     session
         Id of the session.
 

@@ -84,6 +84,7 @@ class Recruiter:
         parts = urlsplit(self.redirect)
         if parts.scheme != "https" or not parts.netloc:
             raise InputError(f"recruiter.redirect is {self.redirect!r}; give an https address")
+        # Names in braces that the page replaces in the URL.
         fields = ["code", *(["participant"] if self.participant else []), *self.parameters]
         for name in re.findall(r"\{(\w*)\}", self.redirect):
             if name not in fields:
@@ -138,6 +139,7 @@ class Recruiter:
         code: str | None = getattr(self.codes, outcome)
         if code is None and outcome == "failed_checks":
             code = self.codes.complete
+        # Return the completion code to show, and the URL to which the page redirects.
         if self.redirect is None:
             return code, None
         if "{code}" in self.redirect:
@@ -158,8 +160,8 @@ class Recruiter:
         str
             URL to enter on the platform, which replaces the placeholders for every participant.
         """
-        # SONA has one placeholder, for any parameter; other platforms have one per parameter.
         placeholders = _PLACEHOLDERS.get(self.name, {})
+        # SONA has one placeholder, for any parameter; other platforms have one per parameter.
         default = placeholders.get("", "...")
         query = []
         if self.participant is not None:

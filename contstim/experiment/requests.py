@@ -90,8 +90,9 @@ def get_client_address(request: Request) -> str:
     try:
         address = ip_address(host)
     except ValueError:
-        return host
+        return host  # not an IP address
     if isinstance(address, IPv6Address):
+        # One client can use all addresses of a /64 network.
         return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
     return host
 
@@ -141,7 +142,9 @@ class RateLimiter:
         """Return whether a client may act now, and count the action if it may."""
         is_allowed = self.has_capacity(client)
         if is_allowed:
+            # Store the usage with its time, because the usage decreases continuously.
             self._usage[client] = (self._current_usage(client) + 1, self._clock())
+            # Forget the client that has been inactive longest if there are too many.
             self._usage.move_to_end(client)
             if len(self._usage) > _MAX_CLIENTS:
                 self._usage.popitem(last=False)

@@ -62,7 +62,7 @@ class Decision:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            object.__setattr__(self, name, normalise_sentence(value))
+            object.__setattr__(self, name, normalise_sentence(value))  # the dataclass is frozen
         if not self.sentence or not self.reviewer:
             raise InputError("a decision needs a sentence and a reviewer; fill both")
         if self.decision not in REVIEW_DECISIONS:
@@ -70,6 +70,7 @@ class Decision:
                 f"the decision about {self.sentence!r} is {self.decision!r}; give one of "
                 f"{', '.join(REVIEW_DECISIONS)}"
             )
+        # An edited sentence is required for the decision "edit" and forbidden for others.
         if (self.decision == "edit") != bool(self.edited) or self.edited == self.sentence:
             raise InputError(
                 f"the edited form of {self.sentence!r} is {self.edited!r}; give a changed sentence "
@@ -104,6 +105,7 @@ def read_decisions(*paths: str | Path) -> list[Decision]:
     decisions: dict[tuple[str, str], Decision] = {}
     for path in paths:
         table = read_table(path, _COLUMNS[:3], cells="text").reindex(columns=[*_COLUMNS])
+        # Missing cells become empty texts.
         for row in table.astype(object).where(table.notna(), "").itertuples(index=False):
             decision = Decision(*map(str, row))
             key = decision.sentence, decision.reviewer
@@ -139,8 +141,10 @@ def list_sentences(table: pd.DataFrame) -> list[str]:
         raise InputError(
             f"the table has none of the columns {', '.join(_SENTENCES)}; give sentences"
         )
+    # All sentences row by row; missing cells become empty texts.
     cells = table[columns].astype(object).where(table[columns].notna(), "").to_numpy()
     texts = (normalise_sentence(str(text)) for row in cells for text in row)
+    # The dictionary removes duplicates and keeps the order.
     return [text for text in dict.fromkeys(texts) if text]
 
 
@@ -169,6 +173,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     if not any(suffix in Path(path).suffixes for suffix in TABLE_SUFFIXES):
         return [(normalise_sentence(text),) for text in read_sentences(path)]
     table = read_table(path, cells="text")
+    # Use the first set of columns of which the table has all.
     columns = next((c for c in _SOURCE_COLUMNS if set(c).issubset(table.columns)), ("sentence",))
     require_columns(table, columns, str(path))
     texts = table[[*columns]].fillna("").map(normalise_sentence)
@@ -181,7 +186,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     return list(texts.drop_duplicates().itertuples(index=False, name=None))
 
 
-def approval_shares(
+def compute_approval_shares(
     sources: Mapping[str, Sequence[tuple[str, ...]]], decisions: Sequence[Decision]
 ) -> pd.DataFrame:
     """Compute the share of sentences that each reviewer approved from each source.
@@ -208,6 +213,8 @@ def approval_shares(
             d.sentence: d.decision == "approve" for d in decisions if d.reviewer == reviewer
         }
         for source, entries in sources.items():
+            # An entry is a tuple with the sentences of one row of the source. Count approved
+            # sentences and, if rows have several sentences, rows with only approved sentences.
             sentences = dict.fromkeys(text for entry in entries for text in entry)
             entries_by_unit: dict[str, list[tuple[str, ...]]] = {}
             entries_by_unit["sentence"] = [(text,) for text in sentences]
@@ -250,15 +257,17 @@ def resolve_decisions(
         by_sentence.setdefault(decision.sentence, []).append(decision)
     results: dict[str, str | None] = {}
     for sentence, judgements in by_sentence.items():
+        # Accept a sentence only if enough reviewers made the same decision and the same edit.
         is_unanimous = len({(d.decision, d.edited) for d in judgements}) == 1
         is_accepted = (
             is_unanimous and judgements[0].decision != "reject" and len(judgements) >= min_reviewers
         )
+        # Text to show to participants, None if the sentence must not be shown.
         results[sentence] = (judgements[0].edited or sentence) if is_accepted else None
     return results
 
 
-def pairwise_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, int]]:
+def compute_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[float, int]]:
     """Compute Cohen's kappa (Cohen 1960) for every pair of reviewers.
 
     Kappa is the agreement beyond chance: (p_o - p_e) / (1 - p_e), where p_o is the share of
@@ -289,8 +298,9 @@ def pairwise_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple
         counts_1, counts_2 = (
             Counter(judged[text] for text in shared) for judged in (first, second)
         )
-        # Numerator and denominator of kappa are multiplied by n squared, to compute with integers:
-        # `expected` is n**2 times p_e, and n * n_agreed is n**2 times p_o.
+        # Cohen's kappa is (p_o - p_e) / (1 - p_e), with the observed agreement p_o and the
+        # agreement p_e expected by chance. Both are multiplied by n squared, to compute with
+        # integers: `expected` is n**2 times p_e, and n * n_agreed is n**2 times p_o.
         expected = sum(counts_1[name] * counts_2[name] for name in REVIEW_DECISIONS)
         kappa = (n * n_agreed - expected) / (n * n - expected) if n * n > expected else float("nan")
         values[pair] = kappa, n
@@ -324,8 +334,9 @@ def summarise_decisions(
             f"{reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
             f"{counts['reject']} rejected of {len(sentences)} sentences"
         )
-    for pair, (value, n) in pairwise_kappa(decisions).items():
+    for pair, (value, n) in compute_kappa(decisions).items():
         yield f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences"
+    # Resulting text of each sentence; None if it is left out.
     resolved = resolve_decisions(decisions, min_reviewers)
     results = [(sentence, resolved.get(sentence)) for sentence in sentences]
     n_approved = sum(text == sentence for sentence, text in results)

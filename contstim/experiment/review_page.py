@@ -87,6 +87,7 @@ def render_review_page(
         If the reviewer is empty, or the table has no sentences.
     """
     known_scores: dict[str, dict[str, float]] = {}
+    # Log-probabilities by sentence and model, without missing ones.
     if scores is not None:
         for sentence, by_model in scores.to_dict("index").items():
             known_scores[str(sentence)] = {
@@ -97,6 +98,7 @@ def render_review_page(
     row_by_content: dict[str, list[dict[str, Any]]] = {}
     for record in table.astype(object).where(table.notna(), "").to_dict("records"):
         values = {str(key): str(value) for key, value in record.items() if value != ""}
+        # Sentences of the row, with the labels and scores that the reviewer sees.
         row = _list_row_sentences(values, known_scores)
         if row:
             row_by_content[json.dumps(row)] = row
@@ -127,9 +129,11 @@ def _list_row_sentences(
         if not sentence:
             continue
         scores = dict(known_scores.get(sentence, {}))
+        # Scores in the row, e.g. in the column `natural_lp_1` for model 1, take precedence.
         for k in (1, 2):
             if {f"model_{k}", f"{column}_lp_{k}"} <= values.keys():
                 scores[values[f"model_{k}"]] = float(values[f"{column}_lp_{k}"])
+        # The label is the first template with placeholders for which the row has values.
         usable = [t for t in templates if set(re.findall(r"{(\w+)}", t)) <= values.keys()]
         cells.append({"sentence": sentence, "role": usable[0].format_map(values), "scores": scores})
     return cells
@@ -175,6 +179,8 @@ def render_blind_page(
     rng = np.random.default_rng(seed)
     sample: list[str] = []
     for entries in sources.values():
+        # Draw entries (the sentences of one row) in random order. An entry that would exceed the
+        # maximum number of sentences is skipped as a whole.
         source_sample: list[str] = []
         for index in rng.permutation(len(entries)).tolist():
             entry = entries[index]

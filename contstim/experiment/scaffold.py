@@ -258,6 +258,7 @@ def write_sentence_trials(
     rows, columns = read_rows(path)
     if "sentence" not in columns or not rows:
         raise InputError(f"{path} has no sentences in a column 'sentence'; give one per row")
+    # Check that the page can show each row. For this, a missing condition does not matter.
     for number, row in enumerate(rows, start=1):
         try:
             if presentation is not None:
@@ -317,9 +318,11 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         If the folder cannot be written.
     """
     if folder.exists():
+        # The folder may be the working folder, which cannot be replaced.
         for name, content in contents.items():
             write_atomically(folder / name, content)
         return
+    # A new folder appears with all its files in one step.
     with replace_atomically(folder) as temporary:
         for name, content in contents.items():
             path = temporary / name

@@ -55,9 +55,9 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     connection = sqlite3.connect(path, timeout=30, isolation_level=None)
     try:
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.row_factory = sqlite3.Row  # columns by name
+        connection.execute("PRAGMA journal_mode = WAL")  # others can read during a write
+        connection.execute("PRAGMA synchronous = FULL")  # a commit waits until data are on disk
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.Error:
         connection.close()
@@ -95,15 +95,17 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
     try:
         if not is_new:
             _check_data(path, study)
+        # If an exception occurs, close the connection and remove a new file.
         with ExitStack() as cleanup:
             if is_new:
                 cleanup.callback(_remove_empty, path)
             connection = connect(path)
             cleanup.callback(connection.close)
             if study is not None:
-                _migrate(connection, study)
+                _create_or_extend_tables(connection, study)
             cleanup.pop_all()  # without an exception, nothing is cleaned up
     except sqlite3.DatabaseError as error:
+        # An operational error concerns the disk or a lock, any other error the file's content.
         kind = OutputError if isinstance(error, sqlite3.OperationalError) else InputError
         raise kind(_describe_error(path, error)) from None
     return connection
@@ -123,7 +125,7 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
     Yields
     ------
     sqlite3.Connection
-        Connection within a transaction. An exception in the block rolls it back.
+        Connection to the database, within a transaction. An exception in the block rolls it back.
 
     Raises
     ------
@@ -134,7 +136,7 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
     """
     connection = open_data(path, study)
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE")  # locks the file for writing at once
         yield connection
         connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -167,6 +169,7 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
         replace_atomically(copy) as temporary,
     ):
         copy.parent.mkdir(parents=True, exist_ok=True)
+        # SQLite's backup copies a consistent state, even while a server writes to the source.
         try:
             with closing(sqlite3.connect(temporary)) as target:
                 source.backup(target)
@@ -359,7 +362,7 @@ def _digest_assignments(study: Study) -> dict[int, str]:
     return digests
 
 
-def _migrate(connection: sqlite3.Connection, study: Study) -> None:
+def _create_or_extend_tables(connection: sqlite3.Connection, study: Study) -> None:
     """Create the tables of a new data file, or add new assignments to an existing file.
 
     A new file also gets a random salt. An existing file gets the assignments (lists of trials) that
@@ -369,24 +372,26 @@ def _migrate(connection: sqlite3.Connection, study: Study) -> None:
     Parameters
     ----------
     connection
-        Connection to the data file.
+        Connection to the study's database.
     study
         Study of the data.
     """
     connection.execute("BEGIN IMMEDIATE")
     n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    # Create the tables of a new file.
     if not n_tables:
         script = (files("contstim.experiment") / "schema.sql").read_text("utf-8")
         for statement in script.split(";\n"):
             connection.execute(statement)
         rows = {
             "format": _FORMAT,
-            "salt": secrets.token_hex(32),
+            "salt": secrets.token_hex(32),  # for the pseudonyms of participants
             "study": study.study.name,
             "levels": study.presentation.scale,
         }
         connection.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
     _protect_raw_log(connection)
+    # Add assignments (lists of trials) that the file does not contain yet.
     connection.executemany(
         "INSERT OR IGNORE INTO assignments VALUES (?, ?, NULL, ?)",
         [

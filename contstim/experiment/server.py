@@ -107,8 +107,8 @@ def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
     token
         Password of the dashboard.
     page
-        Folder of the page's files. ``index.html`` is filled in and served at ``/``; all files are
-        served below ``/static/``.
+        Folder with the files of the experiment's web page. ``index.html`` is filled in and served
+        at ``/``; all files are served below ``/static/``.
 
     Returns
     -------
@@ -297,16 +297,19 @@ class _Dashboard:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if not credentials:
             return False
+        # Browsers send "user:password" in base64, with the token as the password.
         if scheme.lower() == "basic":
             try:
                 credentials = base64.b64decode(credentials).decode("utf-8", "replace")
             except ValueError:
                 credentials = ""
             credentials = credentials.partition(":")[2]
+        # Limit the number of wrong tokens per client, so that the token cannot be guessed.
         client = get_client_address(request)
         if not self._wrong_token_limiter.has_capacity(client):
             raise RequestError(429, "too many wrong tokens from this address; wait a minute")
         token = credentials.strip().encode("utf-8", "replace")
+        # The duration of this comparison reveals nothing about the correct token.
         is_correct = hmac.compare_digest(token, self._token.encode())
         if not is_correct:
             self._wrong_token_limiter.acquire(client)

@@ -29,7 +29,7 @@ _MAX_CONNECTIONS = 1000
 _print_now = partial(print, flush=True)
 
 
-def check_address(host: str, token: str | None) -> str:
+def check_or_make_token(host: str, token: str | None) -> str:
     """Check the password of the dashboard, called token, or generate one.
 
     The dashboard shows data of participants, so the token must be hard to guess.
@@ -63,6 +63,7 @@ def check_address(host: str, token: str | None) -> str:
                 f"different, e.g. {secrets.token_urlsafe(16)}"
             )
         return token
+    # Generate a token, but only if other machines cannot reach the server.
     if not is_loopback(host):
         raise InputError(
             f"{host} can be reached from other machines: give --token for the dashboard. "
@@ -93,11 +94,11 @@ def serve(
     host, port
         Address and port to listen on; port 0 selects a free port.
     token
-        Token of the dashboard, see `check_address`.
+        Token of the dashboard, see `check_or_make_token`.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
     page
-        Folder of the page's files.
+        Folder with the files of the experiment's web page.
     report
         Function that receives one-line messages, among them the addresses of the page and the
         dashboard; by default they are printed.
@@ -109,11 +110,11 @@ def serve(
     InputError, OutputError
         If the address, the data file or the token cannot be used.
     """
-    dashboard_token = check_address(host, token)
+    dashboard_token = check_or_make_token(host, token)
     # A monotonic clock, since time limits must not depend on adjustments of the system clock.
     offset = time.time() - time.monotonic()
     with (
-        _listen(host, port) as listener,
+        _open_listening_socket(host, port) as listener,
         Store(study, data, lambda: offset + time.monotonic(), report, blinded) as store,
     ):
         app = make_app(store, dashboard_token, page)
@@ -149,7 +150,7 @@ def serve(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _open_listening_socket(host: str, port: int) -> socket.socket:
     """Open a TCP socket that listens for connections on an address and port.
 
     Raises
@@ -163,6 +164,7 @@ def _listen(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.socket(family, kind, protocol)
         try:
+            # Permit a restart of the server while connections of the last one are closing.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(128)

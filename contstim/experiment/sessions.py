@@ -47,9 +47,9 @@ def add_session(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
-        Study of the session.
+        Study to which the session belongs.
     row
         Values of the columns of the table ``sessions``, except ``participant``.
     recruiter_id
@@ -59,6 +59,7 @@ def add_session(
         URL query parameters to store.
     """
     _store_consent(connection, study, row)
+    # An id that another participant already uses is stored in the column `claimed`.
     participant_row = {
         _select_id_column(connection, recruiter_id): recruiter_id,
         "parameters": json.dumps(dict(parameters)),
@@ -84,9 +85,9 @@ def update_imported_session(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
-        Study of the session.
+        Study to which the session belongs.
     row
         Stored session, see `find_session`.
     start
@@ -98,6 +99,7 @@ def update_imported_session(
         URL query parameters in the other file.
     """
     merged = {name: row[name] or value for name, value in start.items()}
+    # Stored values take precedence, except that the earlier start time is used.
     start_times = [time for time in (row["started_at"], start["started_at"]) if time]
     merged["started_at"] = min(start_times, default=0.0)
     _store_consent(connection, study, merged)
@@ -107,6 +109,7 @@ def update_imported_session(
         {**merged, "session": row["session"]},
     )
 
+    # Merge the URL query parameters, and add the participant id if none is stored.
     query = "SELECT * FROM participants WHERE participant = ?"
     participant = connection.execute(query, (row["participant"],)).fetchone()
     merged_parameters = json.dumps({**parameters, **json.loads(participant["parameters"])})
@@ -125,7 +128,7 @@ def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[st
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     study
         Study with the current form.
     row
@@ -154,7 +157,7 @@ def find_session(connection: sqlite3.Connection, session: str) -> Any:
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
     session
         Id of the session.
     """
@@ -170,7 +173,7 @@ def find_requested_session(connection: sqlite3.Connection, request: SessionReque
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
     request
         Request to open a session.
 
@@ -196,11 +199,11 @@ def record_heartbeat(connection: sqlite3.Connection, session: str, now: float) -
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     session
         Id of the session.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
 
     Returns
     -------
@@ -226,11 +229,11 @@ def take_assignment(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     session
         Id of the session.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
     options
         Minutes of inactivity after which an assignment may be reassigned.
 
@@ -240,6 +243,7 @@ def take_assignment(
         Assignment and group, or None if no assignment is free.
     """
     row = _find_free_assignment(connection)
+    # If none is free, the session that has been inactive longest may lose its assignment.
     if row is None and _release_least_recently_active(connection, now, options):
         row = _find_free_assignment(connection)
     if row is None:
@@ -286,9 +290,9 @@ def _release_least_recently_active(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
     options
         Minutes of inactivity after which an assignment may be reassigned.
 
@@ -301,7 +305,8 @@ def _release_least_recently_active(
         return False
     started_minutes = options.reassign_after_minutes
     unstarted_minutes = min(started_minutes, options.reassign_unstarted_after_minutes)
-    # `last_at` is the time of the last message from the session.
+    # Find the session that has been inactive longest. `last_at` is the time of its last message.
+    # The limit depends on whether it has answers to trials other than practice.
     row = connection.execute(
         """
         SELECT session FROM sessions
@@ -327,11 +332,11 @@ def restore_assignment(connection: sqlite3.Connection, session: str, now: float)
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     session
         Id of the session.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
     """
     assignment = find_session(connection, session)["assignment"]
     query = "UPDATE assignments SET session = ? WHERE assignment = ? AND session IS NULL"
@@ -349,11 +354,11 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     before
         Time in seconds since 1970. A session that has sent nothing since then is inactive.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
 
     Returns
     -------
@@ -365,6 +370,7 @@ def release_inactive(connection: sqlite3.Connection, before: float, now: float) 
         " AND last_at < ? ORDER BY last_at",
         (before,),
     ).fetchall()
+    # An assignment (list of trials) is then free for another participant.
     for row in rows:
         release_assignment(connection, row["session"], "abandoned", now)
     return [row["session"] for row in rows]
@@ -380,13 +386,13 @@ def release_assignment(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     session
         Id of the session.
     reason
         Reason, e.g. ``abandoned`` or ``excluded``.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
 
     Returns
     -------
@@ -397,6 +403,7 @@ def release_assignment(
     row = connection.execute(query, (session,)).fetchone()
     if row is None:
         return False
+    # An assignment (list of trials) without a session is free for another participant.
     query = "UPDATE assignments SET session = NULL WHERE assignment = ?"
     connection.execute(query, (row["assignment"],))
     query = "UPDATE sessions SET released_at = ?, release_reason = ? WHERE session = ?"
@@ -413,13 +420,13 @@ def record_closure(
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     is_closed
         True to close the study, False to reopen it.
     reason
         Reason, which is stored.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
     """
     action = "closed" if is_closed else "reopened"
     connection.execute(_LOG_ALLOCATION, (now, action, _WHOLE_STUDY, "", reason))
@@ -431,7 +438,7 @@ def find_closing_reason(connection: sqlite3.Connection) -> str | None:
     Parameters
     ----------
     connection
-        Connection to the data.
+        Connection to the study's database.
 
     Returns
     -------
@@ -454,11 +461,11 @@ def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -
     Parameters
     ----------
     connection
-        Connection within a transaction.
+        Connection to the database, within a transaction.
     conclusion
         Conclusion of the stopping rule, which becomes part of the reason.
     now
-        Current time in seconds since 1970.
+        Current Unix time, in seconds since 1970.
 
     Returns
     -------

@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 _MAX_TOKENS = 20
 
 
-def _transaction(
+def _run_in_writer_thread(
     method: Callable[Concatenate[Store, Connection, _Arguments], _Result],
 ) -> Callable[Concatenate[Store, _Arguments], Future[_Result]]:
     """Turn a method into one that runs in the writer's thread and returns a future.
@@ -74,7 +74,7 @@ class Store:
     study
         Study to store data for.
     path
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
     clock
         Function that returns the current time in seconds since 1970.
     report
@@ -130,7 +130,7 @@ class Store:
             self._reader = stack.enter_context(ThreadPoolExecutor(1, "contstim-reader"))
             self._answer_cache = AnswerCache()
             if self._issuer is not None:
-                self._writer.submit(self._issuer.check).result()
+                self._writer.submit(self._issuer.check_provenance).result()
             self._stack = stack.pop_all()
         # A previous server may have been killed before it analysed the last sessions.
         self._request_analysis()
@@ -145,7 +145,7 @@ class Store:
         """Finish pending transactions, close the data file and release its lock."""
         self._stack.close()
 
-    @_transaction
+    @_run_in_writer_thread
     def open(
         self, connection: Connection, request: SessionRequest
     ) -> tuple[str, dict[str, Any], bool]:
@@ -161,7 +161,7 @@ class Store:
         token : str
             New token of the session.
         bundle : dict
-            Bundle of the session, see `make_bundle`.
+            All data that the page needs for the session, see `make_bundle`.
         is_new : bool
             Whether the session is new.
 
@@ -205,22 +205,22 @@ class Store:
         token = _add_token(connection, session, now, is_first_browser)
         return token, self._make_bundle(connection, row, now), is_new
 
-    @_transaction
+    @_run_in_writer_thread
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
         """Return the data with which the page continues a session, see `make_bundle`."""
         now = self._clock()
         return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 
-    @_transaction
+    @_run_in_writer_thread
     def add_answers(self, connection: Connection, token: str, answers: Sequence[Any]) -> Receipt:
-        """Store answers of a session, see `record_answers`.
+        """Store answers of a session, and update the posterior of an adaptive study.
 
         Parameters
         ----------
         token
-            Token of the session.
+            Token with which the browser identifies the session.
         answers
-            Answers as the page sent them.
+            Answers as JSON values, as received from the web page.
 
         Returns
         -------
@@ -235,23 +235,24 @@ class Store:
         receipt = raw_log.record_answers(
             connection, session, trials, answers, now, is_late, study.presentation
         )
-        if self._issuer is not None:
+        if self._issuer is not None:  # adaptive study
             self._issuer.update_posterior(connection)
+        # The session may end as soon as too many attention checks have failed.
         if study.session.end_immediately and row["outcome"] is None:
             outcome, _ = raw_log.determine_outcome(connection, study, session, now)
             receipt.is_over = outcome == "failed_checks"
         return receipt
 
-    @_transaction
+    @_run_in_writer_thread
     def add_events(self, connection: Connection, token: str, events: Sequence[Any]) -> Receipt:
-        """Store events and responses of a session, see `record_events`.
+        """Store events of a session (e.g. loss of focus), and responses to questions.
 
         Parameters
         ----------
         token
-            Token of the session.
+            Token with which the browser identifies the session.
         events
-            Events as the page sent them.
+            Events as JSON values, as received from the web page.
 
         Returns
         -------
@@ -263,7 +264,7 @@ class Store:
         trials = raw_log.map_trials_by_id(self.study, self._read_trials(connection, row))
         return raw_log.record_events(connection, self.study, row["session"], trials, events, now)
 
-    @_transaction
+    @_run_in_writer_thread
     def next_trials(self, connection: Connection, token: str, after: int) -> dict[str, Any]:
         """Return the next trials of a session, which an adaptive study selects if necessary.
 
@@ -274,20 +275,21 @@ class Store:
         Parameters
         ----------
         token
-            Token of the session.
+            Token with which the browser identifies the session.
         after
-            Number of the last trial that the page has.
+            Number of the last trial that the page has; 0 if it has none.
 
         Returns
         -------
         dict
-            Trials, see `list_trials_after`.
+            ``trials``, a list of objects, and ``more``, whether further trials will follow.
         """
         now = self._clock()
         row = self._authenticate(connection, token, now)
         message = bundles.list_trials_after(self._read_trials(connection, row), after)
         if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
-            return message
+            return message  # no further trials have to be selected now
+        # Select trials only for participants who have answered something, e.g. a practice trial.
         query = "SELECT 1 FROM answers WHERE session = ? LIMIT 1"
         has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
         if has_answered or not self.study.practice:
@@ -322,13 +324,13 @@ class Store:
         future.add_done_callback(lambda _: self._request_analysis())
         return future
 
-    @_transaction
+    @_run_in_writer_thread
     def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
         """End a session within a transaction; `finish` documents the result."""
         now = self._clock()
         row = self._authenticate(connection, token, now)
         session, outcome, finished_by = row["session"], row["outcome"], row["finished_by"]
-        if outcome is None:
+        if outcome is None:  # the session has not ended before
             outcome, missing = raw_log.determine_outcome(connection, self.study, session, now)
             if outcome is None:
                 n_missing = sum(map(len, missing.values()))
@@ -346,12 +348,12 @@ class Store:
         link = self._make_link(outcome, row["own"] or has_ended_session)
         return {"complete": outcome == "complete", "outcome": outcome, **link}
 
-    @_transaction
+    @_run_in_writer_thread
     def close_by_rule(self, connection: Connection, conclusion: str) -> bool:
         """Close the study by its stopping rule and return whether it was closed now."""
         return sessions.close_by_rule(connection, conclusion, self._clock())
 
-    @_transaction
+    @_run_in_writer_thread
     def count(self, connection: Connection, name: str) -> None:
         """Increment a counter, e.g. ``opened`` (page visits) or ``declined`` (no consent)."""
         connection.execute(
@@ -359,30 +361,26 @@ class Store:
         )
 
     def _authenticate(self, connection: Connection, token: str, now: float) -> Any:
-        """Find the session of a browser's token, and record that the session is active.
-
-        The result is the row of the session with the columns of the token added.
-        """
+        """Find the session of a browser's token, and record that the session is active."""
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:
             raise RequestError(401, "there is no such session; open the study again")
         sessions.record_heartbeat(connection, row["session"], now)
+        # Return the columns of the session and of the token.
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
         return connection.execute(query, (digest(token),)).fetchone()
 
     def _make_bundle(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
-        """Return all data that the page needs for a stored session, see `make_bundle`.
-
-        They include the ids of the trials answered so far, so that the page continues after them.
-        """
+        """Return all data with which the web page shows or continues a stored session."""
         session, trials = row["session"], self._read_trials(connection, row)
         answers = connection.execute(
             "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
             (session,),
         )
+        # Ids, as the page uses them, of the answered trials. Practice trials may have been removed
+        # from the study since they were answered.
         by_id = raw_log.map_trials_by_id(self.study, trials)
-        # Practice trials may have been removed from the study since they were answered.
         answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
         elapsed = round(max(0.0, now - row["started_at"]), 3)
         responses = raw_log.read_first_responses(connection, session)
@@ -437,20 +435,18 @@ class Store:
             self._n_requested_analyses += 1
             # RuntimeError: the store is being closed; the next server analyses when it starts.
             with suppress(RuntimeError):
-                self._reader.submit(self._close_if_stopped, self._n_requested_analyses)
+                self._reader.submit(self._close_if_rule_satisfied, self._n_requested_analyses)
 
-    def _close_if_stopped(self, number: int) -> None:
-        """Analyse an adaptive study, and close it if its stopping rule is satisfied.
-
-        The analysis is skipped if a later one, with a higher number, has been requested.
-        """
+    def _close_if_rule_satisfied(self, number: int) -> None:
+        """Analyse an adaptive study, and close it if its stopping rule is satisfied."""
         if number < self._n_requested_analyses or self._latest_result is None:
-            return
+            return  # a later analysis, with a higher number, has been requested
         try:
             conclusion = self._latest_result.analyse(self.study, self._clock())
             if conclusion is None:
                 return
             if self.close_by_rule(conclusion).result():
+                # Blinded researchers do not see the conclusion.
                 suffix = "" if self._blinded else f": {conclusion}"
                 self._report(
                     f"the study is closed {CLOSED_BY_RULE}{suffix}; open sessions can be finished"
@@ -458,7 +454,7 @@ class Store:
         except (ContstimError, sqlite3.Error) as error:
             self._report(f"cannot determine whether the study may close: {error}")
         else:
-            self._can_close = False
+            self._can_close = False  # needs no further analysis
 
     def summary(self) -> Future[dict[str, Any]]:
         """Return the state of the study for the dashboard, without using the writer's thread.
@@ -483,15 +479,12 @@ class Store:
 
 
 def _add_token(connection: Connection, session: str, now: float, is_first_browser: bool) -> str:
-    """Create a token with which a browser identifies its session, and return it.
-
-    If the session then has too many tokens of its first browser, or of others, the oldest ones are
-    deleted.
-    """
+    """Create a token with which a browser identifies its session, and delete surplus tokens."""
     token = secrets.token_urlsafe(32)
     is_own = int(is_first_browser)
     row = {"sha256": digest(token), "session": session, "made_at": now, "own": is_own}
     insert_row(connection, "tokens", row)
+    # Keep only the newest tokens of the first browser (`own`), and of others.
     connection.execute(
         "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
         " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",

@@ -85,6 +85,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
     texts = {**read_default_texts(), **presentation.translated_texts("en")}
     for key in presentation.text_keys.values():
         require_known("text of the presentation", key, texts)
+    # Replace default texts by those of the file, after checking them.
     for key, text in read_toml(path).items() if path.exists() else ():
         require_known(f"text in {path}", key, texts)
         if not isinstance(text, str) or not text.strip():
@@ -226,6 +227,7 @@ class Study(StudySettings):
         all_trials = [trial for trials in self.design.trials.values() for trial in trials]
         if not any(trial.expected for trial in all_trials):
             notes.append("the design has no catch trials and the study no attention checks")
+        # In self-paced reading, bars separate the regions of a sentence.
         sentences = {trial.shown.get("sentence", "") for trial in all_trials}
         n_with_bar = sum("|" in sentence for sentence in sentences)
         if n_with_bar:
@@ -386,6 +388,7 @@ def check_positions(study: Study, design: Design) -> None:
     """
     path = study.folder / "study.toml"
     min_trials = min(map(len, design.trials.values()))
+    # Positions of breaks count all trials, positions of attention checks only those of the design.
     min_design_trials = min_trials - len(study.attention)
     for check in study.attention:
         if check.after > min_design_trials:
@@ -415,6 +418,7 @@ def _check_adaptive_trials(study: Study) -> None:
     """
     path, plan = study.folder / "trials.csv", study.adaptive
     for assignment, trials in study.design.trials.items():
+        # Placeholders are filled with trials while the study runs. All participants see anchors.
         n_placeholders = study.design.count_placeholders(assignment)
         n_anchors = sum(trial.condition == ANCHOR for trial in trials)
         if plan is None:
@@ -434,6 +438,7 @@ def _check_adaptive_trials(study: Study) -> None:
                 )
     if plan is None:
         return
+    # The assumed distribution of answers must fit the rating scale of the page.
     n_ratings, n_choices = plan.link.n_answers, len(study.presentation.choices({}) or ())
     if n_ratings not in (2, n_choices):
         raise InputError(

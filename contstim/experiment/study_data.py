@@ -173,7 +173,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     study
         Study that collected the data.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
             rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
         else:
             first_answers[answer["session"]][answer["trial"]] = answer
-    pool = _read_pool(study)
+    pool = _read_pool_columns(study)
     for session in sessions:
         name = session["session"]
         trials = fill_placeholders(study.design.trials[session["assignment"]], blocks[name])
@@ -239,7 +239,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
         participant = names[response["session"]]
         rows["responses"].append({**response, "participant": participant, "response": text})
 
-    columns = _list_columns(study, pool, rows.pop("details"))
+    columns = _list_table_columns(study, pool, rows.pop("details"))
     tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
     materials = {row["materials"]: row["content"] for row in sessions if row["content"]}
     return StudyData(**tables, materials=materials)
@@ -254,10 +254,10 @@ def _add_session(
     trials: Iterable[Trial],
     answers: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Add the answers of one session to the `rows` of each table of `read_study_data`.
+    """Add the answers of one session to the `rows` of each exported table.
 
-    `pool` contains the additional columns of each pair in an adaptive study (see `_read_pool`),
-    `name` the pseudonym of the participant, and `answers` the first answer to each trial by its id.
+    `pool` contains additional columns of each sentence pair in an adaptive study, `name` the
+    participant's pseudonym, and `answers` the first answer to each trial by the trial's id.
     """
     presentation = study.presentation
     participant = {
@@ -334,9 +334,7 @@ def _make_answer_row(
     pair: Mapping[str, Any],
     is_correct: bool | None,
 ) -> dict[str, Any]:
-    """Return the row of an answer in the table of choices or, in other studies, of answers.
-
-    Participants choose between two sentences, or else they answer trials of another kind.
+    """Return the row of an answer in the main table of exported data.
 
     Parameters
     ----------
@@ -372,6 +370,7 @@ def _make_answer_row(
     expected = trial.expected
     if not presentation.is_pair:
         return row | {"expected": expected, "right": is_correct}
+    # For a choice between two sentences, add their models, sides and the rating.
     side_1, side_2 = str(trial.side_1), "right" if trial.side_1 == "left" else "left"
     return row | {
         "sentence_1": trial.shown[side_1],
@@ -380,15 +379,14 @@ def _make_answer_row(
         "model_2": trial.row.get("model_2") or None,
         "expected": expected and (1 if expected == trial.side_1 else 2),
         "side_1": trial.side_1,
-        "rating": presentation.rating(answer["choice"], side_1),
+        "rating": presentation.choice_to_rating(answer["choice"], side_1),
     }
 
 
-def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
-    """Read the additional columns in the pool of an adaptive study, such as ``item``.
+def _read_pool_columns(study: Study) -> dict[int, dict[str, Any]]:
+    """Read additional columns, such as ``item``, of the pairs to choose from in an adaptive study.
 
-    The pool is the table of pairs from which an adaptive study selects trials. The columns that
-    exported answers contain anyway, such as the sentences, are left out.
+    Columns that exported answers contain anyway, such as the sentences, are left out.
 
     Exported answers identify the pair by its number, normally in the column ``item``. A pool with a
     column ``item`` groups pairs into items, so the number of the pair is in ``stimulus`` instead.
@@ -406,6 +404,7 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
     exported_anyway = {*study.design.columns, *SELECTION_COLUMNS, "stimulus", "row_id"}
     columns = [name for name in pool if name == "item" or name not in exported_anyway]
     table = pool[columns].fillna("")
+    # If items contain several pairs, the column `stimulus` identifies the pair.
     if "item" in columns:
         table["item"] = table["item"].replace("", None)
         table["stimulus"] = range(1, len(table) + 1)
@@ -414,14 +413,14 @@ def _read_pool(study: Study) -> dict[int, dict[str, Any]]:
     return {number: dict(zip(names, cells, strict=True)) for number, cells in rows}
 
 
-def _list_columns(
+def _list_table_columns(
     study: Study, pool: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
 ) -> dict[str, tuple[str, ...]]:
     """List the columns of every exported table of a study, by name of the table.
 
-    The main table has fixed columns, the columns of the design, and columns for the details of
-    answers. A page can send details under any name; the most frequent names become columns.
-    `details` has one entry per detail that was sent, with its ``name`` and the ``participant``.
+    The main table has fixed columns, the columns of the design, and columns for additional data
+    that the page sent with answers (details). `details` has one entry per detail, with its ``name``
+    and the ``participant``; the most frequent names become columns.
     """
     presentation = study.presentation
     is_pair = presentation.is_pair
@@ -431,7 +430,7 @@ def _list_columns(
     further_columns = [name for name in design_columns if name not in fixed_columns]
     main_columns = (*fixed_columns, *further_columns)
 
-    # Sort the details by the number of participants who have them.
+    # Details are additional data of answers. Sort them by their number of participants.
     participants: dict[str, set[str]] = defaultdict(set)  # by name of the detail
     for detail in details:
         if detail["name"] not in main_columns:
@@ -465,7 +464,7 @@ def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     study
         Study that collected the data.
     data
-        Data file; by default the one in the study's folder.
+        Database of the study; by default the file in the study's folder.
 
     Returns
     -------

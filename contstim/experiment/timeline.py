@@ -47,6 +47,7 @@ def make_timeline_variables(
     """
     require_known("list", lists_per, ("participant", "group"))
     presentation = presentation or make_presentation(TrialOptions())
+    # In the experiment, participants have other ids. jsPsych plugins write a column `stimulus`.
     new_names = {"participant": "assignment", "stimulus": "stimulus_number"}
     # Columns about one participant do not apply to a whole group.
     omitted_columns = ("participant", "assignment", "trial") if lists_per == "group" else ()

@@ -130,13 +130,13 @@ def read_session_trials(
     Parameters
     ----------
     connection
-        Connection to the data file.
+        Connection to the study's database.
     design
         Design of the study.
     session
         Id of the session.
     assignment
-        Assignment of the session.
+        Number of the session's assignment: the list of trials for one participant.
 
     Returns
     -------
@@ -145,7 +145,8 @@ def read_session_trials(
     """
     trials = design.trials[assignment]
     if not design.count_placeholders(assignment):
-        return trials
+        return trials  # the design is not adaptive
+    # Blocks are groups of trials that were selected while the session ran.
     blocks = connection.execute(
         "SELECT * FROM blocks WHERE session = ? ORDER BY number", (session,)
     ).fetchall()
@@ -434,7 +435,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
         name ``row_id``, which Psych-DS reserves.
     """
     rows = read_csv_rows((line for _, line in read_lines(path)), str(path))
-    _, header = next(rows, (0, []))
+    _, header = next(rows, (0, []))  # an empty file has no header
     for number, name in enumerate(header, start=1):
         if header.count(name) > 1:
             raise InputError(f"{path} has two columns {name!r}; keep one")

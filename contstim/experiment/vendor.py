@@ -17,7 +17,7 @@ from pathlib import Path
 from contstim.errors import MissingExtraError
 from contstim.files import file_digest, json_digest, write_atomically
 
-#: Folder of the page's files.
+#: Folder with the files of the experiment's web page.
 PAGE_FOLDER = Path(__file__).parent / "page"
 
 #: Third-party files in ``page/vendor``, with their paths in npm's folder ``node_modules``.
@@ -48,7 +48,7 @@ def page_version(page: Path = PAGE_FOLDER) -> str:
     Parameters
     ----------
     page
-        Folder of the page's files.
+        Folder with the files of the experiment's web page.
 
     Returns
     -------
@@ -136,6 +136,7 @@ def fetch_vendor(page: Path = PAGE_FOLDER) -> list[Path]:
     if npm is None:
         raise MissingExtraError("npm is not installed; install Node.js 18 or later, then try again")
     targets = []
+    # Install the packages of the lock file in a temporary folder.
     with tempfile.TemporaryDirectory() as folder:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(page / name, folder)
@@ -146,6 +147,7 @@ def fetch_vendor(page: Path = PAGE_FOLDER) -> list[Path]:
             errors = [line for line in process.stderr.splitlines() if "error" in line.lower()]
             reason = " ".join(errors[0].split()) if errors else "no reason given"
             raise MissingExtraError(f"npm could not install the page's packages: {reason}")
+        # Copy the files that the page needs, without links to source maps on another host.
         for name, source in VENDORED_FILES.items():
             text = (Path(folder) / "node_modules" / source).read_text("utf-8")
             target = page / "vendor" / name

@@ -35,7 +35,7 @@ class Writer:
     ----------
     open_connection
         Function that opens the connection; called in the writer's thread.
-    say
+    report
         Function that receives a message when commits start to fail and when they succeed again;
         called in the writer's thread.
     on_rollback
@@ -46,16 +46,18 @@ class Writer:
     def __init__(
         self,
         open_connection: Callable[[], sqlite3.Connection],
-        say: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
         on_rollback: Callable[[], None] = lambda: None,
     ) -> None:
         self._open_connection = open_connection
-        self._say = say
+        self._emit = report
         self._on_rollback = on_rollback
-        self._failure = ""
+        self._failure = ""  # error message of the latest batch of jobs
+        # Jobs with the futures of their results; None ends the thread.
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._is_closed = False
         self._lock = threading.Lock()
+        # Start the thread, and wait until it has opened the database.
         is_open: Future[None] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(is_open,), name="contstim-writer", daemon=True
@@ -109,6 +111,7 @@ class Writer:
             # As bytes, because the names of folders need not be valid text.
             query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
             path = Path(os.fsdecode(connection.execute(query).fetchone()[0]))
+            # Device and inode of the database and its write-ahead log, to detect their removal.
             log = path.with_name(f"{path.name}-wal")
             inodes = {path: _read_inode(path), log: _read_inode(log)}
         except BaseException as error:  # noqa: BLE001 - raised again by the constructor
@@ -119,6 +122,7 @@ class Writer:
         try:
             is_running = True
             while is_running:
+                # Wait for one job, then take all jobs that are waiting. None ends the thread.
                 entries = [self._jobs.get()]
                 with suppress(queue.Empty):
                     while entries[-1] is not None and len(entries) < _MAX_BATCH:
@@ -168,17 +172,17 @@ class Writer:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             self._on_rollback()
-            self._report(str(error) or repr(error))
+            self._report_status(str(error) or repr(error))
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
             return
 
-        self._report(failure)
+        self._report_status(failure)
         for future, result in results:
             future.set_result(result)
 
-    def _report(self, failure: str) -> None:
+    def _report_status(self, failure: str) -> None:
         """Report that writing fails, once per failure, or that it works again.
 
         Parameters
@@ -190,7 +194,7 @@ class Writer:
             self._failure = failure
             # The data are stored even if the output stream is closed.
             with suppress(OSError, ValueError):
-                self._say(f"nothing is stored: {failure}" if failure else "data are stored again")
+                self._emit(f"nothing is stored: {failure}" if failure else "data are stored again")
 
 
 def _read_inode(path: Path) -> tuple[int, int] | None:

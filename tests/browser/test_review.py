@@ -13,7 +13,7 @@ from playing import PATIENCE_S, open_context
 
 from contstim import load_model
 from contstim.cli import main
-from contstim.experiment.review import pairwise_kappa, read_decisions
+from contstim.experiment.review import compute_kappa, read_decisions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -116,7 +116,7 @@ def test_two_reviewers(browser: Browser, table: Path, tmp_path: Path) -> None:
         context.close()
     decisions = read_decisions(*files)
     assert [d.edited for d in decisions if d.edited] == [odd]
-    value, n = pairwise_kappa(decisions)["AB", "CD"]
+    value, n = compute_kappa(decisions)["AB", "CD"]
     # Six sentences: approve, edit against approve, approve, approve against reject, approve, reject
     # by both: observed 4/6, expected (4 * 4 + 1 * 2 + 1 * 0) / 36 = 1/2.
     assert (value, n) == (pytest.approx(1 / 3), 6)

@@ -19,7 +19,7 @@ from talking import answer, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.experiment.bundles import fnv1a, make_bundle, make_page_checks
+from contstim.experiment.bundles import fnv1a, hash_wrong_answers, make_bundle
 from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
 from contstim.experiment.pages import make_study_files
@@ -503,7 +503,7 @@ def test_data_dictionary_describes_every_column(name: str, request: pytest.Fixtu
 
 def test_static_pages_get_only_digests_of_wrong_answers(study: Study) -> None:
     study = add(study, ATTENTION)
-    checks, right = make_page_checks(study, 2), study.presentation.is_correct
+    checks, right = hash_wrong_answers(study, 2), study.presentation.is_correct
     assert checks is not None
     for trial in study.design.trials[2]:
         for choice in study.presentation.choices(trial.shown) or ():

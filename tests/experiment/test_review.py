@@ -19,9 +19,9 @@ from contstim.errors import InputError
 from contstim.experiment.review import (
     REVIEW_DECISIONS,
     Decision,
-    approval_shares,
+    compute_approval_shares,
+    compute_kappa,
     list_sentences,
-    pairwise_kappa,
     read_decisions,
     read_source,
     resolve_decisions,
@@ -146,7 +146,7 @@ def test_shares_are_those_of_each_source_and_unit() -> None:
     }
     texts = ["A dog ran.", "Dog a ran.", "We slept.", "She won.", "I slept."]
     decisions = [approve(t) if t != "Dog a ran." else reject(t) for t in texts]
-    shares = approval_shares(sources, decisions).set_index(["source", "unit"])
+    shares = compute_approval_shares(sources, decisions).set_index(["source", "unit"])
     assert shares["n"].to_dict() == {
         ("written", "sentence"): 4, ("written", "row"): 2, ("natural", "sentence"): 2,
     }  # fmt: skip
@@ -193,7 +193,7 @@ def test_kappa_is_that_of_statsmodels(seed: int) -> None:
         for who, side in zip("AB", sides.tolist(), strict=True)
         for i, choice in enumerate(side)
     ]
-    value, n = pairwise_kappa(decisions)["A", "B"]
+    value, n = compute_kappa(decisions)["A", "B"]
     counts = np.zeros((3, 3))
     for one, two in sides.T:
         counts[REVIEW_DECISIONS.index(one), REVIEW_DECISIONS.index(two)] += 1
@@ -201,8 +201,8 @@ def test_kappa_is_that_of_statsmodels(seed: int) -> None:
 
 
 def test_kappa_is_undefined_without_variation() -> None:
-    assert np.isnan(pairwise_kappa([approve("s"), approve("s", "B")])["A", "B"][0])
-    assert np.isnan(pairwise_kappa([approve("s"), approve("t", "B")])["A", "B"][0])
+    assert np.isnan(compute_kappa([approve("s"), approve("s", "B")])["A", "B"][0])
+    assert np.isnan(compute_kappa([approve("s"), approve("t", "B")])["A", "B"][0])
 
 
 def triplets() -> pd.DataFrame:

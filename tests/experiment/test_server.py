@@ -28,7 +28,7 @@ from contstim.cli import main
 from contstim.errors import InputError, OutputError
 from contstim.experiment.requests import MAX_BODY_BYTES, handle_errors
 from contstim.experiment.server import make_app
-from contstim.experiment.serving import _listen, check_address
+from contstim.experiment.serving import _open_listening_socket, check_or_make_token
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
 from contstim.experiment.study_data import read_study_data
@@ -440,19 +440,19 @@ def test_cancelled_request_gets_status_503() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_public_address_requires_a_token(host: str) -> None:
     with pytest.raises(InputError, match="give --token .* TLS") as error:
-        check_address(host, None)
+        check_or_make_token(host, None)
     assert "\n" not in str(error.value)
     token = "a-token-of-the-tests"
-    assert check_address(host, token) == token
+    assert check_or_make_token(host, token) == token
     with pytest.raises(InputError, match="at least 16"):
-        check_address(host, "short")
+        check_or_make_token(host, "short")
     with pytest.raises(InputError, match="has 16 characters, 1 different; give"):
-        check_address(host, "x" * 16)
+        check_or_make_token(host, "x" * 16)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "::1"])
 def test_loopback_address_gets_a_random_token(host: str) -> None:
-    one, two = check_address(host, None), check_address(host, None)
+    one, two = check_or_make_token(host, None), check_or_make_token(host, None)
     assert one != two
     assert len(one) >= 16
 
@@ -523,12 +523,12 @@ def _three(told: Path) -> list[str]:
 
 
 def test_port_in_use_is_reported_in_one_line() -> None:
-    with _listen("127.0.0.1", 0) as listener:
+    with _open_listening_socket("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(OutputError, match=f"cannot listen on 127.0.0.1:{port}.*--port"):
-            _listen("127.0.0.1", port)
+            _open_listening_socket("127.0.0.1", port)
     with pytest.raises(OutputError, match="cannot listen on no.such.host.invalid"):
-        _listen("no.such.host.invalid", 0)
+        _open_listening_socket("no.such.host.invalid", 0)
 
 
 def test_data_folder_with_undecodable_name(study: Study, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_positions_of_breaks(study: Study) -> None:
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_ratings_by_side(side: str) -> None:
     shown = make_presentation(TrialOptions())
-    found = [shown.rating(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
+    found = [shown.choice_to_rating(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
     assert found == sorted(found, reverse=side == "right")
     assert sorted(found) == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
 
@@ -95,13 +95,13 @@ def test_ratings_match_the_evaluation_for_all_levels(levels: int) -> None:
     choices = shown.choices({}) or ()
     assert len(choices) in SCALES.values()  # or `evaluate` refuses what is exported
     wanted = rescale([*range(1, 2 * levels + 1)], 1, 2 * levels).tolist()
-    assert [shown.rating(choice, "left") for choice in choices] == wanted
+    assert [shown.choice_to_rating(choice, "left") for choice in choices] == wanted
 
 
 @pytest.mark.parametrize("choice", [0, 4, -4, 1.0, True, "1", None])
 def test_invalid_choices_have_no_rating(choice: Any) -> None:
     with pytest.raises(InputError, match="choice is"):
-        make_presentation(TrialOptions()).rating(choice, "left")
+        make_presentation(TrialOptions()).choice_to_rating(choice, "left")
 
 
 def test_bundle_hides_the_side_of_sentence_1(study: Study) -> None:

@@ -86,6 +86,8 @@ def export(
     folder = Path(out)
     experiment.write_export(settings, collected, folder, all)
 
+    # Report how many rows of the main table were written. Studies that do not show pairs of
+    # sentences have a table of answers instead of choices.
     name = "choices" if "choices" in collected.tables else "answers"
     table = collected.tables[name]
     complete = collected.complete_participants
@@ -133,7 +135,7 @@ def import_data(
         f"{result.sessions} sessions, {result.added} new answers, "
         f"of which {result.conflicts} conflict with earlier ones"
     )
-    return 1 if result.notes else 0
+    return 1 if result.notes else 0  # exit status 1 if something was left out
 
 
 def replace(
@@ -197,6 +199,7 @@ def release(
     """
     if not session and timeout is None:
         raise InputError("name the assignments to release: --session ID, or --timeout MINUTES")
+    # An assignment is the list of trials for one participant. Released ones are free for others.
     reasons = dict.fromkeys(session, reason)
     released = experiment.release_sessions(
         experiment.read_study(study), reasons, timeout, data.get_file(study)

@@ -234,6 +234,7 @@ def serve(
     _print_summary(settings)
     if blinded and settings.adaptive is None:
         raise InputError("--blinded is for adaptive studies; leave it out")
+    # A pilot may run before the researcher has completed the consent form.
     if not data.pilot:
         settings.check_consent()
     serve_study(settings, host, port, token, data.get_file(study), blinded)
@@ -276,9 +277,10 @@ def serve_study(
                 f"serving needs {package}; pip install starlette uvicorn (static and jatos "
                 "need nothing more)"
             )
-    experiment.fetch_on_first_use()
+    experiment.fetch_on_first_use()  # third-party JavaScript files of the page
     if token is None:
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
+    # The server runs until Ctrl-C is pressed.
     try:
         experiment.serve(study, host, port, token, data=data, blinded=blinded)
     except KeyboardInterrupt:
@@ -408,6 +410,7 @@ def _print_summary(study: experiment.Study) -> None:
     """Print the number of assignments and trials of a study, and notes for the researcher."""
     design = study.design
     n_groups = len(set(design.groups.values()))
+    # An assignment is the list of trials for one participant.
     print(
         f"{study.study.name}: {format_count(len(design.groups), 'assignment')} in "
         f"{format_count(n_groups, 'group')}, {format_count(design.n_trials, 'trial')} each, "

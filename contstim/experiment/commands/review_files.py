@@ -79,6 +79,7 @@ def evaluate_decisions(
     def score(spec: str, sentences: Sequence[str]) -> FloatArray:
         return load_model(spec).score(sentences)
 
+    # Sentences that reviewers have edited are scored again.
     rows = review.select_approved_rows(table, decisions, score, min_reviewers)
     write_table(rows, out, [table_path, *decision_paths])
     print_message(f"{out}: {len(rows)} of {len(table)} rows have only approved sentences")
@@ -115,6 +116,7 @@ def write_blind_page(
         If a source or file cannot be used, or `page_path` is one of the files to read.
     """
     files = _parse_named_files(blind)
+    # Sentences by source, e.g. by the method that wrote them. Reviewers do not see the source.
     sources = {name: review.read_source(file) for name, file in files.items()}
     text = _read_instructions(instructions) or review_page.BLIND_INSTRUCTIONS
     page = review_page.render_blind_page(sources, reviewer, text, max_per_source, seed)
@@ -145,15 +147,17 @@ def evaluate_blind_decisions(
         If a source or file cannot be used.
     """
     files = _parse_named_files(blind)
+    # Sentences by source, e.g. by the method that wrote them. Reviewers did not see the source.
     sources = {name: review.read_source(file) for name, file in files.items()}
     decisions = review.read_decisions(*decision_paths)
-    shares = review.approval_shares(sources, decisions)
+    # Share of approved sentences, for each reviewer and source.
+    shares = review.compute_approval_shares(sources, decisions)
     if out is not None:
         write_table(shares, out, [*files.values(), *decision_paths])
     if out != "-":
         print(shares.to_string(index=False, float_format="%.3f"))
-        for pair, (value, n) in review.pairwise_kappa(decisions).items():
-            print(f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences")
+        for reviewers, (kappa, n) in review.compute_kappa(decisions).items():
+            print(f"Cohen's kappa of {' and '.join(reviewers)}: {kappa:.3f} over {n} sentences")
 
 
 def _parse_named_files(arguments: Sequence[str]) -> dict[str, str]:

@@ -108,6 +108,7 @@ def _read_data(
     """
     plan = None
     if path.is_dir():
+        # Data of an experiment, by default with the scores and the plan in the study's folder.
         study = read_study(path)
         plan = study.adaptive
         if scores is None and plan is not None:
@@ -119,6 +120,7 @@ def _read_data(
     elif table_format == "tidy":
         choices = _check_tidy_choices(path)
     else:
+        # Convert a table of another format, which may contain the models' scores.
         human = read_choices(path, table_format)
         choices = human.choices
         if scores is None and human.scores is not None:
