@@ -124,8 +124,8 @@ def interim_boundaries(
     # are computed recursively and cached.
     previous = interim_boundaries(analyses, cumulative_alpha, item_variance_shares[:-1])
     # Information (inverse variance) at analyses j = 1, ..., k relative to analysis k. The variance
-    # due to participants decreases with their number n_j, the share s that is due to items does
-    # not: I_j = 1 / (s + (1 - s) n_k / n_j).
+    # due to participants decreases with their number n_j. The share s of the variance that is due
+    # to items does not decrease: I_j = 1 / (s + (1 - s) n_k / n_j).
     n_participants = np.asarray(analyses[:k], dtype=np.float64)
     s = item_variance_shares[-1]
     information = 1.0 / (s + (1.0 - s) * n_participants[-1] / n_participants)

@@ -217,6 +217,11 @@ def _load_pool(pool: Path, scores: Path, plan: AdaptivePlan) -> Pool:
     plan
         Plan of the adaptive study, which needs a minimum number of pairs and at least two models.
 
+    Returns
+    -------
+    Pool
+        Pairs with the preferences of the models.
+
     Raises
     ------
     InputError

@@ -246,7 +246,7 @@ def make_outcome_link(study: Study, outcome: str) -> dict[str, str | None]:
     study
         Study with the settings of the platform, if any.
     outcome
-        Outcome of the session, one of `OUTCOMES`.
+        Outcome of the session, such as ``complete`` or ``screened_out``; one of `OUTCOMES`.
 
     Returns
     -------

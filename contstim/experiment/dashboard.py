@@ -44,13 +44,13 @@ class _SessionAnswers:
 
 
 class AnswerCache:
-    """Cache of the answers of all sessions, updated by reading only new answers."""
+    """Cache of the answers of all sessions, for which only new answers are read."""
 
     def __init__(self) -> None:
         self._last_sequence = 0
         self._sessions: dict[str, _SessionAnswers] = defaultdict(_SessionAnswers)
 
-    def read_new_answers(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
+    def read_all_answers(self, connection: sqlite3.Connection) -> Mapping[str, _SessionAnswers]:
         """Read the answers that were stored since the last call, and return all answers.
 
         Parameters
@@ -68,6 +68,7 @@ class AnswerCache:
             " WHERE sequence > ? ORDER BY sequence",
             (self._last_sequence,),
         )
+        # Add the answers that were stored since the last call to those in memory.
         for row in rows:
             self._last_sequence = row["sequence"]
             answers = self._sessions[row["session"]]
@@ -130,7 +131,7 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
     with closing(sqlite3.connect(uri, uri=True, timeout=5)) as connection:
         connection.row_factory = sqlite3.Row
         connection.execute("BEGIN")  # all queries see one state of the data
-        answers = cache.read_new_answers(connection)
+        answers = cache.read_all_answers(connection)
         rows = connection.execute("SELECT * FROM sessions ORDER BY started_at DESC, session")
         sessions = [_summarize_session(row, answers, study, now) for row in rows]
         group_rows = connection.execute(

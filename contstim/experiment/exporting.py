@@ -167,9 +167,9 @@ def write_export(
     Parameters
     ----------
     study
-        Study.
+        Study that collected the data.
     collected
-        Data of the study.
+        Tables of the data.
     folder
         Folder to write; files with the same names are replaced.
     include_incomplete
@@ -190,7 +190,7 @@ def write_export(
 
 
 def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
-    """Write the data of a study as a Psych-DS data set.
+    """Write the data of a study as a Psych-DS data set, a format for behavioural data.
 
     The data set contains the tables, ``dataset_description.json`` with a description of every
     column, a ``README.md``, and the files of the study.
@@ -198,9 +198,9 @@ def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
     Parameters
     ----------
     study
-        Study.
+        Study that collected the data.
     collected
-        Data of the study.
+        Tables of the data.
     folder
         Folder to write; files with the same names are replaced.
 

@@ -22,7 +22,7 @@ _MAX_AGE = 30.0
 class LatestResult:
     """Latest interim result of an adaptive study, for the dashboard and the stopping rule.
 
-    The result is kept for half a minute, since an interim analysis takes time.
+    The result is reused for half a minute, since an interim analysis takes time.
 
     Parameters
     ----------

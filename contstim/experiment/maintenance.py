@@ -393,7 +393,7 @@ def _select_new_rows(
 
 
 def _choose_item_names(
-    items: Mapping[tuple[str, ...], str], new: Sequence[tuple[str, tuple[str, ...]]]
+    item_by_content: Mapping[tuple[str, ...], str], new: Sequence[tuple[str, tuple[str, ...]]]
 ) -> dict[str, str]:
     """Decide which name each item of a new table gets in the study.
 
@@ -406,7 +406,7 @@ def _choose_item_names(
 
     Parameters
     ----------
-    items
+    item_by_content
         Item names of the study, by content of the trial.
     new
         Item name and content of each trial of the new table.
@@ -419,11 +419,11 @@ def _choose_item_names(
     renamed = {}
     # An item that shares a trial with an item of the study gets the name of that item.
     for name, content in new:
-        if name and items.get(content):
-            renamed[name] = items[content]
+        if name and item_by_content.get(content):
+            renamed[name] = item_by_content[content]
 
     # Any other item with a name that is already in use gets the next free number as its name.
-    old_names = set(items.values()) - {""}
+    old_names = set(item_by_content.values()) - {""}
     new_names = dict.fromkeys(name for name, _ in new)
     numeric_names = [int(name) for name in {*old_names, *new_names} if name.isdecimal()]
     next_number = count(1 + max(numeric_names, default=0))

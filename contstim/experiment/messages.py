@@ -256,12 +256,12 @@ def find_id(value: Any) -> str | None:
 
 
 def read_answer(value: Any) -> Answer:
-    """Check an answer from the page; unknown fields are ignored.
+    """Check an answer from the web page; unknown fields are ignored.
 
     Parameters
     ----------
     value
-        JSON value.
+        Answer as a JSON value.
 
     Returns
     -------
@@ -277,12 +277,12 @@ def read_answer(value: Any) -> Answer:
 
 
 def read_event(value: Any) -> PageEvent:
-    """Check an event from the page; unknown fields are ignored.
+    """Check an event from the web page; unknown fields are ignored.
 
     Parameters
     ----------
     value
-        JSON value. If its field ``detail`` is not a text, it is converted to JSON text.
+        Event as a JSON value. If its field ``detail`` is not a text, it is converted to JSON text.
 
     Returns
     -------
@@ -319,7 +319,7 @@ def read_responses(study: Study, detail: str) -> Responses:
     Raises
     ------
     InputError
-        If the study has no question with this name, or a response is not one of its options.
+        If a response belongs to no question of the study, or is none of the offered options.
     """
     screen = _read(Responses, parse_detail(detail), "detail")
     # A response belongs to a question of the study or to a check box of the consent form.

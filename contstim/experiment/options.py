@@ -361,7 +361,7 @@ class PracticeTrial(_FixedTrial):
 
 @settings
 class AttentionCheck(_FixedTrial):
-    """Table ``[[attention]]``: an attention check, a trial that names its answer.
+    """Table ``[[attention]]``: an attention check, a trial that states which answer to give.
 
     Attributes
     ----------

@@ -72,6 +72,7 @@ def render_index(study: Study, transport: str, head: str = "", page: Path = PAGE
         "static": f"static/{page_version(page)}",
         **{name: study.texts[name] for name in _TEXTS_BEFORE_SCRIPTS},
     }
+    # Replace the placeholders of the template, e.g. {title}.
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", html.escape(value))
     # The head comes last, since it is HTML and contains no placeholders.

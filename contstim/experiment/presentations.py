@@ -157,7 +157,7 @@ sentence = "The postman barked dog the at."
         InputError
             If the choice is invalid.
         """
-        choices = sorted(self.choices({}) or ())
+        choices = sorted(self.choices({}) or ())  # the same for all pairs of sentences
         if type(choice) is not int or choice not in choices:
             raise InputError(f"choice is {choice!r}; it is one of {', '.join(map(str, choices))}")
         # Position of the choice from 0 (strongest preference for the left sentence) to 1 (right).
@@ -267,7 +267,8 @@ sentence = "The postman barked dog the at."
         """
         values = parse_detail(detail)
         if self.time_columns is not None:
-            return {name: time for name in self.time_columns if is_time(time := values.get(name))}
+            times = {name: values.get(name) for name in self.time_columns}
+            return {name: time for name, time in times.items() if is_time(time)}
         # A custom presentation may send any data; values that fit into a table cell are exported.
         return {
             f"detail_{name}": value
@@ -293,7 +294,7 @@ sentence = "The postman barked dog the at."
 
 
 class PairChoice(Presentation):
-    """Choice between two sentences, with levels of confidence (``choice``)."""
+    """Presentation ``choice``: a choice between two sentences, with levels of confidence."""
 
     module = "presentations/choice.js"
     is_pair = True
@@ -344,7 +345,7 @@ expected = "right"
 
 
 class SentenceRating(Presentation):
-    """Rating of one sentence from 1 to the number of points (``rating``)."""
+    """Presentation ``rating``: a rating of one sentence on a scale of points, from 1."""
 
     module = "presentations/rating.js"
     text_keys: ClassVar = {
@@ -370,11 +371,11 @@ class SentenceRating(Presentation):
 
 
 class SelfPacedReading(Presentation):
-    """Self-paced reading of a sentence, followed by an optional yes-no question (``reading``).
+    """Presentation ``reading``: self-paced reading of a sentence, then an optional question.
 
-    The choice is 1 for yes, 2 for no, and 0 without a question. The additional data of an answer
-    contain the regions of the sentence (``words``) and their reading times in milliseconds
-    (``rt_ms``).
+    The question is answered with yes or no. The choice is 1 for yes, 2 for no, and 0 without a
+    question. The additional data of an answer contain the regions of the sentence (``words``) and
+    their reading times in milliseconds (``rt_ms``).
     """
 
     module = "presentations/reading.js"

@@ -237,7 +237,7 @@ def _record_responses(
 
 
 def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Receipt) -> None:
-    """Store each answer or event, so that an invalid one does not prevent the others.
+    """Store answers or events one by one, and report invalid ones without failing.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Re
     store
         Function that stores one of them, and raises `InputError` if it is invalid.
     receipt
-        Receipt, to which the ids and errors of invalid values are added.
+        Report to the page, to which the ids and errors of invalid values are added.
     """
     for value in values:
         try:

@@ -144,7 +144,8 @@ class Recruiter:
             return code, None
         if "{code}" in self.redirect:
             return code, None if code is None else self.redirect.replace("{code}", code)
-        # A URL without a code may credit every participant who opens it.
+        # A URL without a code may credit every participant who opens it, so that only participants
+        # with complete sessions are redirected.
         return code, self.redirect if outcome == "complete" else None
 
     def make_study_url(self, page: str) -> str:

@@ -112,7 +112,7 @@ def is_loopback(host: str) -> bool:
 
 
 class RateLimiter:
-    """Token bucket for each client, which limits the rate of an action.
+    """Rate limiter of an action, with a token bucket for each client.
 
     A client may act `capacity` times at once. Its bucket refills continuously, from empty to full
     in `period` seconds.

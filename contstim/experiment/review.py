@@ -41,7 +41,7 @@ class Decision:
     reviewer
         Name or initials of the reviewer.
     decision
-        One of `REVIEW_DECISIONS`.
+        ``approve``, ``reject`` or ``edit``.
     edited
         Replacement for the sentence if the decision is ``edit``, otherwise empty.
     reason
@@ -124,7 +124,7 @@ def list_sentences(table: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     table
-        Triplets, pairs or synthetic sentences.
+        Table of sentence triplets, sentence pairs or synthetic sentences.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
 def compute_approval_shares(
     sources: Mapping[str, Sequence[tuple[str, ...]]], decisions: Sequence[Decision]
 ) -> pd.DataFrame:
-    """Compute the share of sentences that each reviewer approved from each source.
+    """Compute what share of the sentences from each source each reviewer approved.
 
     Parameters
     ----------
@@ -289,28 +289,29 @@ def compute_kappa(decisions: Sequence[Decision]) -> dict[tuple[str, str], tuple[
     by_reviewer: dict[str, dict[str, str]] = {}
     for decision in decisions:
         by_reviewer.setdefault(decision.reviewer, {})[decision.sentence] = decision.decision
-    values = {}
+    kappas = {}
     for pair in combinations(sorted(by_reviewer), 2):
+        # Decisions of the two reviewers by sentence, and the sentences that both have judged.
         first, second = (by_reviewer[reviewer] for reviewer in pair)
         shared = first.keys() & second.keys()
         n = len(shared)
         n_agreed = sum(first[text] == second[text] for text in shared)
-        counts_1, counts_2 = (
-            Counter(judged[text] for text in shared) for judged in (first, second)
-        )
+        # How often each reviewer made each decision.
+        counts_1 = Counter(first[text] for text in shared)
+        counts_2 = Counter(second[text] for text in shared)
         # Cohen's kappa is (p_o - p_e) / (1 - p_e), with the observed agreement p_o and the
         # agreement p_e expected by chance. Both are multiplied by n squared, to compute with
         # integers: `expected` is n**2 times p_e, and n * n_agreed is n**2 times p_o.
         expected = sum(counts_1[name] * counts_2[name] for name in REVIEW_DECISIONS)
         kappa = (n * n_agreed - expected) / (n * n - expected) if n * n > expected else float("nan")
-        values[pair] = kappa, n
-    return values
+        kappas[pair] = kappa, n
+    return kappas
 
 
 def summarise_decisions(
     table: pd.DataFrame, decisions: Sequence[Decision], min_reviewers: int
 ) -> Iterator[str]:
-    """Summarise a review in lines of text.
+    """Summarise the reviewers' decisions about the sentences of a table in lines of text.
 
     Parameters
     ----------
@@ -334,8 +335,8 @@ def summarise_decisions(
             f"{reviewer}: {counts['approve']} approved, {counts['edit']} edited, "
             f"{counts['reject']} rejected of {len(sentences)} sentences"
         )
-    for pair, (value, n) in compute_kappa(decisions).items():
-        yield f"Cohen's kappa of {' and '.join(pair)}: {value:.3f} over {n} sentences"
+    for pair, (kappa, n) in compute_kappa(decisions).items():
+        yield f"Cohen's kappa of {' and '.join(pair)}: {kappa:.3f} over {n} sentences"
     # Resulting text of each sentence; None if it is left out.
     resolved = resolve_decisions(decisions, min_reviewers)
     results = [(sentence, resolved.get(sentence)) for sentence in sentences]
@@ -343,6 +344,7 @@ def summarise_decisions(
     n_omitted = sum(text is None for _, text in results)
     n_edited = len(results) - n_approved - n_omitted
     yield f"result: {n_approved} approved, {n_edited} edited, {n_omitted} left out"
+    # List the decisions about each sentence on which the reviewers disagree.
     for sentence in sentences:
         judgements = [d for d in decisions if d.sentence == sentence]
         if len({(d.decision, d.edited) for d in judgements}) > 1:
@@ -366,7 +368,7 @@ def select_approved_rows(
     Parameters
     ----------
     table
-        Triplets, pairs or synthetic sentences.
+        Table of sentence triplets, sentence pairs or synthetic sentences.
     decisions
         Decisions of all reviewers. A sentence without a decision is not approved.
     score

@@ -67,7 +67,8 @@ def render_review_page(
     Parameters
     ----------
     table
-        Triplets, pairs or synthetic sentences. The sentences of a row are shown side by side.
+        Table of sentence triplets, sentence pairs or synthetic sentences. The sentences of a row
+        are shown side by side.
     reviewer
         Name or initials of the reviewer.
     instructions

@@ -273,6 +273,7 @@ def write_sentence_trials(
         table = latin_square(pd.DataFrame(rows), participants, factors, seed=seed)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    # Write the table of trials with all cells as text, and its metadata.
     trials = folder / "trials.csv"
     columns = tuple(map(str, table.columns))
     cells = table.astype("str").to_numpy().tolist()

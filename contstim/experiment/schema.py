@@ -35,14 +35,14 @@ _RAW_LOG_TRIGGERS = [
 
 
 def get_data_path(study: Study, data: Path | None = None) -> Path:
-    """Return the path of a study's data file: `data`, or by default in the study's folder.
+    """Return the path of a study's database: `data` if given, else a file in the study's folder.
 
     Parameters
     ----------
     study
         Study of the data.
     data
-        Data file that the user named, if any.
+        Path of the database that the user named, if any.
     """
     return study.folder / DATA_FILE if data is None else data
 
@@ -66,12 +66,12 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
-    """Open a data file.
+    """Open the database of a study, an SQLite file.
 
     Parameters
     ----------
     path
-        Data file.
+        Database file.
     study
         Study of the data. If it is given, a missing file is created, and the lists of trials that
         were added to the study are added to an existing file. If it is None, the file must exist.
@@ -113,12 +113,12 @@ def open_data(path: Path, study: Study | None = None) -> sqlite3.Connection:
 
 @contextmanager
 def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite3.Connection]:
-    """Open a data file for one transaction, which is committed when the block ends.
+    """Open the database of a study for one transaction, committed at the end of a ``with`` block.
 
     Parameters
     ----------
     path
-        Data file.
+        Database file.
     study
         Study of the data. If it is given, a missing file is created.
 
@@ -296,7 +296,7 @@ def _remove_empty(path: Path) -> None:
 
 
 def _check_data(path: Path, study: Study | None) -> None:
-    """Check that a file contains the data of a study.
+    """Check that a database file contains the data of a study.
 
     This happens before `connect` is called, because `connect` switches the file to WAL mode and
     would thereby change a file that belongs to another program.
@@ -363,7 +363,7 @@ def _digest_assignments(study: Study) -> dict[int, str]:
 
 
 def _create_or_extend_tables(connection: sqlite3.Connection, study: Study) -> None:
-    """Create the tables of a new data file, or add new assignments to an existing file.
+    """Create the tables of a new database, or add new assignments to an existing one.
 
     A new file also gets a random salt. An existing file gets the assignments (lists of trials) that
     `contstim experiment extend` has added to the study since the file was last opened. If a

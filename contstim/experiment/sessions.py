@@ -256,7 +256,7 @@ def take_assignment(
 
 
 def _find_free_assignment(connection: sqlite3.Connection) -> Any:
-    """Find the assignment (list of trials) to give to the next participant.
+    """Find the assignment (list of trials) for the next participant.
 
     It is the first free assignment of the group with the fewest sessions that have an assignment.
 
@@ -265,7 +265,7 @@ def _find_free_assignment(connection: sqlite3.Connection) -> Any:
     sqlite3.Row or None
         Row with ``assignment`` and ``group_number``; None if no assignment is free.
     """
-    return connection.execute(
+    return connection.execute(  # the first free assignment of the group with the fewest sessions
         """
         SELECT min(assignment) AS assignment, group_number FROM assignments AS free
         WHERE session IS NULL

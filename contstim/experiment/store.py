@@ -52,6 +52,7 @@ def _run_in_writer_thread(
     def submit(
         self: Store, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
     ) -> Future[_Result]:
+        # The writer calls the method with its database connection, within a transaction.
         return self._writer.submit(lambda connection: method(self, connection, *args, **kwargs))
 
     submit.__doc__ = method.__doc__
@@ -230,6 +231,7 @@ class Store:
         now, study = self._clock(), self.study
         row = self._authenticate(connection, token, now)
         session = row["session"]
+        # Answers after the time limit are stored, too, but marked as late.
         is_late = raw_log.is_past_time_limit(study, row["started_at"], now, raw_log.GRACE_SECONDS)
         trials = raw_log.map_trials_by_id(study, self._read_trials(connection, row))
         receipt = raw_log.record_answers(
@@ -395,10 +397,11 @@ class Store:
 
     def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
         """Add a session with a free assignment, and return its id."""
-        link = bundles.make_outcome_link(self.study, "full")
+        link = bundles.make_outcome_link(self.study, "full")  # back to the recruitment platform
         if sessions.find_closing_reason(connection) is not None:
             raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
+        # Take an assignment: the list of trials for one participant.
         allocation = sessions.take_assignment(connection, session, now, self.study.allocation)
         if allocation is None:
             raise RequestError(503, "no place is free", **link)

@@ -92,6 +92,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
             raise InputError(f"{path}: {key} is {text!r}; give a text, or leave the key out")
         if len(text) > _MAX_TEXT:
             raise InputError(f"{path}: {key} has {len(text)} characters; give at most {_MAX_TEXT}")
+        # The page fills in the placeholders of the default text, which are names in braces.
         placeholders = set(_PLACEHOLDER.findall(texts[key]))
         for name in _PLACEHOLDER.findall(text):
             if name not in placeholders:

@@ -125,7 +125,9 @@ class Design:
 def read_session_trials(
     connection: sqlite3.Connection, design: Design, session: str, assignment: int
 ) -> tuple[Trial, ...]:
-    """Read the trials of a session from the data, in the order of presentation.
+    """Read the trials of a session in the order of presentation.
+
+    In an adaptive study, some of them are stored in the database when they are selected.
 
     Parameters
     ----------

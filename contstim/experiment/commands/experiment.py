@@ -253,7 +253,7 @@ def serve_study(
     Parameters
     ----------
     study
-        Study.
+        Study to serve.
     host
         Network address of the server.
     port

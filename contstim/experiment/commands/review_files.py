@@ -23,7 +23,7 @@ def write_page(
     Parameters
     ----------
     table_path
-        Triplets, pairs or synthetic sentences.
+        Table of sentence triplets, sentence pairs or synthetic sentences.
     page_path
         HTML file to write.
     reviewer
