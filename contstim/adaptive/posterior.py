@@ -305,7 +305,7 @@ def _tabulate_choice_curve(item_sd: float) -> FloatArray:
     # Probability of choosing the right-hand sentence at each logit x: the mean of sigma(x + u) over
     # random effects u ~ N(0, item_sd²) of the sentence pair, with the logistic function sigma.
     # Integrate over the standardised effect u / item_sd by the trapezoidal rule, with weights that
-    # are proportional to the normal density. Beyond 8 standard deviations it is negligible.
+    # are proportional to the normal density, which is negligible beyond 8 standard deviations.
     step = 0.1 / max(1.0, item_sd)
     nodes = np.arange(-8, 8 + step, step)
     weights = np.exp(-(nodes**2) / 2)

@@ -155,7 +155,7 @@ def mutual_information(log_joint: FloatArray, curves: FloatArray) -> FloatArray:
     # The mutual information is H(Σ_m w_m P_m) - Σ_m w_m H(P_m), with the posterior probability w_m
     # of model m, its probability P_m of choosing sentence 2, and the entropy H. `entr` is -x log x.
     # The axes are r: studies, h: median slopes, m: models, p: sentence pairs.
-    # w_m P_m, averaged over the median slopes, and its sum over models.
+    # First compute w_m P_m, averaged over the median slopes, and its sum over models.
     by_model = np.einsum("rhm,hpm->rmp", joint, curves, optimize=True)
     mixture = by_model.sum(axis=1)
     by_model /= np.maximum(weights, 1e-300)  # P_m; the constant avoids division by 0

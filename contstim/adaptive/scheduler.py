@@ -179,7 +179,7 @@ class TrialScheduler:
         self._grid_positions = policies.grid_positions(pool.preferences, self.posterior.quadrature)
         # Masks of the pairs that may still be shown, by participant.
         self._available: dict[str, BoolArray] = {}
-        # Pairs of a participant and a sentence pair shown to that participant.
+        # Sentence pairs that have been shown, each with its participant.
         self._issued_pairs: set[tuple[str, int]] = set()
         # Pairs with an answer that has updated the posterior.
         self._used_pairs: set[int] = set()
@@ -237,8 +237,9 @@ class TrialScheduler:
                 f"participant {participant!r} already has the {self.plan.trials} trials of the "
                 "plan; end the session"
             )
-        # A processed block has updated the posterior or has been skipped. Only a few more blocks
-        # are processed now, so that the participant does not wait long.
+        # A block is a group of trials that were chosen together. It is processed when it has
+        # updated the posterior or has been skipped. Only a few more blocks are processed now, so
+        # that the participant does not wait long.
         n_blocks, n_processed = len(self.blocks), self._n_processed
         skipped_blocks = list(self._skipped_blocks)
         n_processed_before = self.blocks[-1].n_processed if self.blocks else 0

@@ -265,13 +265,13 @@ def _describe_status(summary: Mapping[str, Any]) -> str:
             f"The study is closed ({summary['closed']}): new participants are not admitted, open "
             "sessions can be finished, and `contstim experiment reopen` opens it again."
         )
-    minutes = summary["last_answer"]
-    if minutes is None:
+    minutes_ago = summary["last_answer"]
+    if minutes_ago is None:
         sentences.append("No answer yet.")
-    elif minutes < 2:
+    elif minutes_ago < 2:
         sentences.append("Last answer a moment ago.")
     else:
-        sentences.append(f"Last answer {minutes:.0f} minutes ago.")
+        sentences.append(f"Last answer {minutes_ago:.0f} minutes ago.")
     warning = ", which is little" if summary["disk_mb"] < _MIN_DISK_MB else ""
     sentences.append(f"Free space for the data: {summary['disk_mb']} MB{warning}.")
     return " ".join(sentences)

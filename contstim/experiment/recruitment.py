@@ -97,7 +97,7 @@ class Recruiter:
         """Return whether a text can be a participant id: 1 to 128 letters, digits and ``_.@-``."""
         return bool(re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}", text))
 
-    def check_id(self, recruiter_id: str | None) -> None:
+    def check_recruiter_id(self, recruiter_id: str | None) -> None:
         """Check the id that a recruitment platform, such as Prolific, has given to a participant.
 
         Raises

@@ -179,7 +179,7 @@ class Store:
         if consent != (study.consent.version, study.consent_sha256):
             raise RequestError(400, "consent is to another version of the text; reload the page")
         if study.recruiter is not None:
-            study.recruiter.check_id(request.participant)
+            study.recruiter.check_recruiter_id(request.participant)
         minutes = study.allocation.release_after_minutes
         if minutes:
             sessions.release_inactive(connection, now - minutes * 60, now)

@@ -146,7 +146,7 @@ class Study(StudySettings):
         """Practice trials, which are the same for all participants."""
         return tuple(
             Trial(
-                id=f"p{number}",
+                id=f"p{number}",  # trials of the design have other ids, e.g. t1
                 number=number,
                 kind="practice",
                 condition="practice",
@@ -332,6 +332,7 @@ def _check_fields(
     for name in trial.content:
         if name not in (*presentation.required_fields, *presentation.optional_fields):
             raise InputError(f"{location} has {name!r}, which this presentation does not show")
+    # Check the values of the fields. An error names the location of the trial.
     try:
         presentation.check_fields(trial.content)
         if trial.expected is not None:
@@ -344,6 +345,7 @@ def _read_consent(folder: Path, name: str) -> str:
     """Read the consent form of a study."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise InputError(f"consent.file is {name!r}; name a file in the study's folder")
+    # The consent form is a plain text of limited length.
     path = folder / name
     text = _read_file(path, "consent form", f"consent form {path}; write it there").strip()
     if not text or len(text) > _MAX_CONSENT:

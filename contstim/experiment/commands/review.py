@@ -112,7 +112,7 @@ def review(
     from contstim.experiment.commands import review_files
 
     if table is not None and page is not None:
-        review_files.write_page(table, page, reviewer or "", scores, instructions)
+        review_files.write_review_page(table, page, reviewer or "", scores, instructions)
     elif table is not None:
         review_files.evaluate_decisions(table, decisions, reviewers, out)
     elif page is not None:

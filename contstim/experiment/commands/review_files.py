@@ -15,7 +15,7 @@ from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
 
-def write_page(
+def write_review_page(
     table_path: str, page_path: str, reviewer: str, scores: str | None, instructions: str | None
 ) -> None:
     """Write the page on which a reviewer judges the sentences of a table.
@@ -40,6 +40,7 @@ def write_page(
     """
     table = read_table(table_path)
     log_probs = None if scores is None else read_scores(scores)
+    # Without a file of instructions, use the default text.
     text = _read_instructions(instructions) or review_page.REVIEW_INSTRUCTIONS
     page = review_page.render_review_page(table, reviewer, text, log_probs)
     refuse_overwriting(page_path, [table_path, scores, instructions])
@@ -172,6 +173,7 @@ def _parse_named_files(arguments: Sequence[str]) -> dict[str, str]:
         Path of each file, by its name.
     """
     files: dict[str, str] = {}
+    # Each argument is NAME=FILE; reviewers do not see the name.
     for text in arguments:
         name, _, file = (part.strip() for part in text.partition("="))
         if not name or not file or name in files:
