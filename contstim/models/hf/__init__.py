@@ -28,6 +28,8 @@ def load_hf(spec: ModelSpec) -> SentenceModel:
     # These modules import torch and transformers, which takes seconds.
     from contstim.models.hf import causal, checkpoint, masked, options
 
+    # Refuse unknown options before the checkpoint is loaded, and options of the other kind of
+    # model as soon as the kind is known.
     spec.check_options({*options.CAUSAL_OPTIONS, *options.MASKED_OPTIONS})
     loaded = checkpoint.load_checkpoint(spec)
     if loaded.kind == "masked":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,13 +13,13 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, SpecError
 from contstim.files import digest
 from contstim.models import ModelSpec
-from contstim.models.base import Event, ReplacementScores
+from contstim.models.base import ReplacementScores
 from contstim.models.hf import token_tree
 from contstim.models.hf.causal_candidates import score_causal_candidates
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.kv_cache import KVCache
-from contstim.models.hf.options import CAUSAL_OPTIONS, CausalOptions
+from contstim.models.hf.options import CAUSAL_OPTIONS, CausalEvent, CausalOptions
 from contstim.models.hf.prefixes import CausalPrefixes
 from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
@@ -35,24 +34,6 @@ _MAX_TREE_SHARE = 0.7
 # Log-probabilities at one position, nats, see `CausalModel.predict`.
 _PREDICTION = np.dtype([("token", np.float64), ("boundary", np.float64), ("start", np.float64)])
 _Predictions = NDArray[np.void]
-
-
-@dataclass(frozen=True)
-class CausalEvent(Event):
-    """Definition of the score of a causal model, which is stored with each score.
-
-    Attributes
-    ----------
-    first
-        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
-        ``unmarked`` if tokens do not include white space.
-    words
-        ``tokens`` if the probability of a word is the product of its tokens' probabilities,
-        ``corrected`` if it includes the probability that the word ends.
-    """
-
-    first: str = "unmarked"
-    words: str = "tokens"
 
 
 class CausalModel(TransformerModel, PrefixModel):
@@ -101,7 +82,7 @@ class CausalModel(TransformerModel, PrefixModel):
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         super().__init__(spec, CAUSAL_OPTIONS, checkpoint, special=False)
         self.options = CausalOptions.read(spec)
-        self._prefix_ids = self._find_prefix()
+        self._prefix_ids = self._find_prefix_ids()
         self._prompt_ids: list[int] = []
         prompt = self.options.prompt
         if prompt != "none":
@@ -130,43 +111,53 @@ class CausalModel(TransformerModel, PrefixModel):
                 f"words='corrected' with punctuation='context' in {self.spec!r}: a word ends after "
                 "its punctuation marks; leave one of the two options out"
             )
-        n, device = self.network.n_logits, self.network.device
         is_spaced = self.tokenizer.first == "spaced"
         cannot_start = classes.is_continuing if is_spaced else classes.is_starting
-        self.boundary_ids = _complement(classes.is_continuing, n, device)
-        self.start_ids = _complement(cannot_start, n, device)
+        self.boundary_ids = self._exclude_ids(classes.is_continuing)
+        self.start_ids = self._exclude_ids(cannot_start)
         # Without a prefix, the first scored word is the second word.
         self.first_divisor = "start" if self.prefix else "boundary"
         self._prefix_cache: tuple[torch.Tensor, token_tree.TreeCache] | None = None
 
-    def _find_prefix(self) -> list[int]:
+    def _exclude_ids(self, is_excluded: BoolArray) -> torch.Tensor:
+        """Return the ids of all logits except those of a class of tokens, in ascending order."""
+        # Networks may have more logits than the vocabulary has tokens.
+        ids = np.setdiff1d(np.arange(self.network.n_logits), np.flatnonzero(is_excluded))
+        return torch.from_numpy(ids).to(self.network.device)
+
+    def _find_prefix_ids(self) -> list[int]:
         """Return the ids of the tokens before every sentence, according to the option ``prefix``.
 
-        The option is ``auto``, ``bos``, ``eos``, ``none`` or a token of the vocabulary. The list is
-        empty for ``none``.
+        The list is empty for ``none``.
         """
         tokenizer, option = self.checkpoint.tokenizer, self.options.prefix
         if option == "none":
             return []
         if option == "auto":
+            # The special tokens that the tokenizer adds before a sentence, else the start token
+            # (BOS), else none.
             token_ids = self.tokenizer.leading_special_ids or (tokenizer.bos_token_id,)
             return [token_id for token_id in token_ids if token_id is not None]
+        # The start token (BOS), the end token (EOS), or any other token of the vocabulary.
         special_ids = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}
-        is_special = option in special_ids
-        token_id = special_ids[option] if is_special else tokenizer.get_vocab().get(option)
-        if token_id is None:
-            advice = (
+        if option in special_ids:
+            token_id = special_ids[option]
+            problem = (
                 ": its tokenizer has no such token; write prefix=none or a token of its vocabulary"
-                if is_special
-                else " is not a token of its vocabulary; write auto, bos, eos, none or a token"
             )
-            raise SpecError(f"prefix={option!r} in {self.spec!r}{advice}")
+        else:
+            token_id = tokenizer.get_vocab().get(option)
+            problem = " is not a token of its vocabulary; write auto, bos, eos, none or a token"
+        if token_id is None:
+            raise SpecError(f"prefix={option!r} in {self.spec!r}{problem}")
         return [int(token_id)]
 
     @property
     def event(self) -> CausalEvent:
         """Definition of the score: start and end symbols, and treatment of words."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
+        # Tokens before every sentence, for example "<s>". A prompt, which is a text before the
+        # sentence, is identified by its length and a digest of its tokens.
         start = " ".join(convert(self._prefix_ids)) or "none"
         if self._prompt_ids:
             prompt_digest = digest(",".join(map(str, self._prompt_ids)))[:16]
@@ -186,14 +177,7 @@ class CausalModel(TransformerModel, PrefixModel):
         """Add the prefix and the end-of-sentence token to a sentence, and select the scored tokens.
 
         The prefix is not scored, but the end is. Without a prefix, the first word is not scored
-        either, because no token predicts it.
-
-        Parameters
-        ----------
-        sentence
-            Text of the sentence, for the error message.
-        encoded
-            Tokens of the sentence.
+        either, because no token predicts it. `sentence` is the text for the error message.
 
         Raises
         ------
@@ -201,16 +185,18 @@ class CausalModel(TransformerModel, PrefixModel):
             If no token would be scored.
         """
         ids = np.array([*self.prefix, *encoded.ids, *self.end], dtype=np.int64)
-        scored = np.flatnonzero(encoded.word_indices >= (0 if self.prefix else 1))
+        first_scored_word = 0 if self.prefix else 1
+        scored = np.flatnonzero(encoded.word_indices >= first_scored_word)
         if len(scored) == 0:
             raise InputError(
                 f"{sentence!r} has one word, and {self.spec} has no prefix to predict it from; "
                 "write prefix=bos, prefix=eos or another token in the spec"
             )
-        n_words, n_end = encoded.n_words, len(self.end)
+        n_words, n_end = encoded.n_words, len(self.end)  # `n_end` is 0 or 1
+        # The prefix moves the tokens of the sentence to higher positions.
         positions = encoded.scored_positions[scored] + len(self.prefix)
+        # Score the end-of-sentence token, the last token, as part of the last word.
         positions = np.append(positions, [len(ids) - 1] * n_end)
-        # The end of the sentence is part of the last word.
         word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
         tokens = [encoded.units[t] for t in scored]
         tokens += self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
@@ -225,32 +211,41 @@ class CausalModel(TransformerModel, PrefixModel):
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probability of each scored token of S sentences.
 
-        If the network supports it, a long text before the sentences is computed only once, as well
-        as first words that several sentences share. Otherwise each sentence is computed as a whole.
+        If the network supports it, a long text before the sentences is computed only once. First
+        words that several sentences share are also computed once. Otherwise each sentence is
+        computed as a whole.
+
+        Parameters
+        ----------
+        encoded
+            Tokens of the S sentences.
 
         Returns
         -------
         list of array
             One array for each sentence, with one value per scored token, nats.
         """
+        # If the network allows it, compute only once a long prefix or common first tokens.
         if len(self.prefix) >= _MIN_CACHED_PREFIX:
-            log_probs = self.cached_log_probs(encoded)
-            if log_probs is not None:
-                return log_probs
-        shared = self.tree_log_probs(encoded)
-        if shared is not None:
-            return shared
-        values: list[FloatArray] = [np.zeros(0)] * len(encoded)
+            from_cache = self.cached_log_probs(encoded)
+            if from_cache is not None:
+                return from_cache
+        from_trees = self.tree_log_probs(encoded)
+        if from_trees is not None:
+            return from_trees
+        # Otherwise compute each sentence as a whole. Sentences of a group have equal length L.
+        log_probs: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for group in self.iter_groups(encoded, [1] * len(encoded)):
-            ids = np.array([encoded[i].ids for i in group])
+            ids = np.array([encoded[i].ids for i in group])  # (sentences, L)
+            # Predict the scored tokens of all sentences at once, and split them by sentence.
             positions = [self._prediction_positions(encoded[i]) for i in group]
             counts = [len(sentence_positions) for sentence_positions in positions]
             rows = np.repeat(np.arange(len(group)), counts)
             predictions = self.predict_rows(ids, rows, np.concatenate(positions))
             parts = np.split(predictions, np.cumsum(counts)[:-1])
             for i, sentence_predictions in zip(group, parts, strict=True):
-                values[i] = self._token_log_probs(encoded[i], sentence_predictions)
-        return values
+                log_probs[i] = self._token_log_probs(encoded[i], sentence_predictions)
+        return log_probs
 
     def cached_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray] | None:
         """Compute the log-probabilities of tokens from cached keys and values of the prefix.
@@ -262,16 +257,19 @@ class CausalModel(TransformerModel, PrefixModel):
         """
         positions = [self._prediction_positions(sentence) for sentence in encoded]
         n_prefix = len(self.prefix)
+        # Tokens after the prefix, up to the last position that predicts a token.
         sequences = [
-            sentence.ids[n_prefix : max(n_prefix, int(needed.max())) + 1]
-            for sentence, needed in zip(encoded, positions, strict=True)
+            sentence.ids[n_prefix : max(n_prefix, int(sentence_positions.max())) + 1]
+            for sentence, sentence_positions in zip(encoded, positions, strict=True)
         ]
         longest = n_prefix + max(map(len, sequences), default=0)
         if not token_tree.supports_tree_cache(self.network, longest, self.prefix[:1]):
             return None
+        # Run the network on the prefix only once. Later calls use the same keys and values.
         if self._prefix_cache is None:
             ids = np.array(self.prefix, dtype=np.int64)
             self._prefix_cache = token_tree.TreeCache.prefill(self.network, ids, use_cache=True)
+        # Merge sentences that begin with the same tokens into trees, within the network's limit.
         max_tokens = token_tree.MAX_ROW_TOKENS
         if self.checkpoint.max_tokens:
             max_tokens = min(max_tokens, self.checkpoint.max_tokens - n_prefix)
@@ -293,24 +291,27 @@ class CausalModel(TransformerModel, PrefixModel):
         """
         if len(encoded) < 2:
             return None
+        # The network reads each sentence up to the last position from which it predicts a token.
         positions, sequences = [], []
         for sentence in encoded:
-            needed = self._prediction_positions(sentence)
-            positions.append(needed)
-            sequences.append(sentence.ids[: int(needed.max()) + 1])
+            sentence_positions = self._prediction_positions(sentence)
+            positions.append(sentence_positions)
+            sequences.append(sentence.ids[: int(sentence_positions.max()) + 1])
         max_tokens = min(
             token_tree.MAX_ROW_TOKENS, self.checkpoint.max_tokens or token_tree.MAX_ROW_TOKENS
         )
         depth = max(map(len, sequences))
+        # A tree must have room for at least two sentences.
         if 2 * depth > max_tokens:
             return None
+        # Sentences that begin with the same tokens share nodes of a tree. Trees are worthwhile only
+        # if the nodes are much fewer than the tokens.
         trees = token_tree.pack_trees(sequences, max_tokens)
         sizes = [len(tree.ids) for tree in trees]
         if sum(sizes) > _MAX_TREE_SHARE * sum(map(len, sequences)):
             return None
         if not token_tree.supports_trees(self.network, max(sizes), depth, max_tokens, self.prefix):
             return None
-
         return self._log_probs_from_trees(encoded, positions, trees)
 
     def _log_probs_from_trees(
@@ -328,7 +329,7 @@ class CausalModel(TransformerModel, PrefixModel):
         every sentence; it is None if the trees contain these tokens. The result has one array for
         each sentence, with one log-probability per scored token, in nats.
         """
-        values: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        log_probs: list[FloatArray] = [np.zeros(0)] * len(encoded)
         n_cached = 0 if prefix is None else len(self.prefix)
         for tree in trees:
             # A prediction is identified by two numbers: a node of the tree, and the token that
@@ -339,6 +340,7 @@ class CausalModel(TransformerModel, PrefixModel):
                 ids = encoded[number].ids
                 # No token follows the last one. Its index is clipped, and the value is not used.
                 next_tokens = ids[np.minimum(positions[number] + 1, len(ids) - 1)]
+                # Position -1, the last token of the prefix, reads the appended last element.
                 nodes = np.append(path, -1)[positions[number] - n_cached]
                 pairs.append(np.stack([nodes, next_tokens], axis=1))
             distinct, inverse = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
@@ -346,16 +348,18 @@ class CausalModel(TransformerModel, PrefixModel):
             if prefix is None:
                 logits = token_tree.tree_logits(self.network, tree, nodes)
             else:
+                # The logits at the prefix are known. Its pairs, with node -1, are sorted first.
                 prefix_logits, past = prefix
                 logits = token_tree.tree_logits(self.network, tree, nodes[nodes >= 0], past)
                 n_first = len(nodes) - len(logits)
                 logits = torch.cat([prefix_logits[-1:].expand(n_first, -1), logits])
             predictions = self.predict(logits, distinct[:, 1])
+            # Distribute the predictions of the distinct pairs to the sentences.
             offsets = np.cumsum([len(sentence_pairs) for sentence_pairs in pairs])[:-1]
             parts = np.split(inverse.reshape(-1), offsets)
             for number, indices in zip(tree.sequences, parts, strict=True):
-                values[number] = self._token_log_probs(encoded[number], predictions[indices])
-        return values
+                log_probs[number] = self._token_log_probs(encoded[number], predictions[indices])
+        return log_probs
 
     def _prediction_positions(self, encoded: EncodedSentence) -> IntArray:
         """Return the positions at which predictions of the network are needed for a score.
@@ -377,22 +381,26 @@ class CausalModel(TransformerModel, PrefixModel):
         result of `predict` at the positions of `_prediction_positions`.
         """
         n_tokens = len(encoded.scored_positions)
-        values = np.array(predictions["token"][:n_tokens], dtype=np.float64)
+        log_probs = np.array(predictions["token"][:n_tokens], dtype=np.float64)
         if not self.is_corrected:
-            return values
+            return log_probs
         n_in_words = n_tokens - len(self.end)
         word_indices = encoded.word_indices[:n_in_words]
         # The word index changes at the first token of a word, and after its last token.
         first_tokens = np.flatnonzero(np.diff(word_indices, prepend=-1))
         last_tokens = np.flatnonzero(np.diff(word_indices, append=-1))
+        # Correct for white space: p(word) = p(tokens) p(word ends after them) / p(word ends before
+        # them). `boundary[t]` is the log-probability that a word ends before token t.
         boundary = predictions["boundary"]
-        divisors = boundary[first_tokens].copy()
-        divisors[0] = predictions[self.first_divisor][0]
-        values[first_tokens] -= divisors
-        values[last_tokens] += boundary[last_tokens + 1]
-        values[n_in_words:] -= boundary[n_in_words:n_tokens]
+        log_divisors = boundary[first_tokens].copy()
+        # The divisor of the first word is the probability that the next token can start a word.
+        log_divisors[0] = predictions[self.first_divisor][0]
+        log_probs[first_tokens] -= log_divisors
+        log_probs[last_tokens] += boundary[last_tokens + 1]
+        # The end-of-sentence token is one of the tokens that end a word: divide it likewise.
+        log_probs[n_in_words:] -= boundary[n_in_words:n_tokens]
         # Rounding may raise a probability of 1 slightly.
-        return np.minimum(values, 0.0)
+        return np.minimum(log_probs, 0.0)
 
     def predict_rows(
         self, ids: IntArray, rows: IntArray, positions: IntArray, past: KVCache | None = None
@@ -402,11 +410,11 @@ class CausalModel(TransformerModel, PrefixModel):
         Parameters
         ----------
         ids
-            Token ids, shape (R, L).
+            Token ids of R rows of length L, shape (R, L).
         rows
-            Row of each of m predictions, ascending, shape (m,).
+            Index of the row of each of m predictions, in ascending order, shape (m,).
         positions
-            Position in its row of each prediction, shape (m,).
+            Position of each prediction, counted from 0 within its row, shape (m,).
         past
             Cached keys and values of the tokens before all rows.
 
@@ -416,7 +424,9 @@ class CausalModel(TransformerModel, PrefixModel):
             Structured array of `predict`, shape (m,). No token follows the last position of a row,
             so the field ``token`` is undefined there.
         """
+        # Token t + 1 is predicted at position t. At the last position, the index is clipped.
         next_tokens = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
+        # Tokens after the last selected position do not influence the predictions.
         used_ids = ids[:, : int(positions.max()) + 1]
         predictions = np.zeros(len(rows), dtype=_PREDICTION)
         for batch, logits in self.network.iter_logits(
@@ -431,7 +441,7 @@ class CausalModel(TransformerModel, PrefixModel):
         Parameters
         ----------
         logits
-            Logits at m positions, shape (m, V).
+            Logits at m positions over a vocabulary of V tokens, shape (m, V).
         next_tokens
             Id of the token after each position, shape (m,).
 
@@ -443,19 +453,20 @@ class CausalModel(TransformerModel, PrefixModel):
             cannot continue a word; ``start``, the next token can start the first word. The last two
             are 0 unless the model has the option ``words=corrected``.
         """
-        log_probs = logits.log_softmax(dim=1)
+        log_probs = logits.log_softmax(dim=1)  # (positions, vocabulary)
         targets = torch.from_numpy(next_tokens).to(logits.device)
         predictions = np.zeros(len(next_tokens), dtype=_PREDICTION)
         predictions["token"] = log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy()
         if self.is_corrected:
+            # log p(the next token cannot continue a word) and log p(it can start the first word).
             predictions["boundary"] = log_probs[:, self.boundary_ids].logsumexp(dim=1).cpu().numpy()
             predictions["start"] = log_probs[:, self.start_ids].logsumexp(dim=1).cpu().numpy()
         return predictions
 
     def with_context(self, text: str) -> CausalModel:
-        """Return a copy of the model that scores sentences as continuations of a text.
+        """Return a copy of the model, with the same specification, that scores continuations.
 
-        The tokens of the text are added to the prefix. The copy has the same model specification.
+        The tokens of the text are added to the prefix.
         """
         model = copy.copy(self)
         model.prefix = [*self.prefix, *self.tokenizer.tokenize_text(text)]
@@ -486,15 +497,3 @@ class CausalModel(TransformerModel, PrefixModel):
     ) -> ReplacementScores:
         """Score candidate words for one position; see `score_causal_candidates`."""
         return score_causal_candidates(self, sentence, position, words)
-
-
-def _complement(is_member: BoolArray, n: int, device: torch.device) -> torch.Tensor:
-    """Return the token ids from 0 to n - 1 that do not belong to a class of tokens.
-
-    `is_member` states for each token of the vocabulary whether it belongs to the class. Ids beyond
-    the vocabulary, for which a network may have logits, do not belong to it.
-    """
-    is_outside = np.ones(n, dtype=np.bool_)
-    member_ids = np.flatnonzero(is_member[:n])
-    is_outside[member_ids] = False
-    return torch.from_numpy(np.flatnonzero(is_outside)).to(device)

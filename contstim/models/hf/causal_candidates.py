@@ -80,6 +80,8 @@ class LeftContext:
             Number of tokens of the longest candidate. The cache is used only if the network can
             extend it to a sentence with this candidate.
         """
+        # Run the network on the tokens before the word, and cache their keys and values if the
+        # network can continue from a cache to the longest sentence.
         network, left = model.network, surrounding.left
         max_length = len(left) + max_word_tokens + len(surrounding.right)
         use_cache = supports_cache(network, max_length, model.checkpoint.max_tokens, model.prefix)
@@ -89,7 +91,8 @@ class LeftContext:
         predictions = model.predict(logits, np.append(left[1:], 0))
         log_prob = float(predictions["token"][surrounding.scored_left - 1].sum())
         if model.is_corrected:
-            # Corrected for white space, the probability of the first word has a divisor.
+            # The correction for white space divides the probability of the first word by the
+            # probability that the next token can start a word.
             first_position = encoded.scored_positions[0] - 1
             log_prob -= float(predictions[model.first_divisor][first_position])
         first_log_probs = logits[-1].log_softmax(dim=0).to(torch.float64).cpu().numpy()
@@ -139,7 +142,7 @@ class LeftContext:
         sentence_cost = length * token_cost + prediction_cost
         first_run_cost = len(self.surrounding.left) * (token_cost + prediction_cost)
         budget = max_sentences * sentence_cost - first_run_cost
-        expanded = trie.select_nodes(self.first_log_probs, (token_cost, prediction_cost), budget)
+        expanded = trie.select_nodes(self.first_log_probs, token_cost, prediction_cost, budget)
 
         # Run the network on the selected nodes.
         for inputs in trie.build_inputs(expanded):
@@ -172,11 +175,13 @@ class LeftContext:
             Scores of the sentences, shape (k,), nats.
         """
         model, start = self.model, len(self.surrounding.left)
-        k, n = tokens.shape
-        ids = np.hstack([tokens, np.tile(self.surrounding.right, (k, 1))])
+        n_candidates, n = tokens.shape
+        # Each row contains a candidate and the tokens after it.
+        ids = np.hstack([tokens, np.tile(self.surrounding.right, (n_candidates, 1))])
+        # The words before the candidate and its first token have been scored already.
         scores = self.log_prob + self.first_log_probs[ids[:, 0]]
-        scored_positions = self.surrounding.scored_positions(n)
         # A token is predicted at the position before it. Position 0 is the candidate's first token.
+        scored_positions = self.surrounding.scored_positions(n)
         positions = scored_positions[scored_positions > start] - 1 - start
         n_tokens = len(positions)
         # Corrected words include the probability that the last word ends after its last token.
@@ -185,9 +190,10 @@ class LeftContext:
             positions = np.append(positions, ids.shape[1] - 1)
         if len(positions) == 0:
             return np.asarray(scores)
-        rows = np.repeat(np.arange(k), len(positions))
-        predictions = model.predict_rows(ids, rows, np.tile(positions, k), self.past)
-        predictions = predictions.reshape(k, len(positions))
+        # Predict the remaining tokens of all candidates: (candidates, positions).
+        rows = np.repeat(np.arange(n_candidates), len(positions))
+        predictions = model.predict_rows(ids, rows, np.tile(positions, n_candidates), self.past)
+        predictions = predictions.reshape(n_candidates, len(positions))
         scores += predictions["token"][:, :n_tokens].sum(axis=1)
         if scores_word_end:
             scores += predictions["boundary"][:, -1]
@@ -222,9 +228,11 @@ def score_causal_candidates(
         Upper bounds and estimates of the scores, shape (V,), nats, and a function that computes
         exact scores.
     """
+    # Tokens and log-probabilities of the original sentence, and tokens of the candidates.
     encoded, log_probs = model.encode_and_score(str(sentence))
     candidates = model.tokenizer.candidates(sentence, position, words)
     n_tokens = candidates.n_tokens
+    # Cost of scoring the sentence once: about one multiply-add per token and weight.
     multiply_adds = float(len(encoded.ids) * sum(model.network.n_weights))
     surrounding = SurroundingTokens.from_encoded(encoded, position, len(model.end))
     if surrounding is None or len(surrounding.left) == 0:
@@ -237,6 +245,7 @@ def score_causal_candidates(
             score=model.candidate_scorer(sentence, position, words),
             cost=ScoringCost(multiply_adds=multiply_adds, n_tokens=n_tokens),
         )
+    # Bounds and estimates: words before the candidate, tokens of the candidate, later words.
     context = LeftContext.compute(model, encoded, surrounding, int(n_tokens.max(initial=1)))
     trie = candidates.trie
     node_log_probs, expanded = context.score_nodes(trie, len(encoded.ids))
@@ -246,11 +255,12 @@ def score_causal_candidates(
     if not is_complete:
         estimates += trie.sum_to_words(guess_log_probs(trie, node_log_probs, expanded))
 
+    # Function for exact scores, and its cost per candidate as a share of a whole sentence.
     if context.past is None:
         n_inputs = np.ones(len(words))
         score = model.candidate_scorer(sentence, position, words)
     else:
-        # An exact score computes only the candidate and the tokens after it: a share of the tokens.
+        # With the cache, only the candidate and the tokens after it are computed.
         n_new = n_tokens + len(surrounding.right)
         n_inputs = n_new / (n_new + len(surrounding.left))
         score = model.candidate_scorer(sentence, position, words, surrounding, context.score_words)

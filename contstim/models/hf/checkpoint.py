@@ -79,13 +79,17 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
         Tokenizer and configuration as loaded by transformers.
     """
 
-    def parts() -> Iterator[bytes]:
+    def iter_parts() -> Iterator[bytes]:
+        # Name, type, shape and bytes of each weight.
         for name, tensor in sorted(weights.items()):
             yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
-            raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            yield raw.numpy().tobytes()
+            raw_bytes = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            yield raw_bytes.numpy().tobytes()
+        # Settings of the network that can influence scores, and special tokens.
         settings = {k: v for k, v in config.to_dict().items() if k not in _IGNORED_SETTINGS}
         record = [settings, tokenizer.special_tokens_map]
+        # Definition of the tokenizer. Slow tokenizers, which are written in Python, cannot be
+        # serialised: use the vocabulary and the merge rules of byte-pair encoding (BPE).
         if tokenizer.is_fast:
             yield tokenizer.backend_tokenizer.to_str().encode()
         else:
@@ -93,7 +97,7 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
             record += [sorted(tokenizer.get_vocab().items()), sorted(merges.items())]
         yield json.dumps(record, sort_keys=True, default=str).encode()
 
-    return digest_parts(parts())
+    return digest_parts(iter_parts())
 
 
 _LOADED: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
@@ -119,6 +123,7 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If a package for reading GGUF is not installed.
     """
+    # Options of the model specification.
     device = resolve_device(spec.get("device", LOADING_OPTIONS["device"]), spec)
     dtype = getattr(torch, spec.get_choice("dtype", DTYPES, LOADING_OPTIONS["dtype"]))
     revision = spec.get("revision", LOADING_OPTIONS["revision"])
@@ -133,6 +138,7 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     file_states = " ".join(f"{name}:{stat.st_mtime_ns}:{stat.st_size}" for name, stat in stats)
     key = (spec.location, revision, str(device), str(dtype), file_states, str(run_code))
 
+    # Models that differ only in the options of scoring share one loaded checkpoint.
     checkpoint = _LOADED.get(key)
     if checkpoint is None:
         checkpoint = _read_checkpoint(spec, device, dtype, run_code)
@@ -224,23 +230,25 @@ def _model_kind(config: Any, spec: ModelSpec) -> str:
         If transformers can load the model neither as a causal nor as a masked language model.
     """
     if config.model_type not in CONFIG_MAPPING and hasattr(config, "auto_map"):
-        # transformers does not implement this network: it has its own code.
+        # transformers does not implement this network: the checkpoint contains its code.
         has_mask_token = getattr(config, "mask_token_id", None) is not None
         if has_mask_token or AutoModelForMaskedLM.__name__ in config.auto_map:
             return "masked"
         return "causal"
-    # Names of the classes by which transformers implements this type of model, if there are any.
-    masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
-    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
-    architecture = (getattr(config, "architectures", None) or [""])[0]
-    # If there are both classes, the checkpoint usually names the class that was trained.
-    if masked and causal and masked != causal and architecture in (masked, causal):
-        return "masked" if architecture == masked else "causal"
-    # XLM has the attribute "causal" in place of "is_decoder".
+    # Names of the classes in transformers that implement this type of model, for example
+    # "BertForMaskedLM" and "BertLMHeadModel"; None if there is no such class.
+    masked_class = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
+    causal_class = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
+    trained_class = (getattr(config, "architectures", None) or [""])[0]
+    # If there are two classes, the checkpoint usually names the class that was trained.
+    has_two_classes = masked_class and causal_class and masked_class != causal_class
+    if has_two_classes and trained_class in (masked_class, causal_class):
+        return "masked" if trained_class == masked_class else "causal"
+    # Otherwise a model is masked unless it is a decoder. XLM calls this attribute "causal".
     is_decoder = getattr(config, "is_decoder", False) or getattr(config, "causal", False)
-    if masked and not is_decoder:
+    if masked_class and not is_decoder:
         return "masked"
-    if causal:
+    if causal_class:
         return "causal"
     raise ModelFileError(
         f"{spec.location!r} is a model of type {config.model_type!r}, which transformers can load "
@@ -262,10 +270,12 @@ def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
         Tokenizer as loaded by transformers.
     """
     limits = []
+    # The configuration uses different names for the limit.
     for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
         limit = getattr(model.config, name, None)
         if isinstance(limit, int) and limit > 0:
             limits.append(limit)
+    # A table of position embeddings has one row for each position.
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             # RoBERTa and related networks start to count positions after the padding index.

@@ -37,13 +37,13 @@ def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str
     Parameters
     ----------
     sentence
-        Text of the sentence, which the message quotes.
+        Text of the sentence, for the error message.
     n_tokens
         Number of tokens of the sentence, special tokens included.
     max_tokens
         Maximum number of input tokens; None if there is no limit.
     name
-        Name of the model, for the message.
+        Name of the model, for the error message.
 
     Raises
     ------
@@ -61,7 +61,10 @@ def check_length(sentence: str, n_tokens: int, max_tokens: int | None, name: str
 
 @dataclass(frozen=True)
 class EncodedSentence:
-    """Token ids of a sentence of W words, and the word to which each token belongs.
+    """Tokens of a sentence of W words, and the word to which each token belongs.
+
+    Scored tokens are the tokens that the score of the sentence predicts. Special tokens and, on
+    request, the final punctuation mark are visible to the network but not scored.
 
     Attributes
     ----------
@@ -164,11 +167,14 @@ class SubwordTokenizer:
         self.special = special
         self.language = LANGUAGES[options.language]
         self.token_classes = TokenClasses.from_tokenizer(tokenizer)
+        # A space before a sentence gives the first word the same token as later words.
         self._initial_space = " " if options.first == "spaced" else ""
         self._special_ids = frozenset(np.flatnonzero(self.token_classes.is_special).tolist())
+        # Cache of `candidates`. An entry is deleted when its word list is no longer used.
         self._candidates: weakref.WeakKeyDictionary[WordList, dict[object, CandidateTokens]] = (
             weakref.WeakKeyDictionary()
         )
+        # Unknown words can be scored only if the tokenizer finds their characters in the text.
         if options.unknown == "unk" and (tokenizer.unk_token_id is None or not tokenizer.is_fast):
             raise SpecError(
                 f"unknown='unk' in {name!r}: its tokenizer has no unknown-word token with known "
@@ -188,7 +194,8 @@ class SubwordTokenizer:
             If the tokenizer cannot produce the token that the option selects.
         """
         option = self.options.first
-        if not self.token_classes.marks_space:  # The vocabulary has only one token for each word.
+        # If tokens do not mark white space, a word has the same token everywhere.
+        if not self.token_classes.marks_space:
             if option != "auto":
                 raise SpecError(
                     f"first={option!r} in {self.name!r}: its vocabulary does not mark white space; "
@@ -216,10 +223,7 @@ class SubwordTokenizer:
 
     @cached_property
     def sample_word(self) -> str:
-        """A word that the tokenizer can encode, for tests of the tokenizer.
-
-        It consists of ASCII letters, in lower case if possible.
-        """
+        """A word of ASCII letters that the tokenizer can encode, in lower case if possible."""
         ordinary = np.flatnonzero(~self.token_classes.is_special).tolist()
         tokens = self.tokenizer.convert_ids_to_tokens(ordinary)
         surfaces = [self.token_classes.surface(token) for token in tokens if token]
@@ -266,18 +270,21 @@ class SubwordTokenizer:
             return_special_tokens_mask=True,
             return_offsets_mapping=self.tokenizer.is_fast,
         )
-        encoded = []
+        encoded_sentences = []
         for i, text in enumerate(texts):
             ids = batch["input_ids"][i]
             is_special = batch["special_tokens_mask"][i]
+            # Positions of the ordinary tokens, which are scored.
             positions = [position for position, flag in enumerate(is_special) if not flag]
-            tokens = self.tokenizer.convert_ids_to_tokens([ids[p] for p in positions])
+            ordinary_ids = [ids[position] for position in positions]
+            tokens = self.tokenizer.convert_ids_to_tokens(ordinary_ids)
+            # Characters (start, end) of each token. Slow tokenizers do not return them.
             if self.tokenizer.is_fast:
-                spans = [batch["offset_mapping"][i][p] for p in positions]
+                spans = [batch["offset_mapping"][i][position] for position in positions]
             else:
-                spans = self._align_tokens(text, [ids[p] for p in positions], tokens)
-            encoded.append(self._assign_words(text, ids, positions, tokens, spans))
-        return encoded
+                spans = self._align_tokens(text, ordinary_ids, tokens)
+            encoded_sentences.append(self._assign_words(text, ids, positions, tokens, spans))
+        return encoded_sentences
 
     def _assign_words(
         self,
@@ -341,41 +348,44 @@ class SubwordTokenizer:
             n_words=len(words),
         )
 
-    def _check_token(self, token: int, word: str, text: str) -> None:
+    def _check_token(self, token_id: int, word: str, text: str) -> None:
         """Check that a token of a word is neither a special token nor the unknown-word token.
 
         Unknown words are accepted if the option ``unknown`` is ``unk``.
         """
-        if token not in self._special_ids:
+        if token_id not in self._special_ids:
             return
-        if token == self.tokenizer.unk_token_id and self.tokenizer.unk_token not in word:
+        # The unknown-word token replaces the word, unless the text literally contains "[UNK]".
+        if token_id == self.tokenizer.unk_token_id and self.tokenizer.unk_token not in word:
             if self.options.unknown == "unk":
                 return
             raise UnknownWordError(
                 f"{self.name} does not know {word!r} in {text.strip()!r}; leave the sentence out, "
                 "or ask for unknown=unk"
             )
-        special = self.tokenizer.convert_ids_to_tokens(token)
+        token = self.tokenizer.convert_ids_to_tokens(token_id)
         raise InputError(
-            f"{word!r} in {text.strip()!r} contains {special!r}, a special token of {self.name}; "
+            f"{word!r} in {text.strip()!r} contains {token!r}, a special token of {self.name}; "
             "leave the sentence out"
         )
 
     def _align_tokens(self, text: str, ids: list[int], tokens: list[str]) -> list[tuple[int, int]]:
-        """Find the offsets (start, end) of each token in a text without help of the tokenizer.
+        """Find the characters (start, end) of each token in a text, without the tokenizer.
 
-        `tokens` are the tokens as written in the vocabulary. They are compared with the text from
-        left to right, ignoring case, accents and white space.
+        The tokens are compared with the text from left to right, ignoring case, accents and spaces.
         """
+        # Characters without case, accents and white space, each with its index in the text.
         characters: list[tuple[str, int]] = []
         for index, character in enumerate(text):
             characters += [(folded, index) for folded in _fold(character)]
         spans = []
-        start = 0
+        start = 0  # number of characters that the tokens so far contain
         for token_id, token in zip(ids, tokens, strict=True):
+            # The unknown-word token matches no text: refuse the word that begins here.
             if token_id == self.tokenizer.unk_token_id:
                 offset = characters[min(start, len(characters) - 1)][1]
                 self._check_token(token_id, text[offset:].split()[0], text)
+            # The next characters must be those of the token.
             surface = _fold(self.token_classes.surface(token))
             matched = characters[start : start + len(surface)]
             if [character for character, _ in matched] != list(surface) or not surface:
@@ -417,6 +427,7 @@ class SubwordTokenizer:
         array
             Number of occurrences of each token of the vocabulary.
         """
+        # An example word, after which words in the middle of a sentence are tokenised.
         preceding_word = self._initial_space + self.sample_word
         preceding_ids = self._tokenize([preceding_word])[0]
         counts = np.zeros(len(self.token_classes.is_special), dtype=np.float64)
@@ -433,10 +444,7 @@ class SubwordTokenizer:
         return counts
 
     def tokenize(self, texts: list[str]) -> list[list[int]]:
-        """Return the token ids of sentences, without the checks of `encode`.
-
-        The words must be separated by single spaces.
-        """
+        """Return the token ids of sentences with single spaces between words, without checks."""
         return self._tokenize([self._initial_space + text for text in texts], special=self.special)
 
     def tokenize_text(self, text: str) -> list[int]:
@@ -453,9 +461,9 @@ class SubwordTokenizer:
     def candidates(self, sentence: Sentence, position: int, words: WordList) -> CandidateTokens:
         """Return the tokens of candidate words that replace one word of a sentence.
 
-        The result depends only on the word list and the punctuation marks around the word, for
-        which it is cached. It is correct for tokenizers that split texts at white space. For other
-        tokenizers, the caller must compare it with the tokens of the whole sentence.
+        The result is cached for each word list and the punctuation marks around the word. It is
+        correct for tokenizers that split texts at white space. For other tokenizers, the caller
+        must compare it with the tokens of the whole sentence.
 
         Raises
         ------
@@ -468,19 +476,19 @@ class SubwordTokenizer:
                 "not have; choose metric=chain or a metric of pll"
             )
         is_last = position == len(sentence) - 1
+        # The tokens depend on the punctuation marks and on whether the word is first or last.
         key = (sentence.before[position], sentence.after[position], position == 0, is_last)
         cached = self._candidates.setdefault(words, {})
         if key not in cached:
-            # Encode each candidate between the words before and after it. Its tokens are the same
-            # for any other neighbours, which are therefore not part of the key. The neighbours in
-            # this sentence are used because the tokenizer can certainly encode them.
+            # Encode each candidate between its neighbours in this sentence, which the tokenizer
+            # can certainly encode. Other neighbours would give the same tokens.
             left = "" if position == 0 else sentence.surface(position - 1) + " "
             right = "" if is_last else " " + sentence.surface(position + 1)
             texts = [left + sentence.surface(position, word) + right for word in words]
-            index = 0 if position == 0 else 1  # number of words in `left`
+            word_index = 0 if position == 0 else 1  # index of the candidate in its text
             tokens = []
             for encoded in self.encode(texts):
-                positions = encoded.scored_positions[encoded.word_indices == index]
+                positions = encoded.scored_positions[encoded.word_indices == word_index]
                 tokens.append(tuple(encoded.ids[positions].tolist()))
             cached[key] = CandidateTokens(tokens)
         return cached[key]

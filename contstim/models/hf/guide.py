@@ -65,10 +65,12 @@ class MaskedGuide(TokenPrefixes):
             Log-probability of each token of the vocabulary, nats, shape (R, tokens).
         """
         model = self._model
-        # Read the special tokens before and after a sentence from an encoded example.
+        # Special tokens before and after a sentence, for example [CLS] and [SEP], taken from the
+        # tokens of an example sentence.
         example = model.encode([f"{model.tokenizer.sample_word}."])[0]
         positions = example.scored_positions
         before, after = example.ids[: positions[0]], example.ids[positions[-1] + 1 :]
+        # Input: [CLS] prefix [MASK] [MASK] . [SEP]. The first mask is predicted.
         masks = [model.mask_id] * _N_MASKS
         full_stop = model.tokenizer.tokenize_text(".")
         inputs = [[*before, *row, *masks, *full_stop, *after] for row in rows]
@@ -91,19 +93,23 @@ class MaskedGuide(TokenPrefixes):
         array
             Log-probabilities, shape (k,), nats.
         """
+        # Chain rule: add the log-probabilities of the later tokens of a word to that of the first.
         tokens = [self._candidates.tokens[i] for i in indices.tolist()]
         values = self.first_log_probs(rows, tokens)
         # Later tokens of a word: predict each token after the prefix and the earlier tokens of the
-        # word. Words with the same earlier tokens share a prediction.
+        # word. Words with the same earlier tokens share a prediction. Map each context to pairs of
+        # a word and the token of this word that follows.
         targets: dict[_Tokens, list[tuple[int, int]]] = {}
         for i, (row, word) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             for n in range(1, len(word)):
-                targets.setdefault((*self._rows[row], *word[:n]), []).append((i, word[n]))
+                context = (*self._rows[row], *word[:n])
+                targets.setdefault(context, []).append((i, word[n]))
         if targets:
-            log_probs = self._predict_next(list(targets))
+            log_probs = self._predict_next(list(targets))  # (contexts, tokens of the vocabulary)
             for next_log_probs, pairs in zip(log_probs, targets.values(), strict=True):
                 for i, token in pairs:
                     values[i] += float(next_log_probs[token])
+        # Rounding may raise a probability of 1 slightly.
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:

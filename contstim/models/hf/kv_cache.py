@@ -78,13 +78,15 @@ def prefill(
     KVCache
         Cache of the row.
     """
+    # A batch of one row, without padding.
     with torch.inference_mode():
         row = torch.from_numpy(ids[None]).to(network.device)
         mask = torch.ones_like(row)
         output = network.model(input_ids=row, attention_mask=mask, use_cache=use_cache)
+    # Recurrent networks, for example, return no cache or a cache of another type.
     cache = getattr(output, "past_key_values", None)
     cache = cache if isinstance(cache, DynamicCache) else None
-    logits = output.logits[0].to(network.wide_dtype)
+    logits = output.logits[0].to(network.wide_dtype)  # (tokens, vocabulary)
     return logits, KVCache(tuple(ids.tolist()), cache, network.device)
 
 
@@ -110,20 +112,22 @@ def supports_cache(
         Ids of the tokens at the beginning of every sequence. Some networks count positions from one
         of these tokens.
     """
+    # Round the length up to a power of two, so that few lengths are tested.
     length = max(4, 2 ** (length - 1).bit_length())
     length = length if max_tokens is None else min(length, max_tokens)
 
     def gives_same_logits() -> bool:
+        # Compute pseudo-random tokens in one pass, and with their first tokens from a cache.
         ids = network.sample_ids(length, prefix)
         sequence = torch.from_numpy(ids[None]).to(network.device)
-        # Test about a quarter, a half and three quarters of the tokens, and the extremes.
+        # Numbers of cached tokens: about a quarter, half and three quarters, and the extremes.
         n_cached = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
         for start in sorted(n for n in n_cached if 0 < n < length):
             _, past = prefill(network, ids[:start])
             if past.cache is None:
                 return False
-            # Continue the cached tokens by the rest of the sequence, twice in one batch. Compare
-            # the first and the last new position with the whole sequence.
+            # Continue the cached tokens with the rest of the sequence, in two equal rows of a
+            # batch. Compare the logits at the first and the last new position.
             positions = torch.tensor([start, length - 1], device=network.device)
             rows = torch.tensor([0, 0, 1, 1], device=network.device)
             with torch.inference_mode():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from contstim.arrays import FloatArray
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
-from contstim.models.base import Event, ReplacementScores, TokenScores
+from contstim.models.base import ReplacementScores, TokenScores
 from contstim.models.hf.checkpoint import Checkpoint
 from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.guide import MaskedGuide
@@ -24,32 +23,10 @@ from contstim.models.hf.metrics import (
     permutation,
 )
 from contstim.models.hf.network import Normaliser
-from contstim.models.hf.options import MASKED_OPTIONS, MaskedOptions
+from contstim.models.hf.options import MASKED_OPTIONS, MaskedEvent, MaskedOptions
 from contstim.models.hf.transformer import TransformerModel
 from contstim.models.prefixes import PrefixModel
 from contstim.text import Sentence, WordList
-
-
-@dataclass(frozen=True)
-class MaskedEvent(Event):
-    """Definition of the score of a masked model, which is stored with each score.
-
-    Attributes
-    ----------
-    first
-        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
-        ``unmarked`` if tokens do not include white space.
-    normalised
-        ``vocabulary`` if probabilities are normalised over all tokens, ``class`` if over
-        word-starting or word-continuing tokens only.
-    orders
-        Number and seed of the word orders that the metric ``permutation`` samples, and the limits
-        up to which it averages over all orders. Empty for other metrics.
-    """
-
-    first: str = "unmarked"
-    normalised: str = "vocabulary"
-    orders: str = ""
 
 
 class MaskedModel(TransformerModel, PrefixModel):
@@ -117,7 +94,9 @@ class MaskedModel(TransformerModel, PrefixModel):
         tokens are combined (the metric), and in which random orders the tokens are revealed.
         """
         options = self.options
+        # Special tokens before every sentence, for example "[CLS]".
         leading = list(self.tokenizer.leading_special_ids)
+        # The metric "permutation" averages over word orders: state how many and which.
         orders = ""
         if METRICS[options.metric] is permutation:
             orders = (
@@ -186,12 +165,13 @@ class MaskedModel(TransformerModel, PrefixModel):
             Log-probabilities of the predicted tokens of each sentence in nats, in the order of
             `plan`.
         """
+        # A plan lists the masked copies of a sentence, and the tokens to predict from each copy.
         plans = [self.plan(sentence) for sentence in encoded]
-        values: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        log_probs_by_sentence: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        # The sentences of a group have equal length. Stack the masked copies of all of them.
         for group in self.iter_groups(encoded, [len(plan.masks) for plan in plans]):
-            # Stack the masked copies of all sentences; `n_rows` counts the rows so far.
             ids, rows, positions, targets = [], [], [], []
-            n_rows = 0
+            n_rows = 0  # number of copies so far
             for i in group:
                 sentence_ids, scored, plan = encoded[i].ids, encoded[i].scored_positions, plans[i]
                 target_positions = scored[plan.tokens]
@@ -208,10 +188,11 @@ class MaskedModel(TransformerModel, PrefixModel):
                 self.normaliser,
                 self.batch_tokens,
             )
+            # Split the log-probabilities of the predicted tokens by sentence.
             offsets = np.cumsum([len(sentence_targets) for sentence_targets in targets])[:-1]
-            for i, terms in zip(group, np.split(log_probs, offsets), strict=True):
-                values[i] = terms
-        return values
+            for i, sentence_log_probs in zip(group, np.split(log_probs, offsets), strict=True):
+                log_probs_by_sentence[i] = sentence_log_probs
+        return log_probs_by_sentence
 
     @property
     def is_self_guided(self) -> bool:

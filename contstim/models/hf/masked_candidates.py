@@ -90,10 +90,15 @@ class MaskedWord:
         n: int,
     ) -> None:
         self.model, self.surrounding, self.n = model, surrounding, n
+        # A term is the log-probability of one token, predicted from a masked copy of the sentence.
+        # The terms depend on the number of tokens of each word, with n tokens at `position`.
         word_lengths = (*word_lengths[:position], n, *word_lengths[position + 1 :])
         self.terms = classify_terms(word_lengths, position, model.options)
+        # Tokens of the sentence with n masks in place of the word.
         self.ids = surrounding.fill(np.full((1, n), model.mask_id))[0]
         self.positions = surrounding.scored_positions(n)
+        # Sums of the terms that `compute` has computed so far, for tokens of other words and for
+        # every possible token of the candidate.
         self.other_words_sum = 0.0
         shape = n, model.network.n_logits
         self.candidate_token_sums = torch.zeros(
@@ -123,6 +128,7 @@ class MaskedWord:
         """
         plan, terms = self.terms.plan, self.terms.masked_terms
         rows = np.unique(plan.rows[terms])
+        # Add up the weights of the terms of each copy.
         weights = np.bincount(plan.rows[terms], plan.weights[terms], minlength=len(plan.masks))
         return rows, weights[rows].astype(np.float64)
 
@@ -203,12 +209,15 @@ class MaskedWord:
         float or None
             The factor; None if no prediction of the candidate has been computed.
         """
+        # Predictions of the candidate's tokens (`is_word_term`) with the whole candidate masked, in
+        # part computed already.
         plan, is_word_term = self.terms.plan, self.terms.is_word_term
         word_terms = self.terms.masked_terms[is_word_term[self.terms.masked_terms]]
         computed_terms = word_terms[self.is_computed[plan.rows[word_terms]]]
         computed_weight = float(plan.weights[computed_terms].sum())
         if computed_weight == 0.0:
             return None
+        # Predictions with other tokens of the candidate visible are more certain, hence the factor.
         visible_terms = self.terms.visible_terms[is_word_term[self.terms.visible_terms]]
         visible_weight = _VISIBLE_WORD_FACTOR * plan.weights[visible_terms].sum()
         total_weight = float(plan.weights[word_terms].sum() + visible_weight)
@@ -256,7 +265,7 @@ class MaskedWord:
             the index of the predicted token among these tokens.
         """
         plan, candidate_tokens = self.terms.plan, self.terms.word_tokens
-        # Each term is predicted from one masked copy of the sentence, and predicts one token.
+        # A term is the log-probability of one token, predicted from one masked copy of a sentence.
         copies, predicted_tokens = plan.rows[terms], plan.tokens[terms]
         other_tokens = np.delete(np.arange(plan.masks.shape[1]), candidate_tokens)
         used_copies = np.unique(copies)
@@ -296,18 +305,23 @@ class MaskedWord:
         array
             Scores, shape (k,), nats.
         """
+        # A term is the log-probability of one token, predicted from a masked copy of the sentence.
+        # Terms with the whole candidate masked need the network only once for all candidates.
         model, plan, terms = self.model, self.terms.plan, self.terms.visible_terms
         self.compute(np.unique(plan.rows[self.terms.masked_terms]))
+        # Terms with a visible token of the candidate need masked copies of each sentence.
         visible_sums = np.zeros(len(tokens), dtype=np.float64)
         if len(terms):
             masks, rows = _select_masks(plan, terms)
             positions = self.positions[plan.tokens[terms]]
-            sentences = self.surrounding.fill(tokens)
+            sentences = self.surrounding.fill(tokens)  # (candidates, tokens of the sentence)
             n_rows = len(masks)
+            # Limit the number of sentences in memory.
             step = max(1, _BATCHES_AT_ONCE * model.batch_tokens // (n_rows * len(self.ids)))
             for start in range(0, len(sentences), step):
                 block = sentences[start : start + step]
                 inputs = [apply_masks(ids, self.positions, masks, model.mask_id) for ids in block]
+                # Log-probabilities of the terms of each sentence: (sentences, terms).
                 log_probs = model.network.log_probs(
                     np.concatenate(inputs),
                     np.concatenate([rows + k * n_rows for k in range(len(block))]),
@@ -355,23 +369,27 @@ def compute_shared_inputs(
     length
         Number of tokens of the original sentence.
     """
+    # List the masked copies of the sentence: benefit per cost, number n of masks that replace the
+    # word, and row in the list of copies for n.
     copies: list[tuple[float, int, int]] = []
     for n, word in masked_words.items():
         rows, weights = word.weigh_shared_inputs()
         ratios = weights * n_candidates[n] / len(word.ids)
         if len(ratios):
-            # The best copy for each number of tokens is always computed.
+            # Infinity: the best copy for each number of masks is always computed.
             ratios[np.argmax(ratios)] = np.inf
         copies += [(float(ratio), n, int(row)) for ratio, row in zip(ratios, rows, strict=True)]
+    # Select copies in decreasing order of the ratio, as long as the budget of tokens permits.
     copies.sort(key=lambda copy: copy[0], reverse=True)
-    rows_by_length: dict[int, list[int]] = {n: [] for n in masked_words}
+    selected_rows: dict[int, list[int]] = {n: [] for n in masked_words}
     n_tokens = 0
     for ratio, n, row in copies:
         n_tokens += len(masked_words[n].ids)
         if n_tokens <= MAX_BOUND_INPUTS * length or ratio == np.inf:
-            rows_by_length[n].append(row)
+            selected_rows[n].append(row)
+    # Run the network on the selected copies.
     for n, word in masked_words.items():
-        word.compute(np.array(rows_by_length[n], dtype=np.int64))
+        word.compute(np.array(selected_rows[n], dtype=np.int64))
 
 
 def score_masked_candidates(

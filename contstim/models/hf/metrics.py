@@ -204,13 +204,15 @@ def permutation(
     `MAX_EXACT_ROWS` masked copies. Otherwise ``options.orders`` orders are sampled.
     """
     n_words = len(word_lengths)
+    # Average over all orders of the words if this needs few masked copies of the sentence.
     if n_words <= options.exact:
         # Each set of masked words needs one copy. A masked word of k tokens can also be masked in
         # part, in 2**k - 2 ways, for each set of the other words.
         n_partial = sum(2**k - 2 for k in word_lengths) * 2 ** (n_words - 1)
         if 2**n_words - 1 + n_partial <= MAX_EXACT_ROWS:
-            return _list_exact_orders(word_lengths, word_indices)
-    return _draw_orders(word_lengths, word_indices, options)
+            return _plan_all_orders(word_lengths, word_indices)
+    # Otherwise average over a random sample of orders.
+    return _plan_sampled_orders(word_lengths, word_indices, options)
 
 
 def shapley_weights(n: int) -> FloatArray:
@@ -222,7 +224,7 @@ def shapley_weights(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, r)) for r in range(n)])
 
 
-def _list_exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> MaskingPlan:
+def _plan_all_orders(word_lengths: _WordLengths, word_indices: IntArray) -> MaskingPlan:
     """Build the masking plan for the exact mean over all orders of words and of their tokens.
 
     A masking plan lists masked copies of the sentence and the tokens to predict from them. Many
@@ -269,7 +271,7 @@ def _list_exact_orders(word_lengths: _WordLengths, word_indices: IntArray) -> Ma
     )
 
 
-def _draw_orders(
+def _plan_sampled_orders(
     word_lengths: _WordLengths, word_indices: IntArray, options: MaskedOptions
 ) -> MaskingPlan:
     """Build the masking plan for the mean over sampled orders of the words.
@@ -296,7 +298,8 @@ def _draw_orders(
         reversed_token_orders = [None if order is None else order[::-1] for order in token_orders]
         orders = (word_order, token_orders), (word_order[::-1], reversed_token_orders)
         for words, orders_within_words in orders:
-            for mask, target, weight in _order_terms(word_tokens, words, orders_within_words):
+            predictions = _iter_order_predictions(word_tokens, words, orders_within_words)
+            for mask, target, weight in predictions:
                 row = row_by_mask.setdefault(mask, len(row_by_mask))
                 pair_indices.append(pair)
                 term_indices.append(terms.setdefault((row, target), len(terms)))
@@ -323,7 +326,7 @@ def _draw_orders(
     )
 
 
-def _order_terms(
+def _iter_order_predictions(
     word_tokens: Sequence[list[int]], word_order: IntArray, token_orders: Sequence[IntArray | None]
 ) -> Iterator[tuple[frozenset[int], int, float]]:
     """Yield the predictions that are needed to reveal the words of a sentence in one order.
@@ -348,13 +351,15 @@ def _order_terms(
     """
     masked = frozenset(token for tokens in word_tokens for token in tokens)
     for word in word_order:
-        for visible, targets, weight in _list_word_terms(word_tokens[word], token_orders[word]):
+        tokens, order = word_tokens[word], token_orders[word]
+        for visible, targets, weight in _iter_word_predictions(tokens, order):
             for target in targets:
                 yield masked.difference(visible), target, weight
-        masked = masked.difference(word_tokens[word])
+        # Reveal the word, so that it is visible when later words are predicted.
+        masked = masked.difference(tokens)
 
 
-def _list_word_terms(
+def _iter_word_predictions(
     tokens: list[int], order: IntArray | None
 ) -> Iterator[tuple[Sequence[int], Collection[int], float]]:
     """Yield the steps in which the tokens of one masked word are predicted.
@@ -379,12 +384,15 @@ def _list_word_terms(
     weight : float
         Weight of each prediction.
     """
+    # Yield the visible tokens of the word, the tokens to predict from them, and a weight.
     if order is None:
-        # The weight of a step is the fraction of all orders in which the step occurs.
+        # Mean over all orders: each subset of the tokens may be visible, and each other token may
+        # be predicted next. The weight is the fraction of all orders in which this happens.
         weights = shapley_weights(len(tokens))
         for visible in [[], *_list_proper_subsets(tokens)]:
             yield visible, set(tokens).difference(visible), float(weights[len(visible)])
     else:
+        # One order: predict each token from the tokens that precede it in this order.
         for n_visible, index in enumerate(order):
             yield [tokens[k] for k in order[:n_visible]], [tokens[index]], 1.0
 
@@ -477,9 +485,12 @@ def classify_terms(
     ClassifiedTerms
         Indices of the terms in each class.
     """
+    # The plan lists masked copies of the sentence, and terms: log-probabilities of one token,
+    # predicted from one copy.
     plan = create_masking_plan(word_lengths, options)
     start = sum(word_lengths[:position])  # index of the word's first token
     word_tokens = np.arange(start, start + word_lengths[position])
+    # Does a term predict a token of the word? Is the whole word masked in its copy?
     is_word_term = np.isin(plan.tokens, word_tokens)
     is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
     masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)

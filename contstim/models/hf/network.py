@@ -41,7 +41,7 @@ _TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
 
 
 class HiddenStateSelector:
-    """Hooks that discard the hidden states at all positions except selected ones.
+    """Hooks that discard a network's hidden states at all positions except selected ones.
 
     Attributes
     ----------
@@ -64,10 +64,12 @@ class HiddenStateSelector:
 
     def select_output(self, module: Any, inputs: Any, output: Any) -> Any:
         """Select hidden states in the output of a module: a tensor, a tuple or an output object."""
+        # None: return the hidden states at all positions.
         if self.indices is None:
             return output
         if isinstance(output, torch.Tensor):
             return self._select(output)
+        # In tuples and in output objects of transformers, the hidden states are the first element.
         if isinstance(output, tuple):
             return (self._select(output[0]), *output[1:])
         output.last_hidden_state = self._select(output[0])
@@ -75,14 +77,14 @@ class HiddenStateSelector:
 
 
 class Normaliser:
-    """Log-softmax over the whole vocabulary, or over tokens of the same class only.
+    """Log-softmax over all V tokens of the vocabulary, or over tokens of the same class only.
 
     Parameters
     ----------
     classes
-        One boolean array per class, shape (V,), which states whether each token belongs to the
-        class. A token belongs to at most one class. An empty tuple normalises over the whole
-        vocabulary.
+        One boolean array per class of tokens, for example word-starting tokens. It states whether
+        each token belongs to the class, shape (V,). A token belongs to at most one class. An empty
+        tuple normalises over the whole vocabulary.
     n_logits
         Number of logits of the network.
     device
@@ -91,6 +93,7 @@ class Normaliser:
 
     def __init__(self, classes: tuple[BoolArray, ...], n_logits: int, device: torch.device) -> None:
         self.n_classes = len(classes)
+        # Number of the class of each token; -1 for tokens outside all classes.
         token_classes = np.full(n_logits, -1, dtype=np.int64)
         for number, is_member in enumerate(classes):
             token_classes[: len(is_member)][is_member] = number
@@ -103,7 +106,7 @@ class Normaliser:
         Parameters
         ----------
         logits
-            Logits at m positions, shape (m, V).
+            Logits at m positions over a vocabulary of V tokens, shape (m, V).
         targets
             Id of the token at each position, shape (m,).
 
@@ -112,17 +115,20 @@ class Normaliser:
         tensor
             Log-probabilities, shape (m,), nats.
         """
+        # Without classes of tokens, normalise over the whole vocabulary.
         if not self.n_classes:
             return logits.log_softmax(dim=1).gather(1, targets[:, None])[:, 0]
-        target_logits = logits.gather(1, targets[:, None])[:, 0]
+        target_logits = logits.gather(1, targets[:, None])[:, 0]  # (positions,)
+        # With classes, log p(token) = logit - log sum_u exp(logit of u), where u runs over the
+        # tokens of the same class. Tokens of other classes get the logit minus infinity.
         target_classes = self.token_classes[targets]
-        normalisers = torch.empty_like(target_logits)
+        log_normalisers = torch.empty_like(target_logits)
         for number, is_outside in enumerate(self._is_outside):
             has_class = target_classes == number
             if has_class.any():
                 class_logits = logits[has_class].masked_fill_(is_outside, -torch.inf)
-                normalisers[has_class] = class_logits.logsumexp(dim=1)
-        return target_logits - normalisers
+                log_normalisers[has_class] = class_logits.logsumexp(dim=1)
+        return target_logits - log_normalisers
 
     def weighted_sum(self, logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Return the weighted sum of log-probabilities over positions, for every token.
@@ -131,13 +137,13 @@ class Normaliser:
 
             sum_i w_i x_iv - sum_i w_i log sum_u exp x_iu,
 
-        where u runs over the tokens of the class of v. The two sums over i are computed separately,
-        which needs less memory than the log-probabilities of all tokens at all positions.
+        where u runs over the tokens of the same class as v. The two sums over i are computed
+        separately, which needs less memory than all log-probabilities.
 
         Parameters
         ----------
         logits
-            Logits at m positions, shape (m, V).
+            Logits at m positions over a vocabulary of V tokens, shape (m, V).
         weights
             Weight of each position, shape (m,).
 
@@ -147,16 +153,18 @@ class Normaliser:
             Sum for each token of the vocabulary, shape (V,), float64, nats; minus infinity for
             tokens outside all classes.
         """
+        # log p(token) = logit - log sum exp(logits). Sum both parts over positions with weights.
         weights = weights.to(logits.dtype)
-        logit_sums = (weights @ logits).to(torch.float64)
+        logit_sums = (weights @ logits).to(torch.float64)  # (vocabulary,)
         if not self.n_classes:
             return logit_sums - (weights @ logits.logsumexp(dim=1)).to(torch.float64)
-        sums = torch.full_like(logit_sums, -torch.inf)
+        # With classes, normalise over tokens of the same class. Other tokens have probability 0.
+        log_prob_sums = torch.full_like(logit_sums, -torch.inf)
         for is_outside in self._is_outside:
             is_member = ~is_outside
-            normaliser = (weights @ logits[:, is_member].logsumexp(dim=1)).to(torch.float64)
-            sums[is_member] = logit_sums[is_member] - normaliser
-        return sums
+            normaliser_sum = (weights @ logits[:, is_member].logsumexp(dim=1)).to(torch.float64)
+            log_prob_sums[is_member] = logit_sums[is_member] - normaliser_sum
+        return log_prob_sums
 
 
 class Network:
@@ -194,10 +202,13 @@ class Network:
         is_half = self.dtype in (torch.float16, torch.bfloat16)
         self.batch_tolerance = _HALF_BATCH_TOLERANCE if is_half else _BATCH_TOLERANCE
         self._tolerance = _HALF_TOLERANCE if is_half else _TOLERANCE
+        # Maximum numbers of tokens and of logits in one forward pass.
         on_cpu = device.type == "cpu"
         self.batch_tokens = _CPU_TOKENS if on_cpu else _GPU_TOKENS
         self._batch_logits = _CPU_LOGITS if on_cpu else _GPU_LOGITS
+        # Store keys and values only on request.
         model.config.use_cache = False
+        # Run the network on one token to find the number of logits.
         ids = torch.zeros((1, 1), dtype=torch.int64, device=device)
         with torch.inference_mode():
             logits = model(**self._model_inputs(ids)).logits
@@ -214,18 +225,16 @@ class Network:
     def _install_selector(self) -> HiddenStateSelector | None:
         """Register the hooks that discard hidden states, as early in the network as possible.
 
-        In networks built like BERT or DistilBERT, hidden states are selected after the attention
-        of the last layer. In other networks they are selected before the language-model head.
-
-        Returns
-        -------
-        HiddenStateSelector or None
-            The hooks; None if they would change the logits of the network.
+        The result is None if the hooks would change the logits of the network.
         """
+        # Modules at which hidden states can be selected, the earliest first: after the attention
+        # of the last layer (names in BERT and in DistilBERT), or before the language-model head.
         modules = list(self.model.named_modules())
         attention_outputs = [m for name, m in modules if name.endswith("attention.output")][-1:]
         attention_norms = [m for name, m in modules if name.endswith("sa_layer_norm")][-1:]
         bodies = [] if self.model.base_model is self.model else [self.model.base_model]
+        # Test each module with three of the six positions of two rows. Keep the first one at which
+        # the hooks do not change the logits.
         ids = torch.arange(6, device=self.device) % self.n_logits
         inputs = self._model_inputs(ids.reshape(2, 3))
         positions = torch.tensor([1, 2, 5], device=self.device)
@@ -261,24 +270,26 @@ class Network:
         ids
             Token ids of R rows, shape (R, L).
         rows
-            Row of each of m selected positions, shape (m,).
+            Index of the row of each of m selected positions, shape (m,).
         positions
-            Position in its row, counted from 0, shape (m,).
+            The m selected positions, each counted from 0 within its row, shape (m,).
         inputs
             Further keyword arguments of the network, for example ``past_key_values``.
 
         Returns
         -------
         tensor
-            Logits, shape (m, V), float32 or wider.
+            Logits over the V tokens of the vocabulary, shape (m, V), float32 or wider.
         """
         # Convert the positions to indices into the concatenated rows.
         indices = rows * ids.shape[1] + positions
         inputs = {**self._model_inputs(ids), **inputs}
         logits: torch.Tensor
+        # Without hooks, compute the logits at all positions and select afterwards.
         if self._selector is None:
             logits = self.model(**inputs).logits
             return logits.reshape(-1, logits.shape[-1])[indices].to(self.wide_dtype)
+        # With hooks, the network computes only the selected logits, as one row: (1, m, V).
         self._selector.indices = indices
         try:
             logits = self.model(**inputs).logits
@@ -301,9 +312,9 @@ class Network:
         ids
             Token ids of R rows, shape (R, L).
         rows
-            Row of each of m selected positions, ascending, shape (m,).
+            Index of the row of each of m selected positions, in ascending order, shape (m,).
         positions
-            Position in its row, counted from 0, shape (m,).
+            The m selected positions, each counted from 0 within its row, shape (m,).
         batch_tokens
             Maximum number of tokens in a batch; None for a number that suits the device.
         past
@@ -314,7 +325,7 @@ class Network:
         slice
             Part of the m selected positions that the batch contains.
         tensor
-            Logits at these positions, shape (number of positions in the batch, V).
+            Logits at these positions over the V tokens of the vocabulary, shape (positions, V).
         """
         n_rows, length = ids.shape
         n_past = 0 if past is None else len(past.ids)
@@ -323,12 +334,13 @@ class Network:
         # A batch ends before it exceeds the maximum number of rows or of selected positions.
         # Element r of `n_before` is the number of selected positions in the rows before row r.
         n_before = np.concatenate([[0], np.bincount(rows, minlength=n_rows).cumsum()])
-        starts = [0]
+        starts = [0]  # first row of each batch
         while starts[-1] < n_rows:
             start = starts[-1]
             limit = n_before[start] + max_predictions
             stop = int(np.searchsorted(n_before, limit, side="right")) - 1
             starts.append(min(max(stop, start + 1), start + max_rows, n_rows))
+        # `rows` is ascending, so the selected positions of a batch are a slice.
         offsets = np.searchsorted(rows, starts)
         with torch.inference_mode():
             for i, (start, stop) in enumerate(pairwise(starts)):
@@ -358,13 +370,15 @@ class Network:
         Returns
         -------
         list of tensor
-            One tensor for each row, shape (number of selected positions of the row, V).
+            Logits of each row over the V tokens of the vocabulary, shape (selected positions, V).
         """
         logits_by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        # Rows of equal length need no padding, so compute them together.
         for length in {len(ids) for ids in rows}:
             group = [i for i, ids in enumerate(rows) if len(ids) == length]
             counts = [len(positions[i]) for i in group]
-            ids = np.array([rows[i] for i in group])
+            ids = np.array([rows[i] for i in group])  # (rows of the group, length)
+            # Concatenate the selected positions of all rows, and split the logits by row again.
             flat_rows = np.repeat(np.arange(len(group)), counts)
             flat_positions = np.concatenate([np.array(positions[i], dtype=np.int64) for i in group])
             batches = self.iter_logits(ids, flat_rows, flat_positions)
@@ -389,9 +403,9 @@ class Network:
         ids
             Token ids of R rows, shape (R, L).
         rows
-            Row of each of m selected positions, ascending, shape (m,).
+            Index of the row of each of m selected positions, in ascending order, shape (m,).
         positions
-            Position in its row, counted from 0, shape (m,).
+            The m selected positions, each counted from 0 within its row, shape (m,).
         targets
             Id of the predicted token at each selected position, shape (m,).
         normaliser
@@ -455,6 +469,7 @@ class Network:
         """
         rows = np.tile(self.sample_ids(4, ()), (2, 1))
         rows[1, 2:] = (rows[1, 2:] + 1) % self.n_logits
+        # In a causal network, the last two tokens do not change the logits at the first two.
         positions = torch.tensor([0, 1], device=self.device)
         with torch.inference_mode():
             logits, other_logits = (
@@ -471,11 +486,15 @@ class Network:
         These approximate the cost of an input token and the cost of a prediction, respectively, in
         multiply-add operations. Embeddings are not counted.
         """
+        # The language-model head maps hidden states to logits. If the code of the checkpoint does
+        # not name it, use the last linear layer with the right number of outputs.
         head = self.model.get_output_embeddings()
-        if head is None:  # The code of the checkpoint does not define it.
-            linear = [m for m in self.model.modules() if isinstance(m, torch.nn.Linear)]
-            head = next((m for m in linear[::-1] if m.out_features == self.n_logits), None)
+        if head is None:
+            linear_layers = [m for m in self.model.modules() if isinstance(m, torch.nn.Linear)]
+            heads = [layer for layer in linear_layers if layer.out_features == self.n_logits]
+            head = heads[-1] if heads else None
         n_head = 0 if head is None else head.weight.numel()
+        # Embeddings are looked up without multiplications, so they are not counted.
         modules = [m for m in self.model.modules() if not isinstance(m, torch.nn.Embedding)]
         n_total = sum(p.numel() for m in modules for p in m.parameters(recurse=False))
         return max(n_total - n_head, 0), n_head

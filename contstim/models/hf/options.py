@@ -1,4 +1,4 @@
-"""Options of models of the family ``hf``: loading of checkpoints and scoring of sentences.
+"""Options of models of the family ``hf``, and the definitions of scores that follow from them.
 
 The options are written into the model specification, for example
 ``hf:bert-base-cased?metric=pll&dtype=bfloat16``.
@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 
 from contstim.errors import SpecError
 from contstim.models import ModelSpec
+from contstim.models.base import Event
 from contstim.models.hf.metrics import METRICS
 from contstim.text.languages import LANGUAGES
 
@@ -41,13 +42,14 @@ def _choice(default: str, choices: Iterable[str]) -> Any:
 def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
     """Declare a dataclass field with the value of an option that must be at least `minimum`.
 
-    The value is an integer, or even integer. If the default is ``auto``, this text is allowed as
-    well, and the value of the field is then None.
+    The value is an integer, and an even one if `is_even` is True. If the default is ``auto``, this
+    text is allowed as well, and the value of the field is then None.
     """
     kind = "an even number" if is_even else "a whole number"
 
     def read(spec: ModelSpec, key: str, default: str) -> int | None:
         text = spec.get(key, default)
+        # None: choose the value automatically.
         if default == "auto" and text == "auto":
             return None
         if not text.isdecimal() or int(text) < minimum or (is_even and int(text) % 2):
@@ -162,6 +164,46 @@ class CausalOptions(_SpecOptions):
     prompt: str = _option("none")
     end: str = _choice("none", ("none", "scored"))
     words: str = _choice("tokens", ("tokens", "corrected"))
+
+
+@dataclass(frozen=True)
+class CausalEvent(Event):
+    """Definition of the score of a causal model, which is stored with each score.
+
+    Attributes
+    ----------
+    first
+        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
+        ``unmarked`` if tokens do not include white space.
+    words
+        ``tokens`` if the probability of a word is the product of its tokens' probabilities,
+        ``corrected`` if it includes the probability that the word ends.
+    """
+
+    first: str = "unmarked"
+    words: str = "tokens"
+
+
+@dataclass(frozen=True)
+class MaskedEvent(Event):
+    """Definition of the score of a masked model, which is stored with each score.
+
+    Attributes
+    ----------
+    first
+        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
+        ``unmarked`` if tokens do not include white space.
+    normalised
+        ``vocabulary`` if probabilities are normalised over all tokens, ``class`` if over
+        word-starting or word-continuing tokens only.
+    orders
+        Number and seed of the word orders that the metric ``permutation`` samples, and the limits
+        up to which it averages over all orders. Empty for other metrics.
+    """
+
+    first: str = "unmarked"
+    normalised: str = "vocabulary"
+    orders: str = ""
 
 
 #: Default values of the options of all models, of masked models and of causal models.

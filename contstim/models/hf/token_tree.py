@@ -39,13 +39,13 @@ class TokenTree:
     ids
         Token id of each node, shape (N,).
     parents
-        Number of the parent of each node, -1 for the first token of a sequence, shape (N,).
+        Number of the parent of each node, shape (N,). It is -1 for the first token of a sequence.
     depths
-        Position of the token of each node in its sequence, counted from 0, shape (N,).
+        Position of each node's token in its sequence, counted from 0, shape (N,).
     sequences
-        Index of each sequence of the tree in the list from which the tree was built.
+        Indices of the sequences in the list from which the tree was built.
     paths
-        Numbers of the nodes on the path of each sequence, one array per sequence.
+        Numbers of the nodes that represent the tokens of each sequence, one array per sequence.
     """
 
     ids: IntArray
@@ -65,6 +65,8 @@ class TokenTree:
         members
             Indices of the sequences that belong to the tree.
         """
+        # A node is identified by its parent and its token. Each list has one element per node, and
+        # a path contains the nodes of one sequence. The parent of a first token is -1.
         node_by_edge: dict[tuple[int, int], int] = {}
         parents: list[int] = []
         depths: list[int] = []
@@ -73,8 +75,9 @@ class TokenTree:
             path: list[int] = []
             for depth, token in enumerate(sequences[member]):
                 parent = path[-1] if path else -1
+                # Use the existing node, or give a new node the next free number.
                 node = node_by_edge.setdefault((parent, token), len(parents))
-                if node == len(parents):
+                if node == len(parents):  # The node is new.
                     parents.append(parent)
                     depths.append(depth)
                 path.append(node)
@@ -111,21 +114,23 @@ def pack_trees(sequences: Sequence[IntArray], max_tokens: int = MAX_ROW_TOKENS) 
         Maximum number of tokens of a tree. A longer sequence forms a separate tree.
     """
     sequence_ids = [sequence.tolist() for sequence in sequences]
+    # Indices of the sequences of each tree, and number of nodes of the last tree.
     groups: list[list[int]] = []
-    n_tokens = 0
+    n_nodes = 0
+    # In lexicographic order, the previous sequence shares the longest prefix with the next one.
     for i in sorted(range(len(sequence_ids)), key=sequence_ids.__getitem__):
         ids = sequence_ids[i]
-        # The previous sequence shares the longest prefix with this one.
-        previous = sequence_ids[groups[-1][-1]] if groups else []
-        is_different = [a != b for a, b in zip(previous, ids, strict=False)]
+        previous_ids = sequence_ids[groups[-1][-1]] if groups else []
+        is_different = [a != b for a, b in zip(previous_ids, ids, strict=False)]
         n_shared = is_different.index(True) if True in is_different else len(is_different)
+        # Shared tokens have nodes already. Add the sequence to the tree if the rest fits in.
         n_new = len(ids) - n_shared
-        if groups and n_tokens + n_new <= max_tokens:
+        if groups and n_nodes + n_new <= max_tokens:
             groups[-1].append(i)
-            n_tokens += n_new
+            n_nodes += n_new
         else:
             groups.append([i])
-            n_tokens = len(ids)
+            n_nodes = len(ids)
     return [TokenTree.from_sequences(sequence_ids, members) for members in groups]
 
 
@@ -153,10 +158,12 @@ def tree_logits(
     Returns
     -------
     tensor
-        Logits of the token after each node, shape (m, V), float32 or wider.
+        Logits of the token after each node, over a vocabulary of V tokens, shape (m, V), float32 or
+        wider.
     """
     is_visible, cache = tree.attention_mask, None
     if past is not None:
+        # All nodes also attend to the cached tokens: (nodes, cached tokens + nodes).
         is_visible = np.hstack([np.repeat(past.is_visible, len(tree.ids), axis=0), is_visible])
         cache = past.select(np.arange(len(past.ids[0])))
     n_past = 0 if past is None else len(past.ids[0])
@@ -168,7 +175,7 @@ def _masked_logits(
     ids: IntArray,
     positions: IntArray,
     is_visible: BoolArray,
-    nodes: IntArray,
+    selected: IntArray,
     cache: DynamicCache | None,
 ) -> torch.Tensor:
     """Run the network on one row of N tokens with an attention mask, and return logits.
@@ -182,20 +189,23 @@ def _masked_logits(
     is_visible
         Whether each token attends to each of K cached tokens and to each token of the row, shape
         (N, K + N).
-    nodes
-        Indices of the m tokens after which the logits are returned.
+    selected
+        Indices of the m tokens at which the logits are returned, shape (m,).
     cache
         Keys and values of the K cached tokens. The keys and values of the row are appended.
     """
     device = network.device
-    # The mask is added to the attention scores: 0 leaves them unchanged, the lowest number hides.
+    # The network adds the mask to the attention scores. Zeros leave them unchanged, and the lowest
+    # possible number hides a token.
     mask = torch.zeros(is_visible.shape, dtype=network.dtype, device=device)
     mask.masked_fill_(torch.from_numpy(~is_visible).to(device), torch.finfo(network.dtype).min)
+    # The batch has one row, number 0. The mask needs the shape (batch, attention heads, N, K + N);
+    # one head stands for all.
     with torch.inference_mode():
         return network.logits(
             torch.from_numpy(ids)[None].to(device),
-            torch.zeros(len(nodes), dtype=torch.int64, device=device),
-            torch.from_numpy(nodes).to(device),
+            torch.zeros(len(selected), dtype=torch.int64, device=device),  # row of each prediction
+            torch.from_numpy(selected).to(device),
             attention_mask=mask[None, None],
             position_ids=torch.from_numpy(positions)[None].to(device),
             past_key_values=cache,
@@ -272,24 +282,29 @@ class TreeCache:
         row_ids = tuple(self.ids[row] + new for row, new in zip(rows, tokens, strict=True))
         n_new = np.array([len(new) for new in tokens])
         if self.cache is None:
+            # Without a cache, compute the longer rows as a whole, and read the last logits.
             n_read = n_new if all_logits else np.ones_like(n_new)
             positions = [range(len(i) - n, len(i)) for i, n in zip(row_ids, n_read, strict=True)]
             return TreeCache(row_ids, None, self.is_visible), torch.cat(
                 network.logits_at(row_ids, positions)
             )
+        # The new tokens of all rows are concatenated: `stops` are the ends of the rows, and
+        # `new_rows` is the row of each new token.
         stops = n_new.cumsum()
-        # Index of the row of each new token, and its position in this row.
         new_rows = np.repeat(np.arange(len(rows)), n_new)
-        row_starts = np.array([len(ids) for ids in row_ids]) - stops
-        # Drop the tokens of the tree that belong to none of the rows.
+        # New token i of row r has the position i + position_offsets[r] in its row.
+        position_offsets = np.array([len(ids) for ids in row_ids]) - stops
+        # Drop the cached tokens that belong to none of the rows.
         is_visible = self.is_visible[rows]
         used = np.flatnonzero(is_visible.any(axis=0))
         is_visible, cache = is_visible[:, used], self.select(used)
+        # A new token attends to the cached tokens of its row and to the new tokens of its row up to
+        # itself (lower triangle).
         is_in_row = np.arange(len(rows))[:, None] == new_rows
         logits = _masked_logits(
             network,
             np.concatenate(tokens),
-            np.arange(len(new_rows)) + row_starts[new_rows],
+            np.arange(len(new_rows)) + position_offsets[new_rows],
             np.hstack([is_visible[new_rows], np.tril(is_in_row[new_rows])]),
             np.arange(len(new_rows)) if all_logits else stops - 1,
             cache,
@@ -300,8 +315,9 @@ class TreeCache:
 def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) -> bool:
     """Test whether a network computes the same logits with a `TreeCache` as without a cache.
 
-    Two rows of `length` tokens, rounded up to a power of two, are computed in two steps from a tree
-    that also contains many tokens of other rows.
+    A `TreeCache` stores the keys and values of several rows of tokens that share prefixes. In the
+    test, two rows of `length` tokens, rounded up to a power of two, are computed in two steps from
+    a cache that also contains many tokens of other rows.
 
     Parameters
     ----------
@@ -312,23 +328,27 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
     prefix
         Ids of the tokens at the beginning of every row.
     """
+    # Round the length up to a power of two, so that few lengths are tested.
     length = max(16, 2 ** (length - 1).bit_length())
     n_cached = max(_TESTED_CACHE, 2 * length)
 
     def gives_same_logits() -> bool:
+        # Cache all but the last nine of some pseudo-random tokens.
         ids = network.sample_ids(length, prefix)
         _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
-        # Fill the cache with tokens that belong to none of the rows.
+        # Enlarge the cache by copies of its tokens, and hide the copies from the rows.
         repeated = np.resize(np.arange(length - 9), n_cached - length)
         for layer in past.cache.layers:
             layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
             layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
         is_visible = np.arange(n_cached - 9)[None] < length - 9
         past = TreeCache(past.ids, past.cache, is_visible)
-        # Split the last nine tokens into groups of different length, and append them in two steps.
+        # Split the last nine tokens into groups of 1, 3, 2 and 3 tokens. Append two groups to the
+        # cached row, which makes two rows, and then one further group to each row.
         a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
         extended, _ = past.extend(network, [0, 0], [a, b], all_logits=False)
         _, logits = extended.extend(network, [1, 0], [c, d], all_logits=False)
+        # Compare the last logits with those of the same rows without a cache.
         rows = [past.ids[0] + b + c, past.ids[0] + a + d]
         expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
         return network.agree(logits, expected)
@@ -375,13 +395,14 @@ def supports_trees(
             unused = unused[n_new:]
         tree = pack_trees(sequences, max_tokens=len(ids))[0]
         for number, path in zip(tree.sequences, tree.paths, strict=True):
-            # The expected logits are computed from the sequence without a tree.
-            sequence = torch.from_numpy(sequences[number])[None].to(network.device)
-            # Compare the logits at up to nine positions of the sequence.
+            # Compare the logits at up to nine positions of each sequence.
             sampled = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
             positions = torch.from_numpy(sampled).to(network.device)
+            # The expected logits are computed from the sequence without a tree: a batch of one row.
+            sequence = torch.from_numpy(sequences[number])[None].to(network.device)
+            row_indices = torch.zeros_like(positions)
             with torch.inference_mode():
-                expected = network.logits(sequence, torch.zeros_like(positions), positions)
+                expected = network.logits(sequence, row_indices, positions)
             if not network.agree(tree_logits(network, tree, path[sampled]), expected):
                 return False
         return True

@@ -63,11 +63,15 @@ class SurroundingTokens:
         SurroundingTokens or None
             The tokens on both sides of the word; None if the word has no scored token.
         """
+        # Positions of the word's tokens. The end-of-sentence tokens, which come last, have the
+        # index of the last word but do not belong to it.
         scored = encoded.scored_positions
         n_in_words = len(scored) - n_end
         word_positions = scored[:n_in_words][encoded.word_indices[:n_in_words] == position]
         if len(word_positions) == 0:
             return None
+        # Split the sentence before and after the word. Positions on the right are counted from the
+        # first token after the word.
         start, stop = int(word_positions[0]), int(word_positions[-1]) + 1
         left, right = encoded.ids[:start], encoded.ids[stop:]
         return cls(left, right, scored[scored < start], scored[scored >= stop] - stop)
@@ -85,8 +89,9 @@ class SurroundingTokens:
         array
             Token ids of the sentences, each with L tokens, shape (k, L).
         """
-        k = len(tokens)
-        return np.hstack([np.tile(self.left, (k, 1)), tokens, np.tile(self.right, (k, 1))])
+        n_words = len(tokens)
+        left, right = np.tile(self.left, (n_words, 1)), np.tile(self.right, (n_words, 1))
+        return np.hstack([left, tokens, right])
 
     def scored_positions(self, n: int) -> IntArray:
         """Return the positions of all scored tokens after a word of `n` tokens is inserted."""
@@ -124,12 +129,13 @@ class TransformerModel(SentenceModel):
         self, spec: ModelSpec, defaults: Mapping[str, str], checkpoint: Checkpoint, *, special: bool
     ) -> None:
         super().__init__(spec.canonical(defaults))
+        # Options of causal and masked models, for example the form of the first word.
         shared = SharedOptions.read(spec)
         self.checkpoint = checkpoint
         self.network = checkpoint.network
         self.tokenizer = SubwordTokenizer(checkpoint.tokenizer, shared, self.spec, special=special)
         self.batch_tokens = shared.batch_tokens or self.network.batch_tokens
-        # Causal models replace these empty defaults.
+        # Ids of the tokens before and after every sentence. Causal models replace the empty lists.
         self.prefix: list[int] = []
         self.end: list[int] = []
         # Last result of `encode_and_score`: sentence, its tokens, and their log-probabilities.
@@ -166,6 +172,7 @@ class TransformerModel(SentenceModel):
         encoded_sentences = []
         for sentence, tokens in zip(checked, self.tokenizer.encode(checked), strict=True):
             encoded = self.add_prefix_and_end(sentence, tokens)
+            # The network has a maximum number of tokens.
             check_length(sentence, len(encoded.ids), self.checkpoint.max_tokens, self.spec)
             encoded_sentences.append(encoded)
         return encoded_sentences
@@ -213,6 +220,8 @@ class TransformerModel(SentenceModel):
         ModelFileError
             If the network computes NaN, as some do in 16 bits.
         """
+        # Terms are the log-probabilities that the network predicts. A masked model may need several
+        # of them for one token.
         encoded = self.encode(sentences)
         log_probs = self.term_log_probs(encoded)
         for sentence, terms in zip(sentences, log_probs, strict=True):
@@ -258,9 +267,11 @@ class TransformerModel(SentenceModel):
         """
         max_tokens = _BATCHES_PER_GROUP * self.batch_tokens
         lengths = [len(sentence.ids) for sentence in encoded]
+        # Indices of the sentences of each group, and number of tokens of each group.
         groups: list[list[int]] = []
         n_tokens: list[float] = []
         group_length = 0
+        # In ascending order of length, start a group at a new length or if the group is full.
         for i in sorted(range(len(encoded)), key=lengths.__getitem__):
             if not groups or lengths[i] != group_length or n_tokens[-1] >= max_tokens:
                 groups.append([])
@@ -271,6 +282,7 @@ class TransformerModel(SentenceModel):
         if len(groups) < 2:
             yield from groups
             return
+        # Show progress in proportion to the number of tokens.
         yield from track(groups, len(groups), f"scoring with {self.spec}", weights=n_tokens)
 
     @abstractmethod
@@ -329,6 +341,7 @@ class TransformerModel(SentenceModel):
 
         def score(indices: IntArray) -> FloatArray:
             """Return the scores of the selected candidates, with the fast function if possible."""
+            # Texts of the sentence with the candidates, and tokens of the candidates.
             indices = np.asarray(indices, dtype=np.int64)
             texts = [str(sentence.replace(position, words.words[i])) for i in indices]
             selected_tokens = [candidates[i] for i in indices]
@@ -338,7 +351,8 @@ class TransformerModel(SentenceModel):
             fast_rows: dict[int, list[int]] = {}
             for row, text_ids in enumerate(self.tokenizer.tokenize(texts)):
                 tokens = selected_tokens[row]
-                # Some tokenizers split a word differently next to other words.
+                # The fast function combines the tokens of the candidate (`tokens`) with the tokens
+                # before and after it (`left`, `right`). Some tokenizers split the text differently.
                 has_expected_ids = [*self.prefix, *text_ids, *self.end] == [*left, *tokens, *right]
                 if score_tokens is not None and has_expected_ids:
                     fast_rows.setdefault(len(tokens), []).append(row)

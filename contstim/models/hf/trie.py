@@ -23,9 +23,10 @@ _MIN_COMPUTED, _DEFAULT_LOG_PROB = 20, -3.0
 class TrieInputs:
     """Batch of R token sequences of equal length L, from which a network predicts trie nodes.
 
-    Each sequence is a path of the trie from a child of the root to an expanded node. The network's
-    prediction of the next token, at the position of any expanded node on the path, contains the
-    log-probabilities of all children of this node. The batch has m expanded nodes.
+    A node of the trie represents the first tokens of one or more words. A node is expanded if the
+    network predicts the token after it, which gives the log-probabilities of its children. Each
+    sequence of the batch is the path of tokens to an expanded node. Other nodes on the path can be
+    expanded from the same sequence. The batch has m expanded nodes.
 
     Attributes
     ----------
@@ -86,19 +87,22 @@ class TokenTrie:
         words
             Token ids of each word, at least one, for example [(7,), (7, 2), (5, 2)].
         """
+        # A node is identified by the first tokens of a word (prefix). `n_longer` counts the words
+        # that begin with these tokens and continue.
         node_by_prefix: dict[tuple[int, ...], int] = {}
         parents: list[int] = []
         n_longer: list[int] = []
         for word in words:
-            parent = -1
+            parent = -1  # the root
             for depth in range(1, len(word) + 1):
+                # Use the existing node, or give a new node the next free number.
                 node = node_by_prefix.setdefault(word[:depth], len(node_by_prefix))
-                # A new node has no entry in the lists yet.
-                if node == len(parents):
+                if node == len(parents):  # The node is new.
                     parents.append(parent)
                     n_longer.append(0)
                 n_longer[node] += depth < len(word)
                 parent = node
+        # Tokens from the root to each node, padded with zeros: (nodes, maximum depth).
         depths = np.array([len(prefix) for prefix in node_by_prefix], dtype=np.int64)
         paths = np.zeros((len(node_by_prefix), int(depths.max())), dtype=np.int64)
         for node, prefix in enumerate(node_by_prefix):
@@ -113,23 +117,23 @@ class TokenTrie:
         )
 
     def select_nodes(
-        self, first_log_probs: FloatArray, cost: tuple[float, float], budget: float
+        self, first_log_probs: FloatArray, token_cost: float, prediction_cost: float, budget: float
     ) -> IntArray:
         """Select the nodes to expand: nodes at which the network predicts the next token.
 
         The prediction gives the log-probabilities of the children of the node, and so lowers the
-        upper bounds of all words that continue beyond the node. Nodes are selected in the order of
-        the number of these words and, for equal numbers, of the probability of their first token,
-        as long as the budget permits.
+        upper bounds of all words that continue beyond the node. Nodes are selected in decreasing
+        order of the number of these words, until the budget is spent. For equal numbers, the node
+        with the more probable first token is selected first.
 
         Parameters
         ----------
         first_log_probs
             Log-probability of each token of the vocabulary as first token of the word, nats.
-        cost
+        token_cost, prediction_cost
             Cost of one input token and cost of one prediction, in the same unit.
         budget
-            Maximum total cost, in the unit of `cost`.
+            Maximum total cost, in the unit of `token_cost`.
 
         Returns
         -------
@@ -137,6 +141,7 @@ class TokenTrie:
             Numbers of the selected nodes, in ascending order. All ancestors of a selected node are
             selected as well.
         """
+        # Only nodes with children can be expanded.
         inner = np.flatnonzero(self.n_longer)
         # Sort by number of longer words, probability of the first token, first token, and depth. A
         # child has the same first token as its parent and no more longer words, so the sort key
@@ -151,7 +156,7 @@ class TokenTrie:
         _, first_children = np.unique(parents, return_index=True)
         is_first_child[first_children] = True
         n_tokens = np.where(is_first_child & (parents >= 0), 1, self.depths[order])
-        token_cost, prediction_cost = cost
+        # Select nodes in this order until the budget is spent.
         total_costs = np.cumsum(n_tokens * token_cost + prediction_cost)
         n_expanded = int(np.searchsorted(total_costs, budget, side="right"))
         return np.sort(order[:n_expanded])
@@ -159,21 +164,21 @@ class TokenTrie:
     def build_inputs(self, expanded: IntArray) -> list[TrieInputs]:
         """Return batches of token sequences, from which the network predicts the next tokens.
 
-        Each sequence is the path to an expanded node without expanded children. It also gives the
-        predictions at all other expanded nodes on its path, so each expanded node is needed only
-        once.
+        Each sequence is the path of tokens to one of the nodes. It also serves the other nodes on
+        this path, so that each node is computed only once.
 
         Parameters
         ----------
         expanded
-            Numbers of the expanded nodes, the result of `select_nodes`.
+            Numbers of the nodes at which the network predicts the next token, the result of
+            `select_nodes`.
 
         Returns
         -------
         list of TrieInputs
             One batch for each length of the sequences, in ascending order of length.
         """
-        # Assign each expanded node to one sequence, identified by the last node of the sequence.
+        # Assign each node to expand to one token sequence, which is identified by its last node.
         # Proceed from the deepest level upwards: nodes without expanded children end a sequence,
         # and other nodes join the sequence of their last expanded child. -1: not assigned yet.
         last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
@@ -188,6 +193,7 @@ class TokenTrie:
         lengths = self.depths[last_nodes[expanded]]
         for length in np.unique(lengths):
             nodes = expanded[lengths == length]
+            # Number the sequences of the batch, and sort the nodes by the number of their sequence.
             sequence_ends, rows = np.unique(last_nodes[nodes], return_inverse=True)
             order = np.argsort(rows, kind="stable")
             inputs.append(
@@ -201,7 +207,7 @@ class TokenTrie:
         return inputs
 
     def find_children(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
-        """Find all children of some nodes.
+        """Find all children of selected nodes.
 
         Parameters
         ----------
@@ -295,13 +301,14 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, expanded: IntArray) 
         first tokens of the words.
     """
     estimates = np.zeros(len(trie.parents), dtype=np.float64)
+    # The network has computed the children of the expanded nodes. First tokens are known, too.
     computed, _ = trie.find_children(expanded)
     is_unknown = trie.depths > 1
     is_unknown[computed] = False
     # Number of words that contain each node: words that continue, plus words that end there.
     n_ending = np.bincount(trie.final_nodes, minlength=len(trie.parents))
     log_counts = np.log(trie.n_longer + n_ending)
-    # Regressors: constant, log n and log n'.
+    # Regress log p(token) on a constant, the log count of the node and that of its parent.
     design = np.column_stack([np.ones(len(log_counts)), log_counts, log_counts[trie.parents]])
     if len(computed) < _MIN_COMPUTED:
         estimates[is_unknown] = _DEFAULT_LOG_PROB

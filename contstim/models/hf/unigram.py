@@ -42,10 +42,10 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
         If the file cannot be read or a line does not have this format.
     """
     words: list[str] = []
-    counts: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []  # occurrences in the text, and at the start of a sentence
     for number, line in read_lines(path):
         word, *fields = line.split("\t")
-        if number == 1:
+        if number == 1:  # header
             continue
         if len(fields) != 2 or not all(field.isdecimal() for field in fields):
             raise InputError(
@@ -53,6 +53,7 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
             )
         words.append(word)
         counts.append((int(fields[0]), int(fields[1])))
+    # The shape is given for tables without words.
     n, n_first = np.array(counts, dtype=np.int64).reshape(-1, 2).T
     return words, n, n_first
 
@@ -85,9 +86,12 @@ class TokenUnigram(SentenceModel):
         super().__init__(ModelSpec("contstim", "unigram", (("units", "tokens"),)))
         self.model = model
         self.path = path or bundled_folder() / WORD_COUNTS
+        # Count the model's tokens in a text of which the counts of the words are known.
         words, n, n_first = read_word_counts(self.path)
         counts = model.tokenizer.count_tokens(words, n, n_first)
+        # Each sentence has one first word and, if the model scores it, one end token.
         counts[model.end] += n_first.sum()
+        # Laplace smoothing: p = (count + 1) / (sum of counts + number of tokens).
         self.log_probs: FloatArray = np.log((counts + 1.0) / (counts.sum() + len(counts)))
 
     @property
@@ -140,13 +144,14 @@ class TokenUnigram(SentenceModel):
             The V candidates.
         """
         sentence.check_position(position)
+        # Sum over the tokens of all other words, which do not depend on the replaced word.
         scores = self.score_tokens([str(sentence)])[0]
         is_replaced = scores.word_indices == position
         other_log_prob = scores.log_probs[~is_replaced].sum()
         if position == scores.n_words - 1:
             # The end of the sentence is assigned to the last word but not replaced.
             other_log_prob += self.log_probs[self.model.end].sum()
-        # Without a prefix, the tokens of the first word are not scored.
+        # Add the tokens of each candidate. Models without a prefix do not score the first word.
         is_scored = is_replaced.any()
         candidates = self.model.tokenizer.candidates(sentence, position, words).tokens
         log_probs = [self.log_probs[list(ids)].sum() if is_scored else 0.0 for ids in candidates]

@@ -59,14 +59,14 @@ def test_nodes_with_most_words_are_chosen_first() -> None:
     paths = [
         [
             tuple(trie.paths[n][: trie.depths[n]].tolist())
-            for n in trie.select_nodes(first, cost, budget)
+            for n in trie.select_nodes(first, *cost, budget)
         ]
         for budget in (0.9, 1.0, 2.0, 3.0, 4.0, 99.0)
     ]
     # One is passed by four words, (1, 4) by two, eight and seven by one, eight the likelier.
     assert paths[:4] == [[], [(1,)], [(1,), (1, 4)], [(1,), (1, 4), (8,)]]
     assert [len(p) for p in paths[4:]] == [4, 4]
-    chosen = trie.select_nodes(first, cost, 2.0)
+    chosen = trie.select_nodes(first, *cost, 2.0)
     assert trie.is_covered(chosen).tolist() == [True, True, True, True, False, False, True]
 
 
@@ -77,7 +77,7 @@ def test_ancestors_of_chosen_nodes_are_chosen() -> None:
     spent: list[float] = []
     for budget in range(150):
         # Ties in probability are where the order could go wrong.
-        chosen = trie.select_nodes(np.zeros(3), (1.0, 0.5), budget)
+        chosen = trie.select_nodes(np.zeros(3), 1.0, 0.5, budget)
         paid = sum(group.ids.size + 0.5 * len(group.nodes) for group in trie.build_inputs(chosen))
         assert paid <= budget
         spent.append(paid)
@@ -89,7 +89,7 @@ def test_ancestors_of_chosen_nodes_are_chosen() -> None:
 def test_inputs_predict_each_chosen_node_once() -> None:
     words = [(1, 2, 3), (1, 2, 4), (1, 5, 6), (7, 8), (9, 9, 9, 9)]
     trie = TokenTrie.from_words(words)
-    chosen = trie.select_nodes(np.zeros(10), (0.0, 0.0), 0.0)
+    chosen = trie.select_nodes(np.zeros(10), 0.0, 0.0, 0.0)
     assert len(chosen) == (trie.n_longer > 0).sum()
     shown = []
     for group in trie.build_inputs(chosen):
@@ -177,7 +177,7 @@ def test_guesses_follow_the_regression_on_word_counts() -> None:
         [begins[tuple(p[:d])] for p, d in zip(trie.paths.tolist(), trie.depths, strict=True)]
     )
     line = -1.0 + 1.5 * np.log(every) - 0.75 * np.log(every[trie.parents])
-    chosen = trie.select_nodes(np.zeros(9), (1.0, 0.0), 150.0)
+    chosen = trie.select_nodes(np.zeros(9), 1.0, 0.0, 150.0)
     known = trie.find_children(chosen)[0]
     steps = np.zeros(len(trie.parents))
     steps[known] = line[known]
