@@ -52,10 +52,11 @@ class NgramTable:
     Attributes
     ----------
     words
-        V words by id, including ``<s>`` and ``</s>``.
+        The V words of the vocabulary, including ``<s>`` and ``</s>``. A word has its index as id.
     levels
-        One :class:`NgramLevel` per order, starting with all V unigrams in the order of their ids.
-        The first and the last n-1 words of each n-gram are n-grams of the next lower order.
+        One :class:`NgramLevel` per order, that is, per number of words n. The first level contains
+        all V unigrams. The first n-1 and the last n-1 words of each n-gram are n-grams of the next
+        lower order.
     """
 
     words: tuple[str, ...]
@@ -80,6 +81,7 @@ class NgramTable:
             Whether to select each n-gram, one boolean array per order. If an n-gram is selected,
             its context (all words but the last) must be selected too.
         """
+        # The first mask selects unigrams, that is, words.
         is_selected_word = masks[0]
         words = tuple(compress(self.words, is_selected_word))
         # The new id of an n-gram is the number of selected n-grams of its order before it.
@@ -87,6 +89,8 @@ class NgramTable:
         new_context_ids = np.zeros(1, dtype=np.int64)  # The empty context of unigrams has id 0.
         levels = []
         for level, is_selected in zip(self.levels, masks, strict=True):
+            # The key of an n-gram is (id of its context) * V + (id of its last word), where the
+            # context is the n-gram without its last word and V is the number of words.
             contexts, last_words = np.divmod(level.keys[is_selected], len(self.words))
             keys = new_context_ids[contexts] * len(words) + new_word_ids[last_words]
             log_probs, log_backoffs = level.log_probs[is_selected], level.log_backoffs[is_selected]
@@ -102,13 +106,16 @@ class NgramTable:
         table does not contain it, and 0 for the empty suffix of unigrams.
         """
         n_words = len(self.words)
+        # The suffix of a word is the empty n-gram, which has the id 0.
         suffix_ids = [np.zeros(n_words, dtype=np.int64)]
         for lower, level in zip(self.levels, self.levels[1:], strict=False):
+            # The key of an n-gram is (id of its first n-1 words) * V + (id of its last word).
             contexts, last_words = np.divmod(level.keys, n_words)
             if len(suffix_ids) == 1:  # The suffix of a bigram is its last word.
                 suffix_ids.append(last_words)
                 continue
             # The suffix of "a b c" consists of the suffix of its context "a b" and the word "c".
+            # If the table does not contain it, its id is -1.
             context_suffixes = suffix_ids[-1][contexts]
             indices = find_sorted(lower.keys, context_suffixes * n_words + last_words)
             suffix_ids.append(np.where(context_suffixes < 0, -1, indices))
@@ -152,11 +159,13 @@ class ReplacementScorer:
         self._unigrams = _CandidateNgrams(all_words, all_words)
 
         # Group the n-grams of each order above 1 by their suffixes, to find all first words that
-        # can precede a suffix. `ends` are the ends of the groups.
+        # can precede a suffix. A suffix consists of all words but the first.
         self._by_suffix: list[tuple[_CandidateNgrams, IntArray]] = []
         first_words = all_words
         for n, suffixes in enumerate(table.suffix_ids[1:], start=1):
+            # An n-gram has the same first word as its context, `key // V`.
             first_words = first_words[table.levels[n].keys // self._size]
+            # After sorting by suffix, the group of suffix s is [ends[s - 1], ends[s]).
             sorted_ids = np.argsort(suffixes, kind="stable")
             n_suffixes = len(table.levels[n - 1].keys)
             ends = np.cumsum(np.bincount(suffixes, minlength=n_suffixes))
@@ -175,14 +184,15 @@ class ReplacementScorer:
     def _context_ids(self, tokens: list[int], stop: int) -> list[int]:
         """Return the ids of the contexts of the token at index `stop`, the shortest first.
 
-        A context consists of the 1, 2, ... tokens before `stop`. The list ends before the first
-        context that the table does not contain.
+        The contexts are the n-grams of the last 1, 2, ... tokens before `stop`. The list ends
+        before the first n-gram that the table does not contain.
         """
         ids: list[int] = []
-        for order in range(1, min(self.table.order - 1, stop) + 1):
-            first_token, *next_tokens = tokens[stop - order : stop]
+        # In a model of order N, contexts have 1, 2, ..., N-1 tokens.
+        for length in range(1, min(self.table.order - 1, stop) + 1):
+            first_token, *next_tokens = tokens[stop - length : stop]
             ngram = first_token
-            # Extend the n-gram word by word.
+            # Extend the n-gram word by word. -1: the table does not contain it.
             for n, token in enumerate(next_tokens, start=2):
                 ngram = self._find_ngram(n, ngram, token)
                 if ngram < 0:
@@ -203,6 +213,7 @@ class ReplacementScorer:
         word
             Id of the word.
         """
+        # Start with the longest context, which has `order - 1` words.
         levels = self.table.levels
         log_backoff = 0.0
         for order in range(len(context_ids) + 1, 1, -1):
@@ -210,6 +221,7 @@ class ReplacementScorer:
             ngram = self._find_ngram(order, context, word)
             if ngram >= 0:
                 return log_backoff + float(levels[order - 1].log_probs[ngram])
+            # The table lacks the n-gram: add the back-off weight, and drop the first word.
             log_backoff += float(levels[order - 2].log_backoffs[context])
         return log_backoff + float(levels[0].log_probs[word])
 
@@ -221,7 +233,7 @@ class ReplacementScorer:
         Parameters
         ----------
         context_ids
-            Ids of the contexts of 1, 2, ... words, see `_context_ids`.
+            Ids of the n-grams of the last 1, 2, ... words of the context, see `_context_ids`.
 
         Returns
         -------
@@ -230,15 +242,18 @@ class ReplacementScorer:
         ngrams
             Element n contains the n-grams of the last n words of the context and a word.
         """
+        # Start with unigram probabilities, and proceed from the shortest to the longest context.
         levels, ngrams = self.table.levels, [self._unigrams]
         log_probs = levels[0].log_probs.copy()
         for n, context in enumerate(context_ids, start=1):
-            # The keys of the n-grams with one context are consecutive.
+            # Find the n-grams that continue the context. A key is context * V + word for V words,
+            # and keys are sorted, so these n-grams are consecutive.
             keys = levels[n].keys
             first_key = context * self._size
             begin, end = keys.searchsorted((first_key, first_key + self._size)).tolist()
             continued = _CandidateNgrams(keys[begin:end] - first_key, np.arange(begin, end))
             ngrams.append(continued)
+            # Words without such an n-gram back off to the shorter context.
             log_probs += levels[n - 1].log_backoffs[context]
             log_probs[continued.words] = levels[n].log_probs[continued.ids]
         return log_probs, ngrams
@@ -262,7 +277,7 @@ class ReplacementScorer:
         Returns
         -------
         scores
-            Shape (V,).
+            Log-probability of the sentence with each of the V words of the vocabulary, shape (V,).
         """
         levels, order = self.table.levels, self.table.order
         # Words that do not depend on the candidate.

@@ -56,21 +56,24 @@ def is_kenlm_binary(path: Path) -> bool:
         return file.read(len(_BINARY_MAGIC)) == _BINARY_MAGIC
 
 
-def _read(path: Path, until: bytes | None = None) -> bytes:
+def _read_bytes(path: Path, stop_after: bytes | None = None) -> bytes:
     """Read a file, and decompress it if it is gzipped.
 
-    If `until` is not None, reading stops soon after its first occurrence, which saves time if only
-    the first part of a large file is needed.
+    If `stop_after` is not None, reading stops soon after its first occurrence, which saves time if
+    only the first part of a large file is needed.
     """
     blocks: list[bytes] = []
     try:
         with _open(path) as raw:
+            # Gzipped files begin with two fixed bytes.
             is_gzip = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzip else raw
-            while block := file.read(_READ_BYTES if until else -1):
+            # -1: read the whole file at once.
+            while block := file.read(_READ_BYTES if stop_after else -1):
                 blocks.append(block)
-                if until and until in b"".join(blocks[-2:]):
+                # The text to stop after may extend over two blocks.
+                if stop_after and stop_after in b"".join(blocks[-2:]):
                     break
     except (OSError, EOFError, zlib.error) as error:
         raise ModelFileError(f"the n-gram model {str(path)!r} is damaged: {error}") from error
@@ -78,19 +81,12 @@ def _read(path: Path, until: bytes | None = None) -> bytes:
 
 
 def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
-    r"""Parse the header of an ARPA file: ``\data\``, followed by lines ``ngram ORDER=COUNT``.
-
-    Returns
-    -------
-    counts : list of int
-        Number of n-grams of each order, from 1.
-    offset : int
-        Offset of the first byte after the header.
-    """
+    """Return the number of n-grams of each order and the offset of the byte after the header."""
     # Skip comments before the header.
     offset = 0
     while data[offset : offset + 1] == b"#":
         offset = data.find(b"\n", offset) + 1 or len(data)
+    # The header is a line "\data\", followed by lines such as "ngram 2=12345" (12345 bigrams).
     counts: list[int] = []
     is_in_header = False
     for line in data[offset : offset + _MAX_HEADER_BYTES].split(b"\n"):
@@ -140,7 +136,7 @@ class _LineBlock:
 
     def __init__(self, data: bytes, order: int, name: str) -> None:
         self.name = name
-        # Add a line end before the data, and eight bytes after it that `hash_text` may read.
+        # Add a line end before the data, and eight bytes after it that `hash_fields` may read.
         self.bytes = np.frombuffer(b"\n" + data + b"\n" * 8, dtype=np.uint8)
 
         # Find the fields: white space separates them, so each change between white space and other
@@ -162,6 +158,7 @@ class _LineBlock:
     def parse_text(self, field: int) -> list[str]:
         """Return one field of each line as text."""
         raw = self.bytes.tobytes()
+        # The fields of all lines are numbered consecutively.
         fields = self.first_fields + field
         spans = zip(self.starts[fields].tolist(), self.ends[fields].tolist(), strict=True)
         try:
@@ -169,7 +166,7 @@ class _LineBlock:
         except UnicodeDecodeError as error:
             raise ModelFileError(f"{self.name} are not UTF-8; the file is damaged") from error
 
-    def hash_text(self, field: int) -> NDArray[np.uint64]:
+    def hash_fields(self, field: int) -> NDArray[np.uint64]:
         """Return a 64-bit hash of the text of one field of each line.
 
         This is a multiplicative hash (Knuth 1998, section 6.4). The bytes of a field are read as
@@ -184,8 +181,10 @@ class _LineBlock:
         chunks = np.ndarray(
             (len(self.bytes) - 7,), dtype="<u8", buffer=self.bytes.data, strides=(1,)
         )
+        # Hash the first eight bytes of each text. The mask sets bytes beyond its end to zero.
         first_chunks = chunks[starts] & _LOW_BYTES[np.minimum(lengths, 8)]
         hashes: NDArray[np.uint64] = first_chunks * _HASH_MULTIPLIER
+        # Mix in the next eight bytes of longer texts, until all bytes are hashed.
         n_hashed = 8
         rows = np.flatnonzero(lengths > n_hashed)  # lines with further bytes
         while len(rows):
@@ -251,25 +250,19 @@ class _LineBlock:
 def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[_LineBlock]:
     """Find the section with the n-grams of one order, and yield it in blocks of whole lines.
 
-    Parameters
-    ----------
-    data
-        Content of the ARPA file.
-    order
-        Number of words n of each n-gram.
-    offset
-        Offset at or before the start of the section.
-    name
-        Name of the n-grams in error messages.
+    `data` is the content of an ARPA file, in which the section is searched from `offset` on. `name`
+    is the name of the n-grams in error messages.
     """
+    # A section extends from a heading, for example "\2-grams:", to the next line with a backslash.
     heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
     begin = data.find(b"\n", heading) + 1
     end = data.find(b"\n\\", begin - 1) + 1
-    if heading < 0 or not begin or not end:
+    if heading < 0 or not begin or not end:  # `find` returns -1 if there is no match.
         raise ModelFileError(f"{name} break off; the file is truncated or damaged")
+    # Limit the size of the blocks, and split only at line ends.
     while begin < end:
         stop = data.rfind(b"\n", begin, min(begin + _BLOCK_BYTES, end)) + 1
-        if stop <= begin:
+        if stop <= begin:  # a line that is longer than a block
             stop = end
         yield _LineBlock(data[begin:stop], order, name)
         begin = stop
@@ -291,7 +284,7 @@ def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
     order
         Length of the longest n-grams.
     words
-        V words.
+        The V words of the vocabulary.
     log_probs
         Base-10 logarithms of their probabilities, shape (V,).
 
@@ -300,9 +293,11 @@ def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
     ModelFileError
         If the file is not ARPA, or ends within the unigrams.
     """
-    data = _read(path, until=b"\n\\2-grams:")
+    # Read the file up to the heading of the bigrams. The header counts the n-grams of each order.
+    data = _read_bytes(path, stop_after=b"\n\\2-grams:")
     counts, offset = _parse_header(data, path)
-    name = f"the 1-grams of {str(path)!r}"
+    name = f"the 1-grams of {str(path)!r}"  # for error messages
+    # A line contains a log-probability (field 0), a word (field 1) and perhaps a back-off weight.
     words: list[str] = []
     log_probs: list[FloatArray] = []
     for block in _split_section(data, 1, offset, name):
@@ -337,12 +332,13 @@ class _WordIndex:
         ModelFileError
             If a word is not in the list of unigrams.
         """
-        hashes = block.hash_text(field)
+        hashes = block.hash_fields(field)
         # Most lines have the same words as the line before, because files are sorted by context:
         # search only for the first word of each run of equal words.
         is_new = np.ones(len(hashes), dtype=np.bool_)
         is_new[1:] = hashes[1:] != hashes[:-1]
         distinct = hashes[is_new]
+        # Hashes above all known ones get any valid index; the comparison below then fails.
         indices = np.searchsorted(self.hashes, distinct)
         indices[indices == len(self.hashes)] = 0
         if (self.hashes[indices] != distinct).any():
@@ -354,22 +350,24 @@ class _WordIndex:
         return ids
 
 
-def _ngram_keys(
+def _find_ngram_keys(
     block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return the integer keys, shape (L,), of the L n-grams of a block, see `NgramLevel`.
+    """Return integers that identify the L n-grams of a block of lines, shape (L,).
 
-    `levels` contains the n-grams of all lower orders. The result is None if they lack the context
-    of an n-gram, that is, the n-gram without its last word.
+    The integers are the keys of `NgramLevel`. `levels` contains the n-grams of all lower orders.
+    The result is None if they lack the context of an n-gram, the n-gram without its last word.
     """
+    # The fields 1, 2, ..., n of a line are the words of its n-gram.
     order = len(levels) + 1
     keys = index.find_ids(block, 1)
-    # Look up the n-gram of the first two words, then of the first three, and so on.
+    # The key of an n-gram is (id of its first n-1 words) * V + (id of its last word). Look up the
+    # n-gram of the first two words, then of the first three, and so on.
     for field in range(2, order + 1):
         keys = keys * n_words + index.find_ids(block, field)
         if field < order:
             keys = find_sorted(levels[field - 1].keys, keys)
-            if (keys < 0).any():
+            if (keys < 0).any():  # -1: the lower orders lack an n-gram.
                 return None
     return keys
 
@@ -388,7 +386,7 @@ def read_arpa(path: Path) -> NgramTable | None:
     ModelFileError
         If the file is not ARPA, truncated or damaged.
     """
-    data = _read(path)
+    data = _read_bytes(path)
     counts, offset = _parse_header(data, path)
     levels: list[NgramLevel] = []
     words: list[str] = []
@@ -404,9 +402,9 @@ def read_arpa(path: Path) -> NgramTable | None:
                 # The key of a unigram is its word id.
                 block_keys: IntArray | None = np.arange(len(block.first_fields)) + len(words)
                 words += block.parse_text(1)
-                hashes.append(block.hash_text(1))
+                hashes.append(block.hash_fields(1))
             else:
-                block_keys = _ngram_keys(block, levels, len(words), index)
+                block_keys = _find_ngram_keys(block, levels, len(words), index)
             if block_keys is None:
                 return None
             keys.append(block_keys)
@@ -442,17 +440,20 @@ def _format_arpa(table: NgramTable, digits: int) -> Iterator[str]:
     """Yield an n-gram model as text in ARPA format, part by part; see `write_arpa`."""
     n_words = len(table.words)
     words = np.array(table.words, dtype=object)
+    # Header with the number of n-grams of each order.
     yield "\\data\\\n"
     for order, level in enumerate(table.levels, start=1):
         yield f"ngram {order}={len(level.keys)}\n"
     contexts = words  # Texts of the n-grams of the next lower order.
     for order, level in enumerate(table.levels, start=1):
         yield f"\n\\{order}-grams:\n"
+        # N-grams below the highest order have a back-off weight at the end of their line.
         is_highest = order == table.order
         template = f"%.{digits}f\t%s\n" if is_highest else f"%.{digits}f\t%s\t%.{digits + 1}f\n"
         ngrams = []
         for begin in range(0, len(level.keys), _ROWS_PER_WRITE):
             rows = slice(begin, begin + _ROWS_PER_WRITE)
+            # The key of an n-gram is (id of its first n-1 words) * V + (id of its last word).
             keys = level.keys[rows]
             texts = words[keys % n_words]
             if order > 1:

@@ -62,9 +62,11 @@ class _BinaryVocabulary(Mapping[str, int]):
     def __getitem__(self, word: str) -> int:
         word_id = self.ids.get(word)
         if word_id is None:
+            # KenLM also has the start and end symbols, which are no words.
             is_word = word.isprintable() and word not in (START, END) and word in self.model
             if not is_word:
                 raise KeyError(word)
+            # On its first use, the word gets the next unused id.
             word_id = self.ids[word] = len(self.words)
             self.words.append(word)
         return word_id
@@ -88,10 +90,12 @@ class _TokenCache(dict[str, str]):
         self.tokenizer = tokenizer
 
     def __missing__(self, word: str) -> str:
+        # Python calls this method for words that are not in the cache.
         if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
         tokenizer = self.tokenizer
         tokens = []
+        # Split the word from its punctuation marks, if the model scores them separately.
         for token in tokenize_word(word, tokenizer.punctuation):
             if tokenizer.case == "lower":
                 token = tokenizer.language.lower(token)
@@ -100,6 +104,7 @@ class _TokenCache(dict[str, str]):
                     raise UnknownWordError(token)
                 token = UNKNOWN
             tokens.append(token)
+        # KenLM expects tokens that are separated by spaces.
         self[word] = text = " ".join(tokens)
         return text
 
@@ -144,10 +149,13 @@ class NgramModel(SentenceModel, PrefixModel):
         if self.is_binary:
             self._model = _load_kenlm(self.path)
             self.order: int = self._model.order
+            # A binary does not list its words. Find out whether it has an unknown-word symbol from
+            # the log-probability of a control character, which is no word.
             ids = _BinaryVocabulary(self._model)
-            log_prob = self._model.score("\x7f", bos=False, eos=False)  # of an unknown word
+            log_prob = self._model.score("\x7f", bos=False, eos=False)
             unknown_id = 0 if log_prob > _NO_UNKNOWN_WORD else None
         else:
+            # An ARPA file lists its words. The unknown-word symbol may be written in two ways.
             self.order, words, log_probs = read_unigrams(self.path)
             special = {START, END, *_UNKNOWN_NAMES}
             ids = {word: i for i, word in enumerate(words) if word not in special}
@@ -198,6 +206,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     def _log10_probs(self, sentence: str) -> list[float]:
         """Return the base-10 log-probability of each scored token of a sentence."""
+        # Text of the sentence as KenLM expects it: tokens that are separated by spaces.
         try:
             words = self._tokenizer.language.split(sentence)
             text = " ".join([self._tokens[word] for word in words])
@@ -215,13 +224,13 @@ class NgramModel(SentenceModel, PrefixModel):
         Raises the errors of `score_tokens`.
         """
         texts = check_sentences(sentences)
-        log_probs = [self._log10_probs(text) for text in texts]
+        log10_probs = [self._log10_probs(text) for text in texts]  # one list of tokens per sentence
         n_words = [len(self.language.split(text)) for text in texts]
         return SentenceScores(
-            np.array([sum(values) for values in log_probs], dtype=np.float64) * _NATS,
-            np.array([len(values) for values in log_probs], dtype=np.int64),
-            np.array(n_words, dtype=np.int64),
-            np.zeros(len(texts)),
+            score=np.array([sum(values) for values in log10_probs], dtype=np.float64) * _NATS,
+            n_tokens=np.array([len(values) for values in log10_probs], dtype=np.int64),
+            n_words=np.array(n_words, dtype=np.int64),
+            stderr=np.zeros(len(texts)),  # The scores are exact.
         )
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
@@ -238,9 +247,11 @@ class NgramModel(SentenceModel, PrefixModel):
         for sentence in check_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
             tokens, word_indices = encoded.tokens, encoded.word_indices
+            # The end symbol belongs to the last word.
             if self.scores_end:
                 tokens = (*tokens, END)
                 word_indices = np.append(word_indices, encoded.n_words - 1)
+            # Convert base-10 logarithms to nats.
             log_probs = np.array(self._log10_probs(sentence), dtype=np.float64) * _NATS
             scores.append(TokenScores(tokens, log_probs, word_indices, encoded.n_words))
         return scores
@@ -287,9 +298,12 @@ class NgramModel(SentenceModel, PrefixModel):
         time if the file is a KenLM binary, which does not list its n-grams, or if an n-gram lacks
         the (n-1)-gram of its last words.
         """
+        # Token ids of the sentence without the word, and of the candidates.
         masked = self._tokenizer.mask_word(sentence, position, words)
+        # Without a list of n-grams, let KenLM score the candidates one at a time.
         if self._scorer is None:
             return ReplacementScores.from_exact_scores(self._query_candidates(masked) * _NATS)
+        # Score the sentence with every word of the vocabulary, and select the candidates.
         ids = self._scorer.table.ids
         tokens = [ids[START], *masked.ids.tolist()]
         if self.scores_end:
@@ -339,6 +353,8 @@ class NgramModel(SentenceModel, PrefixModel):
         ids = self._tokenizer.ids
         if isinstance(ids, _BinaryVocabulary):
             return ids.words
+        # The ids of special symbols (start, end and unknown word) are not in `ids`, but may be
+        # higher than the other ids.
         n_special = len(_UNKNOWN_NAMES) + 2
         words = [UNKNOWN] * (max(ids.values(), default=0) + 1 + n_special)
         for word, word_id in ids.items():
@@ -363,12 +379,14 @@ def _load_kenlm(path: Path) -> kenlm.Model:
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
-    # KenLM has no option that silences all output, so redirect standard error.
+    # KenLM has no option that silences all output, so redirect standard error (file descriptor 2)
+    # to the null device, and restore it at the end.
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
         return kenlm.Model(str(path), config)
     except (OSError, RuntimeError, ValueError) as error:
+        # Remove the location in the source code of KenLM from its message.
         reason = _SOURCE_LOCATION.sub("", " ".join(str(error).split()))
         raise ModelFileError(
             f"KenLM cannot load {str(path)!r}, which may be truncated or damaged: {reason}"
@@ -390,9 +408,11 @@ def _load_unigrams(words: Sequence[str], log_probs: FloatArray) -> kenlm.Model:
     for symbol in (START, END):
         if symbol not in ids:
             raise ModelFileError(f"the 1-grams lack {symbol}; the file is damaged")
+    # The key of a bigram is (id of the first word) * V + (id of the second word).
     key = np.array([ids[START] * n_words + ids[END]], dtype=np.int64)
     unigrams = NgramLevel(np.arange(n_words), log_probs, np.zeros(n_words))
     bigrams = NgramLevel(key, log_probs[[ids[END]]], np.zeros(1))
+    # KenLM reads models only from files.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "unigrams.arpa"
         write_arpa(NgramTable(tuple(words), (unigrams, bigrams)), path, digits=9)

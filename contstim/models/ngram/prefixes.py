@@ -50,15 +50,19 @@ class NgramPrefixes(Prefixes):
     ) -> None:
         super().__init__(word_lists, n_words)
         self._scorer, self._tokenizer, self._scores_end = scorer, tokenizer, scores_end
+        # Token ids of each prefix, by default of the empty prefix, which has only a start symbol.
         self._rows = list(rows) or [(scorer.table.ids[START],)]
+        # Token ids of the words that may be first in a sentence, and of those that may follow.
         self._word_ids = word_ids or [tokenizer.encode_words(words) for words in word_lists]
         self._ids = self._word_ids[min(n_words, 1)]
         # The next word depends on the last N-1 tokens. Compute its log-probabilities once for
         # all prefixes that end in the same tokens.
         n_context = scorer.table.order - 1
         contexts = [row[max(0, len(row) - n_context) :] for row in self._rows]
-        by_context = {c: scorer.next_log10_probs(list(c)) * _NATS for c in set(contexts)}
-        self._next_log_probs = [by_context[context] for context in contexts]
+        log_probs_by_context = {}
+        for context in set(contexts):
+            log_probs_by_context[context] = scorer.next_log10_probs(list(context)) * _NATS
+        self._next_log_probs = [log_probs_by_context[context] for context in contexts]
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p(word | prefix) in nats, shape (R, V). All of these bounds are exact."""
@@ -83,7 +87,10 @@ class NgramPrefixes(Prefixes):
         return totals
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the log-probability of the final mark and the end, if they are scored, (R,)."""
+        """Return the log-probability that each prefix ends with a punctuation mark, shape (R,).
+
+        It includes the mark and the end of the sentence, if the model scores them, in nats.
+        """
         end = [self._scorer.table.ids[END]] if self._scores_end else []
         return self._score_continuation([*self._tokenizer.encode_mark(mark), *end])
 
@@ -103,6 +110,7 @@ class NgramPrefixes(Prefixes):
         return self._with_rows([(*self._rows[row], word) for row, word in pairs], 1)
 
     def _with_rows(self, rows: Sequence[tuple[int, ...]], n_new_words: int = 0) -> NgramPrefixes:
+        # A copy with other rows of token ids and a larger number of words.
         return NgramPrefixes(
             self._scorer,
             self._tokenizer,

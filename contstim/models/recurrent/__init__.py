@@ -83,6 +83,7 @@ class NetworkConfig:
             start symbol.
         """
         width = (4 if self.cell == "lstm" else 1) * self.hidden  # an LSTM has four gates
+        # The embedding has one row more than the output, for the start symbol.
         shapes: dict[str, tuple[int, ...]] = {
             "embedding": (n_outputs + 1, self.embedding),
             "input": (width, self.embedding),
@@ -90,6 +91,7 @@ class NetworkConfig:
             "bias": (width,),
             "output_bias": (n_outputs,),
         }
+        # With tied weights, the output uses the embedding, after a projection to its dimension.
         if self.tied:
             shapes["projection"] = (self.embedding, self.hidden)
         else:
@@ -158,6 +160,8 @@ class RecurrentNetwork:
         units, as in PyTorch. Biases are 0, except for the forget gate of an LSTM, where they are 1.
         """
         generator = torch.Generator().manual_seed(seed)
+        # Embedding: normal distribution. Weight matrices: uniform between -1/sqrt(H) and 1/sqrt(H)
+        # for H hidden units, as in PyTorch. Biases: zero.
         limit = config.hidden**-0.5
         weights: dict[str, Tensor] = {}
         for name, shape in config.weight_shapes(vocabulary.n_outputs).items():
@@ -166,6 +170,7 @@ class RecurrentNetwork:
                 weights[name].normal_(0.0, 0.1, generator=generator)
             elif len(shape) == 2:
                 weights[name].uniform_(-limit, limit, generator=generator)
+        # The forget gate, the second of the four gates of an LSTM, is open at first.
         if config.cell == "lstm":
             forget_gate = slice(config.hidden, 2 * config.hidden)
             weights["bias"][forget_gate] = 1.0
@@ -236,13 +241,16 @@ class RecurrentNetwork:
             for name, weight in weights.items():
                 input_gate, forget_gate, output_gate, cell = weight.chunk(4)
                 weights[name] = torch.cat([input_gate, forget_gate, cell, output_gate])
+        # Names of PyTorch: "ih" from input to hidden, "hh" from hidden to hidden. Its second bias
+        # is redundant.
         parameters = {
             "weight_ih_l0": weights["input"],
             "weight_hh_l0": weights["recurrent"],
             "bias_ih_l0": weights["bias"],
             "bias_hh_l0": torch.zeros_like(weights["bias"]),
         }
-        inputs = self.weights["embedding"][ids].to(dtype)
+        inputs = self.weights["embedding"][ids].to(dtype)  # (tokens, sequences, embedding)
+        # The state of an LSTM is a pair (hidden state, cell state).
         initial = start if is_lstm else start[0]
         hidden, end = functional_call(layer, parameters, (inputs, initial))
         return hidden, end if is_lstm else (end,)
@@ -348,33 +356,36 @@ class RecurrentNetwork:
         targets
             Ids of the target tokens, shape (N,).
         """
-        matrix, bias = self.output_weights, self.weights["output_bias"]
+        weights, bias = self.output_weights, self.weights["output_bias"]
+        # Memory for one block of logits, which is used again for every block.
         if self._logits is None:
             size = _VOCABULARY_BLOCK * _POSITION_BLOCK
             self._logits = torch.empty(size, device=vectors.device)
-        result = torch.empty(len(vectors), dtype=torch.float64)
+        log_probs = torch.empty(len(vectors), dtype=torch.float64)
         for first in range(0, len(vectors), _POSITION_BLOCK):
             positions = slice(first, first + _POSITION_BLOCK)
-            block, target = vectors[positions], targets[positions]
-            n = len(block)
-            target_logits = (block * matrix[target]).sum(1) + bias[target]
+            block, block_targets = vectors[positions], targets[positions]
+            n_positions = len(block)
+            target_logits = (block * weights[block_targets]).sum(1) + bias[block_targets]
+            # log p(target) = target logit - maximum - log(total), where total is the sum of
+            # exp(logit - maximum) over the vocabulary. Go through the vocabulary in blocks.
             maximum = torch.full_like(target_logits, -torch.inf)
             total = torch.zeros_like(target_logits)
-            for start in range(0, len(matrix), _VOCABULARY_BLOCK):
+            for start in range(0, len(weights), _VOCABULARY_BLOCK):
                 tokens = slice(start, start + _VOCABULARY_BLOCK)
-                n_tokens = len(matrix[tokens])
-                logits = self._logits[: n_tokens * n].view(n_tokens, n)
-                torch.addmm(bias[tokens, None], matrix[tokens], block.t(), out=logits)
-                # total = sum of exp(logit - maximum) over the blocks so far
+                n_tokens = len(weights[tokens])
+                logits = self._logits[: n_tokens * n_positions].view(n_tokens, n_positions)
+                torch.addmm(bias[tokens, None], weights[tokens], block.t(), out=logits)
+                # Rescale the sum of the blocks so far to the new maximum, and add this block.
                 new_maximum = torch.maximum(maximum, logits.amax(0))
                 rescaled = total * (maximum - new_maximum).exp_()
                 total = rescaled + logits.sub_(new_maximum).exp_().sum(0)
                 maximum = new_maximum
             # Rounding can give a positive value, but searches rely on log-probabilities of at
             # most 0.
-            values = (target_logits - maximum - total.log()).clamp_(max=0)
-            result[positions] = values.double().cpu()
-        return result.numpy()
+            block_log_probs = (target_logits - maximum - total.log()).clamp_(max=0)
+            log_probs[positions] = block_log_probs.double().cpu()
+        return log_probs.numpy()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
@@ -401,6 +412,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     except OSError as error:
         raise ModelFileError(f"cannot read model file {str(path)!r}: {error}") from error
     try:
+        # The configuration and the vocabulary are stored as JSON, in an array of bytes.
         tensors = load(data)
         record = decode_json(tensors.pop("record").numpy().tobytes().decode())
     except (SafetensorError, KeyError, ValueError) as error:
@@ -428,6 +440,7 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
     ModelFileError
         If the file is missing, damaged, or of another kind or version.
     """
+    # Read the arrays by name and the record, which describes the network. Check the record.
     tensors, record, digest = read_tensors(path)
     mismatch = f"{str(path)!r} is not a recurrent network of contstim"
     if not isinstance(record, dict) or record.get("format") != NETWORK_FORMAT:
@@ -449,6 +462,7 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
         if tensor is None or tuple(tensor.shape) != shape:
             raise ModelFileError(f"{mismatch}: weights {name!r} are missing or of a wrong shape")
         weights[name] = tensor.float()
+        # Weights in 8 bits are stored with one scale factor for each row.
         if scale is not None:
             weights[name] *= scale[:, None]
     return RecurrentNetwork(config, vocabulary, weights), training, digest

@@ -44,6 +44,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         super().__init__(spec.canonical(_OPTIONS))
         vocabulary = network.vocabulary
         self._tokenizer = WordTokenizer.from_spec(vocabulary.ids(), vocabulary.unknown, spec)
+        # Whether the score includes the probability that the sentence ends.
         end = spec.get_choice("end", ("scored", "none"), _OPTIONS["end"])
         self._scores_end = end == "scored"
         self._network = network.to(resolve_device(spec.get("device", _OPTIONS["device"]), spec))
@@ -83,6 +84,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
         scores = []
         for sentence, log_probs in zip(encoded, log_probs_by_sentence, strict=True):
             tokens, word_indices = sentence.tokens, sentence.word_indices
+            # The end symbol belongs to the last word.
             if self._scores_end:
                 tokens = (*tokens, END)
                 word_indices = np.append(word_indices, sentence.n_words - 1)
@@ -136,11 +138,13 @@ class RecurrentModel(SentenceModel, PrefixModel):
             following = np.append(following, vocabulary.end)
 
         def score(indices: IntArray) -> FloatArray:
+            # `upper_bounds` contains the log-probability of the tokens up to the candidate.
             rows = np.asarray(indices, dtype=np.int64)
             scores: FloatArray = upper_bounds[rows]
             if len(following) == 0 or len(rows) == 0:
                 return scores
-            # Add the log-probabilities of the following tokens, given the candidate.
+            # Add the log-probabilities of the following tokens, given the candidate. `state` is the
+            # state of the network before the candidate.
             inputs = [np.append(candidate, following[:-1]) for candidate in candidates[rows]]
             log_probs = network.log_probs(inputs, [following] * len(rows), start=state)
             scores += np.array([values.sum() for values in log_probs], dtype=np.float64)
@@ -205,6 +209,7 @@ class _RecurrentPrefixes(Prefixes):
     ) -> None:
         super().__init__(word_lists, n_words)
         self._network, self._tokenizer, self._scores_end = network, tokenizer, scores_end
+        # State of the network after each prefix, by default after the start symbol.
         if state is None:
             start = np.array([network.vocabulary.start])
             state = network.run_states(start, network.initial_state())[-1]
@@ -224,7 +229,10 @@ class _RecurrentPrefixes(Prefixes):
         return np.minimum(values, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the log-probability of the final mark and the end, if they are scored, (R,)."""
+        """Return the log-probability that each prefix ends with a punctuation mark, shape (R,).
+
+        It includes the mark and the end of the sentence, if the model scores them, in nats.
+        """
         prefixes, totals = self, np.zeros(len(self._next_log_probs))
         # Chain rule: log p(mark | prefix) + log p(end | prefix and mark).
         for token in self._tokenizer.encode_mark(mark):
@@ -246,7 +254,8 @@ class _RecurrentPrefixes(Prefixes):
         comma = self._tokenizer.encode_mark(COMMA)
         if not comma:
             return self
-        # Compute the states after a comma for all prefixes, and use them for the marked prefixes.
+        # A state has arrays of shape (1, prefixes, hidden units). Compute the states after a comma
+        # for all prefixes, and use them for the marked prefixes.
         with_comma = self._append_tokens(comma * len(is_marked))._state
         mask = torch.from_numpy(is_marked)[None, :, None].to(self._network.device)
         parts = zip(self._state, with_comma, strict=True)
@@ -293,6 +302,7 @@ def load_recurrent(spec: ModelSpec) -> RecurrentModel:
     """
     spec.check_options(_OPTIONS)
     network, _, fingerprint = load_network(spec.path)
+    # The families "rnn" and "lstm" have the names of the recurrent units (cells).
     if network.config.cell != spec.family:
         raise SpecError(
             f"{spec.location!r} contains a network of kind {network.config.cell!r}; "
