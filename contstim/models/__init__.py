@@ -77,6 +77,7 @@ class ModelSpec:
             text.encode()
         except UnicodeEncodeError as error:
             raise SpecError(f"{text!r} is not UTF-8 text; rename the file") from error
+        # [NAME=]FAMILY:LOCATION[?key=value&...]
         name, spec = split_name(text)
         family, colon, address = spec.partition(":")
         location, _, query = address.partition("?")
@@ -112,8 +113,10 @@ class ModelSpec:
             return path
 
     def __str__(self) -> str:
+        # A bundled model is shown under its name (alias), not under the path of its file.
         if self.alias is not None:
             return str(self.canonical({}))
+        # Characters that have a meaning in a URL are escaped, for example "?" as "%3F".
         text = f"{self.family}:{quote(self.location, safe=_SAFE_IN_PATH)}"
         if self.options:
             pairs = (f"{k}={quote(v, safe=_SAFE_IN_VALUE)}" for k, v in sorted(self.options))
@@ -191,6 +194,7 @@ def split_name(text: str) -> tuple[str, str]:
     SpecError
         If the name is empty or contains ``=``, ``?`` or ``/``.
     """
+    # NAME=FAMILY:LOCATION. Without an equals sign before the colon, there is no name.
     head, colon, address = text.partition(":")
     name, equals, family = head.partition("=")
     if not (equals and colon):

@@ -281,7 +281,7 @@ class SentenceModel(ABC):
     Parameters
     ----------
     spec
-        Canonical specification of the model: ``load_model(model.spec)`` loads an equal model.
+        Specification in its shortest form: ``load_model(model.spec)`` loads an equal model.
 
     Examples
     --------
@@ -375,9 +375,15 @@ class SentenceModel(ABC):
         return self.score_with_counts(sentences).score
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
-        """Return S arrays (W,) of word scores in nats, which sum to the sentence scores.
+        """Return the scores of the W words of each of S sentences, in nats.
 
-        The score of a first word that cannot be predicted, without a start symbol, is NaN.
+        The word scores of a sentence sum to its score. The first word has the score NaN if the
+        model cannot predict it because it has no start symbol.
+
+        Returns
+        -------
+        list of array
+            S arrays of shape (W,).
         """
         word_scores = [scores.sum_by_word() for scores in self.score_tokens(sentences)]
         if self.event.skips_first_word:
@@ -416,9 +422,11 @@ class SentenceModel(ABC):
         """
         sentence.check_position(position)
 
+        # Score whole sentences, and only those with selected candidates.
         def score(indices: IntArray) -> FloatArray:
             return self.score([str(sentence.replace(position, words.words[i])) for i in indices])
 
+        # Without further knowledge, each bound is the highest score, 0 for log-probabilities.
         upper_bounds = np.full(len(words), self.kind.highest, dtype=np.float64)
         estimates = np.zeros(len(words))
         return ReplacementScores(upper_bounds, estimates, is_exact=False, score=score)
@@ -456,6 +464,7 @@ def check_sentence_language(
         If the model is set to a language with other words, or if a token of the model extends
         over two words of a sentence.
     """
+    # Languages with spaces are split in the same way. Otherwise the languages must be the same.
     needs_segmentation = not (language.is_space_delimited and model.language.is_space_delimited)
     if needs_segmentation and model.language is not language:
         raise InputError(

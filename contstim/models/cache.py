@@ -73,6 +73,7 @@ def describe_model(model: SentenceModel) -> dict[str, Any]:
         The model.
     """
     highest = model.kind.highest
+    # JSON has no infinity, so None (null) states that scores have no upper bound.
     return {
         "spec": model.spec,
         "event": asdict(model.event),
@@ -95,7 +96,7 @@ def _installed_versions(packages: Sequence[str]) -> dict[str, str]:
     for name in packages:
         try:
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+        except importlib.metadata.PackageNotFoundError:  # omitted
             continue
     return versions
 
@@ -130,7 +131,7 @@ class ScoreCache:
         Parameters
         ----------
         identity
-            Result of `model_identity`.
+            JSON object that identifies the model and the installed versions (`model_identity`).
 
         Raises
         ------
@@ -169,8 +170,9 @@ class ScoreCache:
             Element of each of the lists for this sentence.
         """
         for path in sorted((self.folder / key).glob("*.json")):
-            if path in self._read_files:
+            if path in self._read_files:  # by an earlier call
                 continue
+            # A file has a list of sentences, and one list of equal length for each column.
             try:
                 record = decode_json(path.read_text("utf-8"))
                 rows = list(zip(*(record[name] for name in columns), strict=True))
@@ -185,7 +187,7 @@ class ScoreCache:
         Parameters
         ----------
         identity
-            Result of `model_identity`.
+            JSON object that identifies the model and the installed versions (`model_identity`).
         sentences
             The S sentences.
         scores
@@ -247,8 +249,10 @@ class ScoreCache:
         OutputError
             If the folder is not writable.
         """
+        # The identity of a model determines its scores: specification, weights, versions, ...
         identity = model_identity(model)
         scores = self.read(identity)
+        # Score only sentences that are not in the cache, each once, and add them to the cache.
         missing = list(dict.fromkeys(s for s in sentences if s not in scores))
         if missing:
             self.add(identity, missing, model.score_with_counts(missing))

@@ -122,8 +122,10 @@ def _require_equal(
     tolerance
         Maximum difference between two scores of a sentence.
     """
+    # Two ways (`routes`) to compute the same scores. Find the sentence with the largest difference;
+    # if there is a NaN, `argmax` returns its index.
     first, second = scores
-    i = int(np.abs(first - second).argmax())  # `argmax` returns the first NaN.
+    i = int(np.abs(first - second).argmax())
     if not abs(first[i] - second[i]) <= tolerance:
         raise ValidationError(
             f"{model.spec}: scores {sentences[i]!r} as {first[i]} {routes[0]}, but as {second[i]} "
@@ -155,12 +157,14 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
     ValidationError
         If the model fails the check.
     """
+    # Type and shape of the scores.
     scores, highest = model.score(sentences), model.kind.highest
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
         raise ValidationError(
             f"{model.spec}: score returns {scores.dtype} of shape {scores.shape}, expected float64 "
             f"of shape ({len(sentences)},)"
         )
+    # Range: the highest score is 0 for log-probabilities.
     for sentence, value in zip(sentences, scores, strict=True):
         if not np.isfinite(value) or value > highest:
             raise ValidationError(
@@ -169,6 +173,7 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
             )
     if not np.array_equal(scores, model.score(sentences)):
         raise ValidationError(f"{model.spec}: scores the same sentences differently a second time")
+    # The scores of a sentence must not depend on the other sentences of a batch.
     tolerance = max(tolerance, model.batch_tolerance)
     backwards = model.score(sentences[::-1])[::-1]
     single = np.array([model.score([sentence])[0] for sentence in sentences])
@@ -205,10 +210,12 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
     ValidationError
         If the model fails the check.
     """
-    rows, scores = model.score_with_counts(sentences), model.score(sentences)
+    # The two methods that score sentences must agree.
+    counted_scores, scores = model.score_with_counts(sentences), model.score(sentences)
     routes = "by score_with_counts", "by score"
     batch_tolerance = max(tolerance, model.batch_tolerance)
-    _require_equal(model, sentences, (rows.score, scores), routes, batch_tolerance)
+    _require_equal(model, sentences, (counted_scores.score, scores), routes, batch_tolerance)
+    # Scores that are not sums over words, for example classifier scores, have no word scores.
     if not model.kind.splits_over_words:
         try:
             model.score_words(sentences)
@@ -217,17 +224,19 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
         raise ValidationError(
             f"{model.spec}: returns word scores although its score is not a sum over words"
         )
+    # One score per word. Words that are not scored have NaN.
     word_scores = model.score_words(sentences)
-    for sentence, values, counted in zip(sentences, word_scores, rows.n_words, strict=True):
+    word_counts = counted_scores.n_words
+    for sentence, values, word_count in zip(sentences, word_scores, word_counts, strict=True):
         n_words = len(model.language.split(sentence))
-        if values.shape != (n_words,) or counted != n_words:
+        if values.shape != (n_words,) or word_count != n_words:
             raise ValidationError(
                 f"{model.spec}: returns {len(values)} word scores for the {n_words} words of "
                 f"{sentence!r}"
             )
     sums = np.array([np.nansum(values) for values in word_scores])
     routes = "as the sum of its word scores", "by score_with_counts"
-    _require_equal(model, sentences, (sums, rows.score), routes, tolerance)
+    _require_equal(model, sentences, (sums, counted_scores.score), routes, tolerance)
     return "word scores sum to sentence scores, one for each word"
 
 
@@ -255,6 +264,7 @@ def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
     """
     if model.in_vocabulary([_NONSENSE])[0] or model.event.unknown != "error":
         return "every word can be scored (sub-word tokens, or unknown words as unk)"
+    # Insert an invented word after the first word. The model must refuse the sentence and name it.
     first_word, *later_words = sentence.split()
     text = " ".join([first_word, _NONSENSE, *later_words])
     try:
@@ -277,12 +287,14 @@ def _check_replacements(
     The scores of the candidates must equal the scores of the whole sentences, and must not exceed
     the upper bounds. Candidates outside the vocabulary are left out.
     """
+    # Score the sentence with each candidate that the model knows, each sentence as a whole.
     is_known = _in_vocabulary(model, [sentence.surface(position, word) for word in candidates])
     if not is_known.any():
         return
     words = WordList(tuple(compress(candidates, is_known)))
     texts = [str(sentence.replace(position, word)) for word in words]
     expected = model.score(texts)
+    # The faster method must give the same scores, and upper bounds that no score exceeds.
     replacements = model.score_replacements(sentence, position, words)
     on_demand = replacements.score(np.arange(len(words), dtype=np.int64))
     whole = f"as a whole (replacement at position {position})"

@@ -35,7 +35,7 @@ def resolve_device(name: str, spec: ModelSpec | None = None) -> torch.device:
 
     try:
         device = torch.device(name)
-        # Read a value back, which fails on the device "meta".
+        # Read a value back. This fails on unavailable devices and on "meta", which stores no data.
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, ValueError) as error:
         advice = "is not available; write cpu, cuda, cuda:1 or mps"
@@ -53,17 +53,19 @@ def faster_precision(device: torch.device) -> Literal["float32", "bfloat16"]:
     """
     import torch  # Importing takes seconds.
 
-    durations = []
+    # Multiply matrices in both precisions, and compare the shortest of six durations.
+    shortest_durations = []
     for dtype in (torch.float32, torch.bfloat16):
         matrix = torch.ones(512, 512, dtype=dtype, device=device)
-        repetitions = []
+        durations = []
         for _ in range(6):
             start_time = time.perf_counter()
-            # Reading a value waits for the device.
+            # Reading a value waits until the device has finished.
             (matrix @ matrix)[0, 0].item()
-            repetitions.append(time.perf_counter() - start_time)
-        durations.append(min(repetitions))
-    return "bfloat16" if durations[1] < durations[0] else "float32"
+            durations.append(time.perf_counter() - start_time)
+        shortest_durations.append(min(durations))
+    float32_duration, bfloat16_duration = shortest_durations
+    return "bfloat16" if bfloat16_duration < float32_duration else "float32"
 
 
 @contextmanager
@@ -73,6 +75,7 @@ def limit_torch_threads(n_threads: int = 1) -> Iterator[None]:
     The number of threads can change the last digits of scores. With one thread the results are
     the same on any number of cores, and searches with small networks are about as fast.
     """
+    # If PyTorch has not been imported, do not import it, which takes seconds.
     torch = sys.modules.get("torch")
     if torch is None:
         yield

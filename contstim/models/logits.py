@@ -149,6 +149,7 @@ class LogitsModel(SentenceModel):
             for first in range(0, len(indices), batch_size):
                 batch = indices[first : first + batch_size]
                 rows = np.array([encoded[i][0] for i in batch], dtype=np.int64)
+                # The logits at each token but the last predict the next token.
                 batch_logits = self._compute_logits(rows[:, :-1])
                 for i, targets, logits in zip(batch, rows[:, 1:], batch_logits, strict=True):
                     distributions = log_softmax(logits.astype(np.float64), axis=1)
@@ -176,6 +177,7 @@ class LogitsModel(SentenceModel):
         list of array
             Logits over the vocabulary of V tokens for each sequence, shape (L, V).
         """
+        # The user's function returns an array, or an output object of transformers.
         result = self._logits(ids)
         result = getattr(result, "logits", result)
         if hasattr(result, "detach"):
@@ -205,7 +207,8 @@ class LogitsModel(SentenceModel):
         if not len(ids):
             raise InputError(f"{self.spec}: {text!r} has no token; leave it out")
         tokens = [text[first:last] for first, last in offsets]
-        # Whitespace before a word belongs to the word.
+        # A token belongs to the first word that ends after the start of the token. White space
+        # before a word therefore belongs to the word, and white space at the end to the last word.
         word_ends = [end for _, end in ENGLISH.word_spans(text)]
         starts = [first for first, _ in offsets]
         word_indices = np.searchsorted(word_ends, starts, side="right")
@@ -216,6 +219,7 @@ class LogitsModel(SentenceModel):
                     f"{self.spec}: the tokenizer does not know {token!r} of "
                     f"{text.split()[word_index]!r} in {text!r}; leave the sentence out"
                 )
+        # Add the start symbol, which is not scored, and the end symbol, if it is scored.
         all_ids = [self._start, *map(int, ids)]
         if self._end is not None:
             all_ids.append(self._end)
@@ -234,7 +238,8 @@ def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
     name
         Name of the model, for error messages.
     """
-    if hasattr(tokenizer, "is_fast"):  # transformers
+    # Tokenizers of the package transformers.
+    if hasattr(tokenizer, "is_fast"):
         if not tokenizer.is_fast:
             raise InputError(
                 f"{name}: {type(tokenizer).__name__} gives no character offsets; use the fast "
@@ -246,13 +251,15 @@ def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
             return encoding["input_ids"], encoding["offset_mapping"]
 
         return encode_fast
-    if hasattr(tokenizer, "encode"):  # tokenizers
+    # Tokenizers of the package tokenizers.
+    if hasattr(tokenizer, "encode"):
 
         def encode(text: str) -> Encoding:
             encoding = tokenizer.encode(text, add_special_tokens=False)
             return encoding.ids, encoding.offsets
 
         return encode
+    # Any function from a text to token ids and character offsets (start, end).
     if not callable(tokenizer):
         raise InputError(f"{name}: {tokenizer!r} is neither a tokenizer nor a function")
     function: Callable[[str], Encoding] = tokenizer

@@ -20,7 +20,7 @@ COMMA = ","
 
 
 class Prefixes(ABC):
-    """A batch of R sentence prefixes under one model.
+    """R unfinished sentences (prefixes) under one model, which a search extends word by word.
 
     The log-probabilities of the words, the commas and the end of a sentence add up to the model's
     score of the sentence. Objects are immutable: `extend` and `add_commas` return new objects.
@@ -82,9 +82,9 @@ class Prefixes(ABC):
 
     @abstractmethod
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the log-probability of ending with `mark`, shape (R,), in nats.
+        """Return the log-probability that each prefix ends with a punctuation mark, shape (R,).
 
-        It includes the mark and the end symbol as far as the model scores them.
+        It includes the mark and the end of the sentence, if the model scores them, in nats.
         """
 
     @abstractmethod
@@ -116,9 +116,9 @@ class Prefixes(ABC):
         """
 
     def score_and_extend(self, rows: IntArray, indices: IntArray) -> tuple[FloatArray, Prefixes]:
-        """Return the results of `log_probs` and `extend` together.
+        """Return the log-probabilities of k words, and the prefixes extended by these words.
 
-        Neural networks compute both in one run.
+        Neural networks compute both in one run. See `log_probs` and `extend`.
 
         Parameters
         ----------
@@ -209,6 +209,7 @@ def empty_prefix_after(
     InputError
         If the model reads no context before a sentence.
     """
+    # Only models that read a text before the sentence and score unfinished sentences can write.
     model_in_context = model.with_context(text) if isinstance(model, PrefixModel) else None
     prefix = None if model_in_context is None else model_in_context.empty_prefix(*word_lists)
     if prefix is None:

@@ -82,6 +82,8 @@ def reading_score(scores: TokenScores, event: Event) -> float:
         If the sentence does not end in a scored punctuation mark.
     """
     # "none" can also be a word of the sentence.
+    # The score is the mean over words plus the log-probability of the end of the sentence: final
+    # punctuation and, if it is scored, end symbol.
     end_symbol = None if event.end == "none" else event.end
     # Go back from the last token over the end symbol and the final punctuation. Tokenizers mark
     # a preceding space by "Ġ" or "▁".
@@ -161,6 +163,8 @@ class ReducedModel(SentenceModel):
         self, model: SentenceModel, name: str, spec: ModelSpec, unigram: SentenceModel | None = None
     ) -> None:
         super().__init__(spec)
+        # A reduction, for example "mean", converts token log-probabilities to one number. The
+        # reduction "slor" also subtracts the log-probability of a unigram model.
         self.reduction = REDUCTIONS[name]
         if self.reduction.subtracts_unigram != (unigram is not None):
             raise InputError(
@@ -236,6 +240,7 @@ class ReducedModel(SentenceModel):
                 "words; use another reduction or sentence scores"
             )
         scores = self.model.score_tokens(sentences)
+        # SLOR: subtract the log-probabilities of a unigram model, which is given by word.
         if self.unigram is not None:
             unigram_scores = self.unigram.score_words(sentences)
             for i, (token_scores, by_word) in enumerate(zip(scores, unigram_scores, strict=True)):
@@ -244,6 +249,8 @@ class ReducedModel(SentenceModel):
                 unigram_shares = by_word[indices] / np.bincount(indices)[indices]
                 log_probs = token_scores.log_probs - unigram_shares
                 scores[i] = replace(token_scores, log_probs=log_probs)
+        # The reduction multiplies the score by a factor that depends on the number of tokens T, for
+        # example 1 / T for the mean. Multiply each token's score, so that they sum to the score.
         factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
         return [
             replace(s, log_probs=s.log_probs * factor, stderr=s.stderr * float(factor))
@@ -262,8 +269,10 @@ class ReducedModel(SentenceModel):
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Return the reduced scores and the token and word counts of the underlying model."""
+        # SLOR needs the scores of single tokens, from which the base class computes the sum.
         if self.unigram is not None:
             return super().score_with_counts(sentences)
+        # Some reductions compute the score of a sentence from its tokens by a function.
         custom_score = self.reduction.custom_score
         if custom_score is not None:
             event = self.model.event
@@ -272,6 +281,7 @@ class ReducedModel(SentenceModel):
                 (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)
                 for s in self.model.score_tokens(sentences)
             )
+        # Others multiply the log-probability by a factor that depends on the number of tokens.
         scores = _score_with_token_counts(self.model, sentences)
         factors = self.reduction.factor(scores.n_tokens.astype(np.float64))
         return replace(scores, score=scores.score * factors, stderr=scores.stderr * factors)
@@ -319,6 +329,7 @@ def _score_with_token_counts(model: SentenceModel, sentences: Sequence[str]) -> 
 
     `InputError` is raised if the model, for example a table of scores, cannot count tokens.
     """
+    # A model that does not know its tokens, such as a table of scores, states 0 tokens.
     scores = model.score_with_counts(sentences)
     if not scores.n_tokens.all():
         raise InputError(
@@ -398,10 +409,11 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     sentences = check_sentences(sentences)
     if not sentences:
         raise InputError("a corpus needs at least one sentence, got none")
+    # Perplexity: exp(-sum of log-probabilities / N), with the number N of tokens or of words.
     if per == "token":
         scores = _score_with_token_counts(model, sentences)
         return float(np.exp(-scores.score.sum() / scores.n_tokens.sum()))
-    # Words that are not scored count neither in the sum nor in N.
+    # Words without a score (NaN) count neither in the sum nor in N.
     return float(np.exp(-np.nanmean(np.concatenate(model.score_words(sentences)))))
 
 

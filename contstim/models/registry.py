@@ -83,6 +83,7 @@ def bundled_models() -> dict[str, BundledModel]:
     """Return a mapping from the name of each bundled model to its description."""
     with (bundled_folder() / "bundled.toml").open("rb") as file:
         table = tomllib.load(file)
+    # The file has one table of attributes for each model.
     models = {}
     for name, entry in table.items():
         options = tuple(sorted(entry.pop("options", {}).items()))
@@ -95,10 +96,12 @@ def model_card(model: SentenceModel) -> str | None:
 
     The card is the model's attribute `card` or, for a bundled model, a bundled file.
     """
+    # A model may provide its card, a Markdown text.
     spec = ModelSpec.parse(model.spec)
     card: str | None = getattr(model, "card", None)
     if card is not None or spec.family != _BUNDLED:
         return card
+    # Cards of bundled models are files, next to the models when installed, else in the repository.
     folder = bundled_folder()
     for cards in (folder / "cards", folder.parent / "cards"):
         path = cards / f"{spec.location}.md"
@@ -138,6 +141,7 @@ class Family:
         InputError
             If the loader returns anything but a `SentenceModel`; otherwise as the loader.
         """
+        # `_resolve` imports the loader, a function from a specification to a model.
         model = self._resolve(self.loader)(spec)
         if not isinstance(model, SentenceModel):
             loader = f"the loader of the model family {self.name!r}"
@@ -154,6 +158,7 @@ class Family:
         They are determined by the first of these that is available: the attribute `kind` of this
         family, a class attribute of the model class, and the loaded model.
         """
+        # The family declares the kind of its scores, or a function of the specification.
         if isinstance(self.kind, ScoreKind):
             return self.kind
         if self.kind is not None:
@@ -217,6 +222,8 @@ def register_family(
 def available_families() -> dict[str, Family]:
     """Return a mapping from name to model family, including families of installed packages."""
     families = dict(FAMILIES)
+    # Installed packages declare further families as entry points. They cannot replace a family of
+    # contstim.
     for entry in entry_points(group=_ENTRY_POINT_GROUP):
         if entry.name in FAMILIES:
             continue
@@ -238,10 +245,12 @@ def load_bundled(spec: ModelSpec) -> SentenceModel:
     models = bundled_models()
     require_known("bundled model", spec.location, models)
     entry = models[spec.location]
+    # The model has default options, which the specification can override.
     options = dict(entry.options) | dict(spec.options)
+    # Load the file with its own family. Under the alias, the model keeps its name contstim:NAME.
     alias = ModelSpec(spec.family, spec.location, entry.options)
-    inner = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
-    return FAMILIES[entry.family].load(inner)
+    file_spec = ModelSpec(entry.family, str(entry.path()), tuple(sorted(options.items())), alias)
+    return FAMILIES[entry.family].load(file_spec)
 
 
 def bundled_kind(spec: ModelSpec) -> ScoreKind:
@@ -317,6 +326,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
     family = _find_family(parsed)
     if family is None:
         raise UnknownNameError.with_suggestions("model family", parsed.family, available_families())
+    # A reduction, for example "mean", is applied to the scores of the model without this option.
     plain_spec, reduction_options = _split_reduction(parsed)
     reduction, needs_unigram = "sum", False
     if reduction_options:
@@ -334,9 +344,10 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
                 "not sums of log-probabilities, which a reduction needs; remove the option"
             )
         unigram = _load_unigram(parsed, model) if needs_unigram else None
-        inner = ModelSpec.parse(model.spec)
-        options = tuple(sorted([*inner.options, *reduction_options.items()]))
-        reduced_spec = ModelSpec(inner.family, inner.location, options)
+        # Add the options of the reduction to the canonical specification of the model.
+        canonical = ModelSpec.parse(model.spec)
+        options = tuple(sorted([*canonical.options, *reduction_options.items()]))
+        reduced_spec = ModelSpec(canonical.family, canonical.location, options)
         model = ReducedModel(model, reduction, reduced_spec, unigram)
     if parsed.name:
         model.name = parsed.name
@@ -365,6 +376,7 @@ def load_models(models: Models) -> list[SentenceModel]:
     InputError
         If there are no models, or if two models have the same name; otherwise as `load_model`.
     """
+    # Convert a mapping from names to models to a list of models with names.
     if isinstance(models, Mapping):
         named_models: list[SentenceModel | str] = []
         for name, model in models.items():
@@ -377,16 +389,17 @@ def load_models(models: Models) -> list[SentenceModel]:
         models = named_models
     if not models:
         raise InputError("no model is given; name at least one")
-    loaded: dict[str, SentenceModel] = {}
+    # Load each model once. Two different models must not have the same name.
+    model_by_name: dict[str, SentenceModel] = {}
     for source in dict.fromkeys(models):
         model = load_model(source) if isinstance(source, str) else source
-        first_of_name = loaded.setdefault(model.name, model)
-        if first_of_name.spec != model.spec:
+        same_name = model_by_name.setdefault(model.name, model)
+        if same_name.spec != model.spec:
             raise InputError(
-                f"two models are called {model.name!r}: {first_of_name.spec!r} and {model.spec!r}; "
+                f"two models are called {model.name!r}: {same_name.spec!r} and {model.spec!r}; "
                 "give each a different name"
             )
-    return list(loaded.values())
+    return list(model_by_name.values())
 
 
 def score_kind(spec: str) -> ScoreKind:
@@ -398,15 +411,18 @@ def score_kind(spec: str) -> ScoreKind:
         Specification or other name of a model in the table. Scores of models that cannot be loaded
         are assumed to be log-probabilities in nats.
     """
+    # `ScoreKind()` describes log-probabilities, the default for names that are no specification.
     try:
         parsed = ModelSpec.parse(spec)
     except SpecError:
         return ScoreKind()
+    # Kind of the scores without reduction. A model that cannot be loaded has the default.
     family = _find_family(parsed)
     try:
         kind = ScoreKind() if family is None else family.score_kind(_split_reduction(parsed)[0])
     except ModelFileError:
         kind = ScoreKind()
+    # A reduction may change the kind, for example to a log-probability per token.
     if "reduction" not in dict(parsed.options):
         return kind
     reduction = REDUCTIONS.get(parsed.get("reduction", "sum"))

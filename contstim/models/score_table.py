@@ -88,6 +88,7 @@ def drop_repeated_scores(scores: pd.Series, source: str) -> pd.Series:
     InputError
         If a sentence has two different scores.
     """
+    # Drop rows with the same sentence and score. A sentence that is left twice has two scores.
     rows = pd.DataFrame({"sentence": scores.index, "score": scores.to_numpy(np.float64)})
     distinct = rows.drop_duplicates().set_index("sentence")["score"]
     if not distinct.index.is_unique:
@@ -100,7 +101,9 @@ def drop_repeated_scores(scores: pd.Series, source: str) -> pd.Series:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Scores of sentences in canonical form: higher is better, in nats if the unit is known.
+    """Scores of S sentences under M models, oriented so that higher scores are better.
+
+    Scores with a known unit are in nats.
 
     Attributes
     ----------
@@ -143,6 +146,7 @@ class ScoreTable:
         notes, units = [], {}
         wide = wide.copy()
         for model in map(str, wide.columns):
+            # Unit and direction ("higher" or "lower" is better), if the table states them.
             unit, better = (stated or {}).get(model, ("", ""))
             # Convert to nats, and negate scores for which lower is better.
             factor = NATS_PER_UNIT.get(unit) or 1.0
@@ -150,6 +154,7 @@ class ScoreTable:
                 factor = -abs(factor)
             if factor != 1.0:
                 wide[model] *= factor
+                # Tell the user what was changed.
                 reason = f"in {unit}" if unit in NATS_PER_UNIT else "better where they are lower"
                 conversion = "negated" if factor == -1.0 else f"multiplied by {factor:.4g}"
                 notes.append(f"The scores of {model} are {reason} and were {conversion}.")
@@ -162,7 +167,7 @@ class ScoreTable:
 def canonical_scores(
     table: pd.DataFrame | ScoreTable, source: str = "the scores table"
 ) -> ScoreTable:
-    """Convert a long or wide table of scores to canonical form.
+    """Convert a long or wide table of scores to a `ScoreTable`: in nats, and higher is better.
 
     Parameters
     ----------
@@ -189,9 +194,11 @@ def canonical_scores(
     """
     if isinstance(table, ScoreTable):
         return table
+    # Long table: one row per sentence and model.
     columns = {str(column) for column in table.columns}
     if {"sentence", "model", "log_prob"} <= columns:
         return _convert_long_table(table, source)
+    # Wide table: one row per sentence and one column per model.
     if "sentence" in columns:
         table = table.set_index("sentence")
     elif table.index.dtype.kind in "iuf":
@@ -203,13 +210,11 @@ def canonical_scores(
     if not models:
         raise InputError(f"{source} has no model column; add one column of scores per model")
     sentences = _normalise_index(table.index, source)
-    scores = {
-        str(model): drop_repeated_scores(
-            _parse_numbers(table[model], source).set_axis(sentences),
-            f"model {str(model)!r} of {source}",
-        )
-        for model in models
-    }
+    scores = {}
+    for column in models:
+        model = str(column)
+        numbers = _parse_numbers(table[column], source).set_axis(sentences)
+        scores[model] = drop_repeated_scores(numbers, f"model {model!r} of {source}")
     wide = pd.DataFrame(scores).reindex(sentences.unique()).rename_axis("sentence")
     return ScoreTable.from_wide(wide)
 
@@ -281,9 +286,10 @@ def _parse_numbers(column: pd.Series, source: str) -> pd.Series:
 
     Empty cells become NaN.
     """
+    # Text that is not a number becomes NaN. It is an error unless it denotes a missing value.
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
     is_bad = (numbers.isna() & column.notna() & ~column.isin(MISSING)).to_numpy()
-    if is_bad.any() or column.dtype.kind == "b":
+    if is_bad.any() or column.dtype.kind == "b":  # "b": Booleans
         value = column[is_bad].iloc[0] if is_bad.any() else column.iloc[0]
         raise InputError(
             f"column {str(column.name)!r} of {source} contains {value!r}, not a number"

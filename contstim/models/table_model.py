@@ -83,10 +83,14 @@ class ScoreTableModel(SentenceModel):
         self._unit = spec.get_choice("unit", NATS_PER_UNIT, "nats")
         self._row_kind = spec.get_choice("rows", _ROW_KINDS, "sentences")
         scores = _read_scores(read_table(path), spec)
+        # The scores depend on the table and on the file of sentences, if there is one.
         files = [path, *(Path(value) for key, value in spec.options if key == "sentences")]
         self._fingerprint = "".join(map(file_digest, files))
+        # Convert to nats. The factor is negative for surprisals (which are negative
+        # log-probabilities), and None for scores without a unit.
         nats = NATS_PER_UNIT[self._unit]
         self._scores = scores * (nats or 1.0)
+        # Log-probabilities above 0 show that the unit is wrong.
         if nats and not self._scores.max() <= 0:
             raise InputError(
                 f"{str(spec)!r} contains the log-probability {scores.max():g}, which is above 0; "
@@ -147,6 +151,7 @@ class ScoreTableModel(SentenceModel):
         """
         texts = [normalise_sentence(text) for text in check_sentences(sentences)]
         scores: FloatArray = self._scores.reindex(texts).to_numpy(dtype=np.float64)
+        # Sentences that are not in the table have NaN: list each once, in their order.
         missing = list(dict.fromkeys(np.array(texts, dtype=object)[np.isnan(scores)]))
         if missing:
             examples = ", ".join(map(repr, missing[:_MAX_EXAMPLES]))
@@ -155,6 +160,7 @@ class ScoreTableModel(SentenceModel):
                 f"{self.spec!r} lacks scores for {len(missing)} of {len(set(texts))} sentences: "
                 f"{examples}{ellipsis}; {_ADVICE}"
             )
+        # The numbers of tokens are unknown, hence 0.
         n_words = np.array([len(text.split()) for text in texts], dtype=np.int64)
         return SentenceScores(scores, np.zeros_like(n_words), n_words, stderr=np.zeros(len(texts)))
 
@@ -250,6 +256,7 @@ def _insert_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
     location, path = spec.location, spec.get("sentences", "")
     if "sentence_id" not in table:
         raise InputError(f"{location} has no column 'sentence_id'; sentences= needs one")
+    # The column must number all sentences of the file, from 1 or from 0 on.
     sentences = np.array(read_sentences(path), dtype=object)
     numbers = pd.to_numeric(table["sentence_id"], errors="coerce")
     indices = numbers - numbers.min()
@@ -280,10 +287,12 @@ def _is_repeated(sentence: str, values: list[Any]) -> bool:
     # Test whether the values consist of repetitions of the first k values.
     if not any(values == values[:k] * (n // k) for k in range(1, n // 2 + 1)):
         return False
+    # A sentence such as "no no no" repeats words itself. Then the values match the sentence.
     if isinstance(values[0], str):
         # Remove the markers of word-initial tokens, and compare with the text of the sentence.
         letters = "".join(text.strip("Ġ▁ ") for text in values)
         return letters.casefold() != "".join(sentence.split()).casefold()
+    # Numbers: one for each word of the sentence.
     return n != len(sentence.split())
 
 

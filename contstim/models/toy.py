@@ -55,7 +55,7 @@ def check_normalisation(
     Parameters
     ----------
     closed, opened
-        The same model twice: `closed` scores the end of a sentence, `opened` does not.
+        The same model with two settings: `closed` scores the end of a sentence, `opened` does not.
     words
         All words that the model can predict.
     length
@@ -75,6 +75,8 @@ def check_normalisation(
     >>> check_normalisation(closed, opened, words)
     """
     # Compare both sides of the identity in the module's docstring for each length n.
+    # After n words, a string either ends or continues with a further word:
+    # P(n words, end open) = P(exactly n words) + P(n + 1 words, end open).
     p_open = total_probability(opened, words, 1)
     for n in range(1, length + 1):
         p_end = total_probability(closed, words, n)
@@ -119,15 +121,16 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         self.words = list(words)
         self.end = end
         self.exact = exact
-        n = len(self.words)
+        n_words = len(self.words)
         rng = np.random.default_rng(seed)
-        # Rows are previous words (the last row is the start of a sentence); columns are next words
-        # (the last column is the end of the sentence).
-        logits = rng.normal(scale=sharpness, size=(n + 1, n + 1))
+        # Random logits. Rows are previous words (the last row is the start of a sentence); columns
+        # are next words (the last column is the end of the sentence).
+        logits = rng.normal(scale=sharpness, size=(n_words + 1, n_words + 1))
+        # Log-softmax of each row.
         self.log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         ids = {word: i for i, word in enumerate(self.words)}
         self.tokenizer = WordTokenizer(ids, None, "drop", name=self.spec)
-        self.n_scored = 0
+        self.n_scored = 0  # number of sentences scored so far
 
     @property
     def event(self) -> Event:
@@ -150,10 +153,12 @@ class RandomBigramModel(SentenceModel, PrefixModel):
             self.n_scored += 1
             encoded = self.tokenizer.encode(sentence)
             ids, tokens, word_indices = encoded.ids, encoded.tokens, encoded.word_indices
+            # The end symbol, id len(words), belongs to the last word.
             if self.end:
                 ids = np.append(ids, len(self.words))
                 tokens = (*tokens, "</s>")
                 word_indices = np.append(word_indices, encoded.n_words - 1)
+            # Previous token of each token; the first one follows the start symbol.
             contexts = np.append(len(self.words), ids[:-1])
             log_probs = self.log_probs[contexts, ids]
             scores.append(TokenScores(tokens, log_probs, word_indices, encoded.n_words))
@@ -167,7 +172,11 @@ class RandomBigramModel(SentenceModel, PrefixModel):
     def score_replacements(
         self, sentence: Sentence, position: int, words: WordList
     ) -> ReplacementScores:
-        """Score a sentence with one word replaced by each candidate, as `exact` states."""
+        """Score a sentence with one word replaced by each candidate.
+
+        The attribute `exact` states whether the scores are exact or only bounded.
+        """
+        # The option `exact` states which scores are computed at once: none, all, or only bounds.
         on_demand = super().score_replacements(sentence, position, words)
         if self.exact == "none":
             return on_demand

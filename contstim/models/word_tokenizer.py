@@ -130,6 +130,7 @@ class WordTokenizer:
             If an option has an invalid value, or if ``unknown=unk`` is set and `unknown_id` is
             None.
         """
+        # Unknown words raise an error or are scored as the unknown-word symbol, if there is one.
         unknown = spec.get_choice("unknown", ("error", "unk"), WORD_OPTIONS["unknown"])
         if unknown == "unk" and unknown_id is None:
             raise InputError(
@@ -165,6 +166,7 @@ class WordTokenizer:
         token_id = self._find_id(token)
         if token_id is not None:
             return token_id
+        # If the vocabulary has the word without its punctuation marks, suggest to split them off.
         message = f"{self.name} does not know {token!r} in {sentence!r}"
         core = split_word(token)[1]
         if core != token and self._find_id(core) is not None:
@@ -187,9 +189,10 @@ class WordTokenizer:
         InputError
             If the sentence contains no token to score.
         """
+        # Tokens are words with or without punctuation marks, or marks, depending on the option.
         words = self.language.split(sentence)
         tokens: list[str] = []
-        word_indices: list[int] = []
+        word_indices: list[int] = []  # index of the word to which each token belongs
         for index, word in enumerate(words):
             for token in tokenize_word(word, self.punctuation):
                 tokens.append(token)

@@ -82,6 +82,7 @@ class EngineModel(SentenceModel):
     @property
     def event(self) -> Event:
         """Definition of the score: tokens after inserted tokens and the prefix, without the end."""
+        # Special tokens and text before each sentence, for example "<s> and 'Once upon a time'".
         before = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(
             units="tokens",
@@ -95,12 +96,15 @@ class EngineModel(SentenceModel):
         return np.array([len(word.split()) == 1 for word in words], dtype=np.bool_)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """Score the tokens of each sentence, in sorted batches. Raises as `prompt_logprobs`."""
+        """Score the tokens of each sentence. Raises the errors of `prompt_logprobs`."""
+        # Score each distinct sentence once. Sorted sentences share first words, so that an engine
+        # can cache them, and give the same batches in any order of the input.
         texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         distinct = sorted(dict.fromkeys(texts))
         batches = [distinct[i : i + self.batch] for i in range(0, len(distinct), self.batch)]
         scores: dict[str, TokenScores] = {}
         for batch in track(batches, len(batches), f"scoring with {self.name}"):
+            # The engine returns the log-probability of each token of the text.
             answers = self.prompt_logprobs([self.prefix + text for text in batch])
             for text, answer in zip(batch, answers, strict=True):
                 scores[text] = self._align(text, answer)
@@ -162,6 +166,7 @@ def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) ->
         If the value is not an integer of at least `minimum`.
     """
     text = spec.get(key, default)
+    # Text that is no integer gets an invalid value, so that it is refused like low numbers.
     try:
         value = int(text)
     except ValueError:

@@ -155,6 +155,7 @@ class LlamaModel(EngineModel):
         The list contains one id, or is empty if there is no token.
         """
         prefix, llama = spec.get("prefix", LLAMA_OPTIONS["prefix"]), self._llama
+        # A negative id means that the model has no start token (BOS).
         if prefix == "none" or (prefix == "auto" and llama.token_bos() < 0):
             return []
         special_tokens = {"auto": llama.token_bos, "bos": llama.token_bos, "eos": llama.token_eos}
@@ -162,6 +163,7 @@ class LlamaModel(EngineModel):
             ids = [special_tokens[prefix]()]
         else:
             ids = llama.tokenize(prefix.encode(), add_bos=False, special=True)
+        # The prefix must be one existing token.
         if len(ids) == 1 and ids[0] >= 0:
             return list(ids)
         raise SpecError(

@@ -151,8 +151,11 @@ class ServedModel(EngineModel):
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
         """Request the log-probabilities of S texts, and check a text with known values."""
+        # The reference is the answer to a test text when the model was loaded. Before that, nothing
+        # can be compared.
         if self._reference is None:
             return self._request(texts)
+        # Add the test text to each request, to detect that the server now runs another model.
         *answers, reference = self._request([*texts, self.prefix + _TEST_TEXTS[0]])
         if (
             reference.tokens != self._reference.tokens
@@ -162,6 +165,7 @@ class ServedModel(EngineModel):
                 f"{self.name} now answers differently for {_TEST_TEXTS[0]!r} than at first; check "
                 "that it still serves the same model"
             )
+        # Special tokens before the text must always be the same.
         for text, answer in zip(texts, answers, strict=True):
             if answer.leading_tokens != self.leading_tokens:
                 raise EngineError(
@@ -176,8 +180,10 @@ class ServedModel(EngineModel):
         The request is repeated after a pause, which doubles each time, if the server cannot be
         reached or is busy.
         """
+        # "echo" asks for the log-probabilities of the prompt's own tokens.
         body = {"model": self.model, "prompt": list(texts), "max_tokens": 1, "temperature": 0}
         data = json.dumps({**body, "logprobs": 1, "echo": True}).encode()
+        # Repeat failed requests after increasing waiting times, in seconds.
         for attempt in range(_MAX_ATTEMPTS):
             wait = _PAUSE * 2**attempt
             try:
@@ -188,13 +194,14 @@ class ServedModel(EngineModel):
                 if status == 200:
                     return self._validate(answer, texts)
                 message = " ".join(answer.decode("utf-8", "replace").split())
-                if self._key:
+                if self._key:  # Never print the user's API key.
                     message = message.replace(self._key, "…")
                 reason = f"status {status}, {message[:200]}"
                 if status in _OVERLOAD_CODES:
                     reason += "; a smaller batch= may help"
-                if status not in _BUSY_CODES:
+                if status not in _BUSY_CODES:  # Repeating would not help.
                     break
+                # The server may state how long to wait.
                 if retry_after.isdecimal():
                     wait = max(wait, min(float(retry_after), _MAX_PAUSE))
             if attempt < _MAX_ATTEMPTS - 1:
@@ -219,6 +226,7 @@ class ServedModel(EngineModel):
         with closing(connect(address.netloc, timeout=self._timeout)) as connection:
             connection.request("POST", f"{address.path}/completions", data, self._headers)
             with connection.getresponse() as reply:
+                # Read one byte more than the limit, to detect longer answers.
                 body = reply.read(_MAX_BYTES + 1)
                 if len(body) > _MAX_BYTES:
                     raise EngineError(
@@ -247,16 +255,18 @@ class ServedModel(EngineModel):
         EngineError
             If the answer does not have one result per text.
         """
+        # Check the types of all fields of the JSON answer.
         try:
             choices = _Answer.model_validate_json(body).choices
         except ValidationError as error:
-            first: Mapping[str, Any] = error.errors(include_url=False)[0]
-            field = ".".join(map(str, first["loc"]))
+            problem: Mapping[str, Any] = error.errors(include_url=False)[0]
+            field = ".".join(map(str, problem["loc"]))
             raise EngineError(
                 f"{self.name} does not answer with log-probabilities of the text ({field}: "
-                f"{first['msg']}); it must support 'echo' and 'logprobs', which the server of "
+                f"{problem['msg']}); it must support 'echo' and 'logprobs', which the server of "
                 "llama.cpp, Ollama and chat endpoints do not"
             ) from None
+        # The answers may come in any order. Each has the number of its text.
         choices.sort(key=lambda choice: choice.index)
         if [choice.index for choice in choices] != list(range(len(texts))):
             raise EngineError(
