@@ -194,8 +194,8 @@ def split_name(text: str) -> tuple[str, str]:
     SpecError
         If the name is empty or contains ``=``, ``?`` or ``/``.
     """
-    # NAME=FAMILY:LOCATION. Without an equals sign before the colon, there is no name.
     head, colon, address = text.partition(":")
+    # NAME=FAMILY:LOCATION. Without an equals sign before the colon, there is no name.
     name, equals, family = head.partition("=")
     if not (equals and colon):
         return "", text

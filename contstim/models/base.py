@@ -464,8 +464,8 @@ def check_sentence_language(
         If the model is set to a language with other words, or if a token of the model extends
         over two words of a sentence.
     """
-    # Languages with spaces are split in the same way. Otherwise the languages must be the same.
     needs_segmentation = not (language.is_space_delimited and model.language.is_space_delimited)
+    # Languages with spaces are split in the same way. Otherwise the languages must be the same.
     if needs_segmentation and model.language is not language:
         raise InputError(
             f"{model.spec!r} splits sentences into words of {model.language.name}, but the "

@@ -249,8 +249,7 @@ class ScoreCache:
         OutputError
             If the folder is not writable.
         """
-        # The identity of a model determines its scores: specification, weights, versions, ...
-        identity = model_identity(model)
+        identity = model_identity(model)  # specification, weights, versions of packages
         scores = self.read(identity)
         # Score only sentences that are not in the cache, each once, and add them to the cache.
         missing = list(dict.fromkeys(s for s in sentences if s not in scores))

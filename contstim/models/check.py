@@ -122,9 +122,9 @@ def _require_equal(
     tolerance
         Maximum difference between two scores of a sentence.
     """
-    # Two ways (`routes`) to compute the same scores. Find the sentence with the largest difference;
-    # if there is a NaN, `argmax` returns its index.
     first, second = scores
+    # `routes` describes the two ways in which the scores were computed. Find the sentence with the
+    # largest difference. If there is a NaN, `argmax` returns its index.
     i = int(np.abs(first - second).argmax())
     if not abs(first[i] - second[i]) <= tolerance:
         raise ValidationError(
@@ -157,8 +157,8 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
     ValidationError
         If the model fails the check.
     """
-    # Type and shape of the scores.
     scores, highest = model.score(sentences), model.kind.highest
+    # Type and shape of the scores.
     if scores.dtype != np.float64 or scores.shape != (len(sentences),):
         raise ValidationError(
             f"{model.spec}: score returns {scores.dtype} of shape {scores.shape}, expected float64 "
@@ -210,8 +210,8 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
     ValidationError
         If the model fails the check.
     """
-    # The two methods that score sentences must agree.
     counted_scores, scores = model.score_with_counts(sentences), model.score(sentences)
+    # The two methods that score sentences must agree.
     routes = "by score_with_counts", "by score"
     batch_tolerance = max(tolerance, model.batch_tolerance)
     _require_equal(model, sentences, (counted_scores.score, scores), routes, batch_tolerance)
@@ -287,10 +287,10 @@ def _check_replacements(
     The scores of the candidates must equal the scores of the whole sentences, and must not exceed
     the upper bounds. Candidates outside the vocabulary are left out.
     """
-    # Score the sentence with each candidate that the model knows, each sentence as a whole.
     is_known = _in_vocabulary(model, [sentence.surface(position, word) for word in candidates])
     if not is_known.any():
         return
+    # Score the sentence with each candidate that the model knows, each sentence as a whole.
     words = WordList(tuple(compress(candidates, is_known)))
     texts = [str(sentence.replace(position, word)) for word in words]
     expected = model.score(texts)

@@ -75,8 +75,8 @@ def limit_torch_threads(n_threads: int = 1) -> Iterator[None]:
     The number of threads can change the last digits of scores. With one thread the results are
     the same on any number of cores, and searches with small networks are about as fast.
     """
-    # If PyTorch has not been imported, do not import it, which takes seconds.
     torch = sys.modules.get("torch")
+    # If PyTorch has not been imported, do not import it, which takes seconds.
     if torch is None:
         yield
         return

@@ -177,8 +177,8 @@ class LogitsModel(SentenceModel):
         list of array
             Logits over the vocabulary of V tokens for each sequence, shape (L, V).
         """
-        # The user's function returns an array, or an output object of transformers.
         result = self._logits(ids)
+        # The user's function returns an array, or an output object of transformers.
         result = getattr(result, "logits", result)
         if hasattr(result, "detach"):
             # Make a PyTorch tensor convertible: without gradients, on the CPU, not in bfloat16.
@@ -238,8 +238,7 @@ def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
     name
         Name of the model, for error messages.
     """
-    # Tokenizers of the package transformers.
-    if hasattr(tokenizer, "is_fast"):
+    if hasattr(tokenizer, "is_fast"):  # a tokenizer of the package transformers
         if not tokenizer.is_fast:
             raise InputError(
                 f"{name}: {type(tokenizer).__name__} gives no character offsets; use the fast "
@@ -251,8 +250,7 @@ def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
             return encoding["input_ids"], encoding["offset_mapping"]
 
         return encode_fast
-    # Tokenizers of the package tokenizers.
-    if hasattr(tokenizer, "encode"):
+    if hasattr(tokenizer, "encode"):  # a tokenizer of the package tokenizers
 
         def encode(text: str) -> Encoding:
             encoding = tokenizer.encode(text, add_special_tokens=False)

@@ -209,8 +209,8 @@ def empty_prefix_after(
     InputError
         If the model reads no context before a sentence.
     """
-    # Only models that read a text before the sentence and score unfinished sentences can write.
     model_in_context = model.with_context(text) if isinstance(model, PrefixModel) else None
+    # None: the model does not read a text before the sentence, or scores only whole sentences.
     prefix = None if model_in_context is None else model_in_context.empty_prefix(*word_lists)
     if prefix is None:
         raise InputError(

@@ -81,12 +81,10 @@ def reading_score(scores: TokenScores, event: Event) -> float:
     InputError
         If the sentence does not end in a scored punctuation mark.
     """
-    # "none" can also be a word of the sentence.
-    # The score is the mean over words plus the log-probability of the end of the sentence: final
-    # punctuation and, if it is scored, end symbol.
     end_symbol = None if event.end == "none" else event.end
-    # Go back from the last token over the end symbol and the final punctuation. Tokenizers mark
-    # a preceding space by "Ġ" or "▁".
+    # The score is the mean over words plus the log-probability of the final punctuation and, if it
+    # is scored, of the end symbol. Find these by going back from the last token. Tokenizers mark a
+    # preceding space by "Ġ" or "▁".
     n_before_end = len(scores.tokens)
     while n_before_end:
         token = scores.tokens[n_before_end - 1]
@@ -269,8 +267,8 @@ class ReducedModel(SentenceModel):
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         """Return the reduced scores and the token and word counts of the underlying model."""
-        # SLOR needs the scores of single tokens, from which the base class computes the sum.
         if self.unigram is not None:
+            # SLOR needs the scores of single tokens, which the base class adds up.
             return super().score_with_counts(sentences)
         # Some reductions compute the score of a sentence from its tokens by a function.
         custom_score = self.reduction.custom_score
@@ -329,8 +327,8 @@ def _score_with_token_counts(model: SentenceModel, sentences: Sequence[str]) -> 
 
     `InputError` is raised if the model, for example a table of scores, cannot count tokens.
     """
-    # A model that does not know its tokens, such as a table of scores, states 0 tokens.
     scores = model.score_with_counts(sentences)
+    # A model that does not know its tokens, such as a table of scores, states 0 tokens.
     if not scores.n_tokens.all():
         raise InputError(
             f"{model.spec!r} does not count tokens, which reductions and perplexities need; use "

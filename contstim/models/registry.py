@@ -96,8 +96,8 @@ def model_card(model: SentenceModel) -> str | None:
 
     The card is the model's attribute `card` or, for a bundled model, a bundled file.
     """
-    # A model may provide its card, a Markdown text.
     spec = ModelSpec.parse(model.spec)
+    # A model may provide its card, a Markdown text.
     card: str | None = getattr(model, "card", None)
     if card is not None or spec.family != _BUNDLED:
         return card
@@ -141,8 +141,7 @@ class Family:
         InputError
             If the loader returns anything but a `SentenceModel`; otherwise as the loader.
         """
-        # `_resolve` imports the loader, a function from a specification to a model.
-        model = self._resolve(self.loader)(spec)
+        model = self._resolve(self.loader)(spec)  # import the loader, and call it
         if not isinstance(model, SentenceModel):
             loader = f"the loader of the model family {self.name!r}"
             if self.package:
@@ -158,10 +157,9 @@ class Family:
         They are determined by the first of these that is available: the attribute `kind` of this
         family, a class attribute of the model class, and the loaded model.
         """
-        # The family declares the kind of its scores, or a function of the specification.
-        if isinstance(self.kind, ScoreKind):
+        if isinstance(self.kind, ScoreKind):  # the same kind for all models of the family
             return self.kind
-        if self.kind is not None:
+        if self.kind is not None:  # a function of the specification, or its address
             return cast("ScoreKind", self._resolve(self.kind)(spec))
         # If the loader is a model class, its attribute `kind` is a `ScoreKind`, or a property that
         # needs an instance. The property of the base class returns the default.
@@ -376,8 +374,8 @@ def load_models(models: Models) -> list[SentenceModel]:
     InputError
         If there are no models, or if two models have the same name; otherwise as `load_model`.
     """
-    # Convert a mapping from names to models to a list of models with names.
     if isinstance(models, Mapping):
+        # Convert a mapping from names to models to a list of models with names.
         named_models: list[SentenceModel | str] = []
         for name, model in models.items():
             if isinstance(model, str):
@@ -411,11 +409,10 @@ def score_kind(spec: str) -> ScoreKind:
         Specification or other name of a model in the table. Scores of models that cannot be loaded
         are assumed to be log-probabilities in nats.
     """
-    # `ScoreKind()` describes log-probabilities, the default for names that are no specification.
     try:
         parsed = ModelSpec.parse(spec)
     except SpecError:
-        return ScoreKind()
+        return ScoreKind()  # log-probabilities, the default for names that are no specification
     # Kind of the scores without reduction. A model that cannot be loaded has the default.
     family = _find_family(parsed)
     try:

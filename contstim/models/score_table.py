@@ -88,8 +88,8 @@ def drop_repeated_scores(scores: pd.Series, source: str) -> pd.Series:
     InputError
         If a sentence has two different scores.
     """
-    # Drop rows with the same sentence and score. A sentence that is left twice has two scores.
     rows = pd.DataFrame({"sentence": scores.index, "score": scores.to_numpy(np.float64)})
+    # Drop rows with the same sentence and score. A sentence that is left twice has two scores.
     distinct = rows.drop_duplicates().set_index("sentence")["score"]
     if not distinct.index.is_unique:
         raise InputError(
@@ -286,8 +286,8 @@ def _parse_numbers(column: pd.Series, source: str) -> pd.Series:
 
     Empty cells become NaN.
     """
-    # Text that is not a number becomes NaN. It is an error unless it denotes a missing value.
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    # Text that is not a number becomes NaN. It is an error unless it denotes a missing value.
     is_bad = (numbers.isna() & column.notna() & ~column.isin(MISSING)).to_numpy()
     if is_bad.any() or column.dtype.kind == "b":  # "b": Booleans
         value = column[is_bad].iloc[0] if is_bad.any() else column.iloc[0]

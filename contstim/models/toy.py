@@ -74,10 +74,9 @@ def check_normalisation(
     >>> closed, opened = (RandomBigramModel(words, 1, end=end) for end in (True, False))
     >>> check_normalisation(closed, opened, words)
     """
-    # Compare both sides of the identity in the module's docstring for each length n.
+    p_open = total_probability(opened, words, 1)
     # After n words, a string either ends or continues with a further word:
     # P(n words, end open) = P(exactly n words) + P(n + 1 words, end open).
-    p_open = total_probability(opened, words, 1)
     for n in range(1, length + 1):
         p_end = total_probability(closed, words, n)
         p_continue = total_probability(opened, words, n + 1)
@@ -176,8 +175,8 @@ class RandomBigramModel(SentenceModel, PrefixModel):
 
         The attribute `exact` states whether the scores are exact or only bounded.
         """
-        # The option `exact` states which scores are computed at once: none, all, or only bounds.
         on_demand = super().score_replacements(sentence, position, words)
+        # The option `exact` states which scores are computed at once: none, all, or only bounds.
         if self.exact == "none":
             return on_demand
         if self.exact == "all":

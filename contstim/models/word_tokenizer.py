@@ -130,8 +130,8 @@ class WordTokenizer:
             If an option has an invalid value, or if ``unknown=unk`` is set and `unknown_id` is
             None.
         """
-        # Unknown words raise an error or are scored as the unknown-word symbol, if there is one.
         unknown = spec.get_choice("unknown", ("error", "unk"), WORD_OPTIONS["unknown"])
+        # Unknown words raise an error or are scored as the unknown-word symbol, if there is one.
         if unknown == "unk" and unknown_id is None:
             raise InputError(
                 f"{str(spec)!r} sets unknown=unk, but the model has no unknown-word symbol; remove "
@@ -189,8 +189,8 @@ class WordTokenizer:
         InputError
             If the sentence contains no token to score.
         """
-        # Tokens are words with or without punctuation marks, or marks, depending on the option.
         words = self.language.split(sentence)
+        # Tokens are words with or without punctuation marks, or marks, depending on the option.
         tokens: list[str] = []
         word_indices: list[int] = []  # index of the word to which each token belongs
         for index, word in enumerate(words):

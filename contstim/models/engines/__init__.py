@@ -82,10 +82,10 @@ class EngineModel(SentenceModel):
     @property
     def event(self) -> Event:
         """Definition of the score: tokens after inserted tokens and the prefix, without the end."""
-        # Special tokens and text before each sentence, for example "<s> and 'Once upon a time'".
         before = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(
             units="tokens",
+            # Inserted tokens and text before each sentence: "<s> and 'Once upon a time'".
             start=" and ".join(filter(None, before)) or "none",
             end="none",
             punctuation="keep",
@@ -97,9 +97,9 @@ class EngineModel(SentenceModel):
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score the tokens of each sentence. Raises the errors of `prompt_logprobs`."""
+        texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         # Score each distinct sentence once. Sorted sentences share first words, so that an engine
         # can cache them, and give the same batches in any order of the input.
-        texts = [normalise_sentence(sentence) for sentence in check_sentences(sentences)]
         distinct = sorted(dict.fromkeys(texts))
         batches = [distinct[i : i + self.batch] for i in range(0, len(distinct), self.batch)]
         scores: dict[str, TokenScores] = {}

@@ -151,11 +151,10 @@ class ServedModel(EngineModel):
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:
         """Request the log-probabilities of S texts, and check a text with known values."""
-        # The reference is the answer to a test text when the model was loaded. Before that, nothing
-        # can be compared.
-        if self._reference is None:
+        if self._reference is None:  # There is no earlier answer to compare with.
             return self._request(texts)
-        # Add the test text to each request, to detect that the server now runs another model.
+        # Add a test text to each request. If its answer differs from the first answer (the
+        # reference), the server now runs another model.
         *answers, reference = self._request([*texts, self.prefix + _TEST_TEXTS[0]])
         if (
             reference.tokens != self._reference.tokens
@@ -180,8 +179,8 @@ class ServedModel(EngineModel):
         The request is repeated after a pause, which doubles each time, if the server cannot be
         reached or is busy.
         """
-        # "echo" asks for the log-probabilities of the prompt's own tokens.
         body = {"model": self.model, "prompt": list(texts), "max_tokens": 1, "temperature": 0}
+        # "echo" asks for the log-probabilities of the prompt's own tokens.
         data = json.dumps({**body, "logprobs": 1, "echo": True}).encode()
         # Repeat failed requests after increasing waiting times, in seconds.
         for attempt in range(_MAX_ATTEMPTS):
@@ -255,8 +254,8 @@ class ServedModel(EngineModel):
         EngineError
             If the answer does not have one result per text.
         """
-        # Check the types of all fields of the JSON answer.
         try:
+            # Check the types of all fields of the JSON answer.
             choices = _Answer.model_validate_json(body).choices
         except ValidationError as error:
             problem: Mapping[str, Any] = error.errors(include_url=False)[0]

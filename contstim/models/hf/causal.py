@@ -225,11 +225,12 @@ class CausalModel(TransformerModel, PrefixModel):
         list of array
             One array for each sentence, with one value per scored token, nats.
         """
-        # If the network allows it, compute only once a long prefix or common first tokens.
         if len(self.prefix) >= _MIN_CACHED_PREFIX:
+            # Compute a long prefix only once. None: the network does not support this.
             from_cache = self.cached_log_probs(encoded)
             if from_cache is not None:
                 return from_cache
+        # Compute tokens only once with which several sentences begin, if there are enough of them.
         from_trees = self.tree_log_probs(encoded)
         if from_trees is not None:
             return from_trees
@@ -424,8 +425,7 @@ class CausalModel(TransformerModel, PrefixModel):
             Structured array of `predict`, shape (m,). No token follows the last position of a row,
             so the field ``token`` is undefined there.
         """
-        # Token t + 1 is predicted at position t. At the last position, the index is clipped.
-        next_tokens = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]
+        next_tokens = ids[rows, np.minimum(positions + 1, ids.shape[1] - 1)]  # clipped at the end
         # Tokens after the last selected position do not influence the predictions.
         used_ids = ids[:, : int(positions.max()) + 1]
         predictions = np.zeros(len(rows), dtype=_PREDICTION)

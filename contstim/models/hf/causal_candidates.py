@@ -80,9 +80,9 @@ class LeftContext:
             Number of tokens of the longest candidate. The cache is used only if the network can
             extend it to a sentence with this candidate.
         """
+        network, left = model.network, surrounding.left
         # Run the network on the tokens before the word, and cache their keys and values if the
         # network can continue from a cache to the longest sentence.
-        network, left = model.network, surrounding.left
         max_length = len(left) + max_word_tokens + len(surrounding.right)
         use_cache = supports_cache(network, max_length, model.checkpoint.max_tokens, model.prefix)
         logits, past = prefill(network, left, use_cache=use_cache)

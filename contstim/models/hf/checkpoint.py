@@ -123,7 +123,6 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     MissingExtraError
         If a package for reading GGUF is not installed.
     """
-    # Options of the model specification.
     device = resolve_device(spec.get("device", LOADING_OPTIONS["device"]), spec)
     dtype = getattr(torch, spec.get_choice("dtype", DTYPES, LOADING_OPTIONS["dtype"]))
     revision = spec.get("revision", LOADING_OPTIONS["revision"])

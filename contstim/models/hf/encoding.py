@@ -374,9 +374,9 @@ class SubwordTokenizer:
 
         The tokens are compared with the text from left to right, ignoring case, accents and spaces.
         """
-        # Characters without case, accents and white space, each with its index in the text.
         characters: list[tuple[str, int]] = []
         for index, character in enumerate(text):
+            # Without case, accents and white space, but with the index in the original text.
             characters += [(folded, index) for folded in _fold(character)]
         spans = []
         start = 0  # number of characters that the tokens so far contain
@@ -427,8 +427,8 @@ class SubwordTokenizer:
         array
             Number of occurrences of each token of the vocabulary.
         """
-        # An example word, after which words in the middle of a sentence are tokenised.
         preceding_word = self._initial_space + self.sample_word
+        # Words in the middle of a sentence are tokenised after this example word.
         preceding_ids = self._tokenize([preceding_word])[0]
         counts = np.zeros(len(self.token_classes.is_special), dtype=np.float64)
         # Text before a word, tokens of this text, and number of times that each word occurs there.

@@ -93,9 +93,9 @@ class MaskedGuide(TokenPrefixes):
         array
             Log-probabilities, shape (k,), nats.
         """
-        # Chain rule: add the log-probabilities of the later tokens of a word to that of the first.
         tokens = [self._candidates.tokens[i] for i in indices.tolist()]
-        values = self.first_log_probs(rows, tokens)
+        # Chain rule: add the log-probabilities of the later tokens of a word to that of the first.
+        word_log_probs = self.first_log_probs(rows, tokens)
         # Later tokens of a word: predict each token after the prefix and the earlier tokens of the
         # word. Words with the same earlier tokens share a prediction. Map each context to pairs of
         # a word and the token of this word that follows.
@@ -108,9 +108,9 @@ class MaskedGuide(TokenPrefixes):
             log_probs = self._predict_next(list(targets))  # (contexts, tokens of the vocabulary)
             for next_log_probs, pairs in zip(log_probs, targets.values(), strict=True):
                 for i, token in pairs:
-                    values[i] += float(next_log_probs[token])
+                    word_log_probs[i] += float(next_log_probs[token])
         # Rounding may raise a probability of 1 slightly.
-        return np.minimum(values, 0.0)
+        return np.minimum(word_log_probs, 0.0)
 
     def end_log_probs(self, mark: str) -> FloatArray:
         """Return zeros, shape (R,), because the final mark is part of every input."""

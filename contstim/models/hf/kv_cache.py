@@ -78,8 +78,8 @@ def prefill(
     KVCache
         Cache of the row.
     """
-    # A batch of one row, without padding.
     with torch.inference_mode():
+        # A batch of one row, without padding: shape (1, L).
         row = torch.from_numpy(ids[None]).to(network.device)
         mask = torch.ones_like(row)
         output = network.model(input_ids=row, attention_mask=mask, use_cache=use_cache)

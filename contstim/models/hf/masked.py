@@ -165,9 +165,9 @@ class MaskedModel(TransformerModel, PrefixModel):
             Log-probabilities of the predicted tokens of each sentence in nats, in the order of
             `plan`.
         """
-        # A plan lists the masked copies of a sentence, and the tokens to predict from each copy.
         plans = [self.plan(sentence) for sentence in encoded]
         log_probs_by_sentence: list[FloatArray] = [np.zeros(0)] * len(encoded)
+        # A plan lists the masked copies of a sentence, and the tokens to predict from each copy.
         # The sentences of a group have equal length. Stack the masked copies of all of them.
         for group in self.iter_groups(encoded, [len(plan.masks) for plan in plans]):
             ids, rows, positions, targets = [], [], [], []

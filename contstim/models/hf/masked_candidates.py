@@ -209,9 +209,9 @@ class MaskedWord:
         float or None
             The factor; None if no prediction of the candidate has been computed.
         """
-        # Predictions of the candidate's tokens (`is_word_term`) with the whole candidate masked, in
-        # part computed already.
         plan, is_word_term = self.terms.plan, self.terms.is_word_term
+        # Predictions of the candidate's tokens (`is_word_term`) with the whole candidate masked, of
+        # which some have been computed.
         word_terms = self.terms.masked_terms[is_word_term[self.terms.masked_terms]]
         computed_terms = word_terms[self.is_computed[plan.rows[word_terms]]]
         computed_weight = float(plan.weights[computed_terms].sum())
@@ -305,9 +305,9 @@ class MaskedWord:
         array
             Scores, shape (k,), nats.
         """
+        model, plan, terms = self.model, self.terms.plan, self.terms.visible_terms
         # A term is the log-probability of one token, predicted from a masked copy of the sentence.
         # Terms with the whole candidate masked need the network only once for all candidates.
-        model, plan, terms = self.model, self.terms.plan, self.terms.visible_terms
         self.compute(np.unique(plan.rows[self.terms.masked_terms]))
         # Terms with a visible token of the candidate need masked copies of each sentence.
         visible_sums = np.zeros(len(tokens), dtype=np.float64)
@@ -369,9 +369,9 @@ def compute_shared_inputs(
     length
         Number of tokens of the original sentence.
     """
+    copies: list[tuple[float, int, int]] = []
     # List the masked copies of the sentence: benefit per cost, number n of masks that replace the
     # word, and row in the list of copies for n.
-    copies: list[tuple[float, int, int]] = []
     for n, word in masked_words.items():
         rows, weights = word.weigh_shared_inputs()
         ratios = weights * n_candidates[n] / len(word.ids)

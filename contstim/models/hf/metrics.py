@@ -384,10 +384,10 @@ def _iter_word_predictions(
     weight : float
         Weight of each prediction.
     """
-    # Yield the visible tokens of the word, the tokens to predict from them, and a weight.
     if order is None:
         # Mean over all orders: each subset of the tokens may be visible, and each other token may
-        # be predicted next. The weight is the fraction of all orders in which this happens.
+        # be predicted next. The weight is the fraction of all orders in which this happens. Yield
+        # the visible tokens, the tokens to predict, and the weight.
         weights = shapley_weights(len(tokens))
         for visible in [[], *_list_proper_subsets(tokens)]:
             yield visible, set(tokens).difference(visible), float(weights[len(visible)])
@@ -485,12 +485,11 @@ def classify_terms(
     ClassifiedTerms
         Indices of the terms in each class.
     """
-    # The plan lists masked copies of the sentence, and terms: log-probabilities of one token,
-    # predicted from one copy.
     plan = create_masking_plan(word_lengths, options)
     start = sum(word_lengths[:position])  # index of the word's first token
     word_tokens = np.arange(start, start + word_lengths[position])
-    # Does a term predict a token of the word? Is the whole word masked in its copy?
+    # A term of the plan is the log-probability of one token, predicted from one masked copy of the
+    # sentence. Does it predict a token of the word? Is the whole word masked in its copy?
     is_word_term = np.isin(plan.tokens, word_tokens)
     is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
     masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)

@@ -64,8 +64,7 @@ class HiddenStateSelector:
 
     def select_output(self, module: Any, inputs: Any, output: Any) -> Any:
         """Select hidden states in the output of a module: a tensor, a tuple or an output object."""
-        # None: return the hidden states at all positions.
-        if self.indices is None:
+        if self.indices is None:  # All positions are needed.
             return output
         if isinstance(output, torch.Tensor):
             return self._select(output)
@@ -115,8 +114,7 @@ class Normaliser:
         tensor
             Log-probabilities, shape (m,), nats.
         """
-        # Without classes of tokens, normalise over the whole vocabulary.
-        if not self.n_classes:
+        if not self.n_classes:  # Normalise over the whole vocabulary.
             return logits.log_softmax(dim=1).gather(1, targets[:, None])[:, 0]
         target_logits = logits.gather(1, targets[:, None])[:, 0]  # (positions,)
         # With classes, log p(token) = logit - log sum_u exp(logit of u), where u runs over the
@@ -153,8 +151,8 @@ class Normaliser:
             Sum for each token of the vocabulary, shape (V,), float64, nats; minus infinity for
             tokens outside all classes.
         """
-        # log p(token) = logit - log sum exp(logits). Sum both parts over positions with weights.
         weights = weights.to(logits.dtype)
+        # log p(token) = logit - log sum exp(logits). Sum both parts over positions with weights.
         logit_sums = (weights @ logits).to(torch.float64)  # (vocabulary,)
         if not self.n_classes:
             return logit_sums - (weights @ logits.logsumexp(dim=1)).to(torch.float64)
@@ -281,8 +279,7 @@ class Network:
         tensor
             Logits over the V tokens of the vocabulary, shape (m, V), float32 or wider.
         """
-        # Convert the positions to indices into the concatenated rows.
-        indices = rows * ids.shape[1] + positions
+        indices = rows * ids.shape[1] + positions  # positions in the concatenated rows
         inputs = {**self._model_inputs(ids), **inputs}
         logits: torch.Tensor
         # Without hooks, compute the logits at all positions and select afterwards.
@@ -486,9 +483,9 @@ class Network:
         These approximate the cost of an input token and the cost of a prediction, respectively, in
         multiply-add operations. Embeddings are not counted.
         """
+        head = self.model.get_output_embeddings()
         # The language-model head maps hidden states to logits. If the code of the checkpoint does
         # not name it, use the last linear layer with the right number of outputs.
-        head = self.model.get_output_embeddings()
         if head is None:
             linear_layers = [m for m in self.model.modules() if isinstance(m, torch.nn.Linear)]
             heads = [layer for layer in linear_layers if layer.out_features == self.n_logits]

@@ -74,8 +74,8 @@ class TokenPrefixes(Prefixes):
             Whether the bounds of each word equal its log-probabilities, because it has only one
             token, shape (V,).
         """
-        # (prefixes, tokens of the vocabulary) -> (prefixes, words)
         first_tokens = self._candidates.first_tokens
+        # (prefixes, tokens of the vocabulary) -> (prefixes, words)
         indices = torch.from_numpy(first_tokens).to(self._next_log_probs.device)
         bounds = self._next_log_probs[:, indices].cpu().numpy().astype(np.float64)
         return np.minimum(bounds, 0.0), self._candidates.n_tokens == 1
@@ -160,9 +160,9 @@ class CausalPrefixes(TokenPrefixes):
         word_lists
             Words for the first position of a sentence, and words for later positions.
         """
+        ids = np.array(model.prefix, dtype=np.int64)
         # Predict the first word from the special tokens and the prompt. The test of the cache uses
         # only the first of these tokens, from which some networks count positions.
-        ids = np.array(model.prefix, dtype=np.int64)
         use_cache = supports_tree_cache(model.network, len(ids), model.prefix[:1])
         logits, past = TreeCache.prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
@@ -210,7 +210,7 @@ class CausalPrefixes(TokenPrefixes):
         if not len(tokens):
             return np.zeros(0)
         # Chain rule: add the log-probabilities of the later tokens to that of the first token.
-        values = self.first_log_probs(rows, tokens)
+        sequence_log_probs = self.first_log_probs(rows, tokens)
         # To predict the tokens after the first, the network needs all tokens of a sequence but the
         # last. Sequences that differ only in the last token share one extension of a prefix.
         # An extension is a prefix with its new tokens, after a comma that is not cached yet.
@@ -236,8 +236,9 @@ class CausalPrefixes(TokenPrefixes):
                     positions += range(stop - n_later, stop)
                     targets += tokens[i][1:]
             later_log_probs = log_probs[positions, targets].cpu().numpy().astype(np.float64)
-            np.add.at(values, sequences, later_log_probs)  # sums repeated indices, unlike +=
-        return np.minimum(values, 0.0)
+            # `np.add.at` adds up values with the same index; += would keep only the last one.
+            np.add.at(sequence_log_probs, sequences, later_log_probs)
+        return np.minimum(sequence_log_probs, 0.0)
 
     def _extend_rows(
         self, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
@@ -412,20 +413,20 @@ class CausalPrefixes(TokenPrefixes):
         past, all_logits = self._extend_rows(rows.tolist(), tokens, all_logits=True)
         logits = torch.split(all_logits, [len(ids) for ids in tokens])
         # Chain rule: the log-probability of a word is the sum over its tokens.
-        values = self.first_log_probs(rows, words)
+        word_log_probs = self.first_log_probs(rows, words)
         for i, (word, word_logits) in enumerate(zip(words, logits, strict=True)):
             if len(word) > 1:
                 # The logits at each token but the last predict the next token of the word.
                 log_probs = word_logits[-len(word) : -1].log_softmax(dim=1)
                 targets = torch.tensor(word[1:], device=log_probs.device)
-                values[i] += float(log_probs.gather(1, targets[:, None]).double().sum())
+                word_log_probs[i] += float(log_probs.gather(1, targets[:, None]).double().sum())
         # The logits at the last token of each word predict the token after the longer prefix.
         last_logits = torch.stack([word_logits[-1] for word_logits in logits])
         next_log_probs = last_logits.log_softmax(dim=1)
         extended = CausalPrefixes(
             self._model, self.word_lists, self.n_words + 1, past, next_log_probs
         )
-        return np.minimum(values, 0.0), extended
+        return np.minimum(word_log_probs, 0.0), extended
 
     def _list_new_tokens(self, rows: IntArray, indices: IntArray) -> list[_Tokens]:
         """Return the tokens to append to the cache for each word: a pending comma and the word."""

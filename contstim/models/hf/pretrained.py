@@ -56,9 +56,9 @@ _MAX_COMPONENTS = 10_000
 @contextmanager
 def silence_transformers() -> Iterator[None]:
     """Suppress messages and progress bars of transformers."""
-    # Remember the settings, to restore them at the end.
     level = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
+    # Change the settings, and restore them at the end.
     transformers_logging.set_verbosity(logging.ERROR)
     # transformers has no type annotations for the switches of progress bars.
     switch: Any = transformers_logging
@@ -181,9 +181,9 @@ def load_pretrained(
     ModelFileError
         If the checkpoint cannot be read, or as raised by `loader_for`.
     """
-    # Look for the checkpoint on this computer, then on the Hugging Face hub.
     attempts = (True, False) if source.on_hub else (True,)
     with silence_transformers():
+        # Look for the checkpoint on this computer, then on the Hugging Face hub.
         for is_local in attempts:
             try:
                 return _load_checked(source, loader_for, dtype, description, is_local, run_code)
@@ -341,10 +341,10 @@ def _read_code(*objects: object) -> dict[str, bytes]:
     dict
         Mapping from file name to content, sorted by name. Empty files are omitted.
     """
-    # transformers imports the code of a checkpoint as a module under "transformers_modules".
     folders = set()
     for instance in objects:
         module = sys.modules[type(instance).__module__]
+        # transformers imports the code of a checkpoint as a module under "transformers_modules".
         if module.__name__.startswith("transformers_modules."):
             folders.add(Path(str(module.__file__)).parent)
     code = {file.name: file.read_bytes() for folder in folders for file in folder.glob("*.py")}
@@ -388,9 +388,9 @@ def _check_weight_index(
     description
         Description of the checkpoint in error messages.
     """
-    # Large checkpoints are split into several files. An index, one for each of two file formats,
-    # maps each weight to its file.
     for index in (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME):
+        # Large checkpoints are split into several files. An index, one for each of two file
+        # formats, maps each weight to its file.
         path = cached_file(
             source.name, index, _raise_exceptions_for_missing_entries=False, **options
         )

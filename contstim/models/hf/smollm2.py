@@ -97,11 +97,10 @@ def _convert_gguf(source: Path, target: Path) -> None:
     target
         Folder to which transformers saves network and tokenizer.
     """
-    # Load the quantised (4-bit) weights as 32-bit numbers.
     pretrained = load_pretrained(
         locate_checkpoint(ModelSpec("hf", str(source))),
         lambda config: AutoModelForCausalLM,
-        torch.float32,
+        torch.float32,  # The weights in the file have 4 bits.
         repr(str(source)),
     )
     quantised = pretrained.network

@@ -65,9 +65,9 @@ class TokenTree:
         members
             Indices of the sequences that belong to the tree.
         """
-        # A node is identified by its parent and its token. Each list has one element per node, and
-        # a path contains the nodes of one sequence. The parent of a first token is -1.
         node_by_edge: dict[tuple[int, int], int] = {}
+        # A node is identified by its parent (-1 for the first token of a sequence) and its token.
+        # `parents` and `depths` have one element per node. A path lists the nodes of one sequence.
         parents: list[int] = []
         depths: list[int] = []
         paths: list[list[int]] = []
@@ -328,8 +328,7 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
     prefix
         Ids of the tokens at the beginning of every row.
     """
-    # Round the length up to a power of two, so that few lengths are tested.
-    length = max(16, 2 ** (length - 1).bit_length())
+    length = max(16, 2 ** (length - 1).bit_length())  # rounded up to a power of two
     n_cached = max(_TESTED_CACHE, 2 * length)
 
     def gives_same_logits() -> bool:
@@ -379,8 +378,8 @@ def supports_trees(
         Ids of the tokens at the beginning of every sequence. Some networks count positions from one
         of these tokens.
     """
-    # Round both sizes up to a power of two, within the limits.
     depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
+    # Both sizes are rounded up to a power of two, within the limits.
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
 
     def gives_same_logits() -> bool:

@@ -63,9 +63,9 @@ class SurroundingTokens:
         SurroundingTokens or None
             The tokens on both sides of the word; None if the word has no scored token.
         """
+        scored = encoded.scored_positions
         # Positions of the word's tokens. The end-of-sentence tokens, which come last, have the
         # index of the last word but do not belong to it.
-        scored = encoded.scored_positions
         n_in_words = len(scored) - n_end
         word_positions = scored[:n_in_words][encoded.word_indices[:n_in_words] == position]
         if len(word_positions) == 0:
@@ -220,9 +220,9 @@ class TransformerModel(SentenceModel):
         ModelFileError
             If the network computes NaN, as some do in 16 bits.
         """
+        encoded = self.encode(sentences)
         # Terms are the log-probabilities that the network predicts. A masked model may need several
         # of them for one token.
-        encoded = self.encode(sentences)
         log_probs = self.term_log_probs(encoded)
         for sentence, terms in zip(sentences, log_probs, strict=True):
             if np.isnan(terms).any():
@@ -341,8 +341,8 @@ class TransformerModel(SentenceModel):
 
         def score(indices: IntArray) -> FloatArray:
             """Return the scores of the selected candidates, with the fast function if possible."""
-            # Texts of the sentence with the candidates, and tokens of the candidates.
             indices = np.asarray(indices, dtype=np.int64)
+            # Texts of the sentence with the candidates, and tokens of the candidates.
             texts = [str(sentence.replace(position, words.words[i])) for i in indices]
             selected_tokens = [candidates[i] for i in indices]
             # Rows of `texts` to score as whole sentences, and rows for the fast function, grouped

@@ -87,9 +87,9 @@ class TokenTrie:
         words
             Token ids of each word, at least one, for example [(7,), (7, 2), (5, 2)].
         """
+        node_by_prefix: dict[tuple[int, ...], int] = {}
         # A node is identified by the first tokens of a word (prefix). `n_longer` counts the words
         # that begin with these tokens and continue.
-        node_by_prefix: dict[tuple[int, ...], int] = {}
         parents: list[int] = []
         n_longer: list[int] = []
         for word in words:
@@ -141,8 +141,7 @@ class TokenTrie:
             Numbers of the selected nodes, in ascending order. All ancestors of a selected node are
             selected as well.
         """
-        # Only nodes with children can be expanded.
-        inner = np.flatnonzero(self.n_longer)
+        inner = np.flatnonzero(self.n_longer)  # nodes with children, which can be expanded
         # Sort by number of longer words, probability of the first token, first token, and depth. A
         # child has the same first token as its parent and no more longer words, so the sort key
         # depth places it after its parent. The last argument of `lexsort` is the first sort key.
@@ -178,10 +177,10 @@ class TokenTrie:
         list of TrieInputs
             One batch for each length of the sequences, in ascending order of length.
         """
+        last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
         # Assign each node to expand to one token sequence, which is identified by its last node.
         # Proceed from the deepest level upwards: nodes without expanded children end a sequence,
         # and other nodes join the sequence of their last expanded child. -1: not assigned yet.
-        last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
         for depth in range(int(self.depths[expanded].max(initial=0)), 0, -1):
             level = expanded[self.depths[expanded] == depth]
             childless = level[last_nodes[level] < 0]
@@ -221,8 +220,8 @@ class TokenTrie:
         array
             Index from 0 to m - 1 of the parent of each child in `nodes`, shape (c,).
         """
-        # Nodes of depth 1 have the parent -1 and read the last element, which stays -1.
         indices = np.full(len(self.parents) + 1, -1, dtype=np.int64)
+        # Nodes of depth 1 have the parent -1 and read the last element, which stays -1.
         indices[nodes] = np.arange(len(nodes))
         parent_indices = indices[self.parents]
         children = np.flatnonzero(parent_indices >= 0)

@@ -31,9 +31,9 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
     -------
     words : list of str
         V words with attached punctuation.
-    n : array
+    n_occurrences : array
         Number of occurrences of each word, shape (V,).
-    n_first : array
+    n_initial : array
         Number of occurrences of each word at the beginning of a sentence, shape (V,).
 
     Raises
@@ -54,8 +54,8 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
         words.append(word)
         counts.append((int(fields[0]), int(fields[1])))
     # The shape is given for tables without words.
-    n, n_first = np.array(counts, dtype=np.int64).reshape(-1, 2).T
-    return words, n, n_first
+    n_occurrences, n_initial = np.array(counts, dtype=np.int64).reshape(-1, 2).T
+    return words, n_occurrences, n_initial
 
 
 class TokenUnigram(SentenceModel):
@@ -87,10 +87,10 @@ class TokenUnigram(SentenceModel):
         self.model = model
         self.path = path or bundled_folder() / WORD_COUNTS
         # Count the model's tokens in a text of which the counts of the words are known.
-        words, n, n_first = read_word_counts(self.path)
-        counts = model.tokenizer.count_tokens(words, n, n_first)
+        words, n_occurrences, n_initial = read_word_counts(self.path)
+        counts = model.tokenizer.count_tokens(words, n_occurrences, n_initial)
         # Each sentence has one first word and, if the model scores it, one end token.
-        counts[model.end] += n_first.sum()
+        counts[model.end] += n_initial.sum()
         # Laplace smoothing: p = (count + 1) / (sum of counts + number of tokens).
         self.log_probs: FloatArray = np.log((counts + 1.0) / (counts.sum() + len(counts)))
 

@@ -81,8 +81,7 @@ class NgramTable:
             Whether to select each n-gram, one boolean array per order. If an n-gram is selected,
             its context (all words but the last) must be selected too.
         """
-        # The first mask selects unigrams, that is, words.
-        is_selected_word = masks[0]
+        is_selected_word = masks[0]  # The first mask selects unigrams, that is, words.
         words = tuple(compress(self.words, is_selected_word))
         # The new id of an n-gram is the number of selected n-grams of its order before it.
         new_word_ids = np.cumsum(is_selected_word) - 1
@@ -213,9 +212,9 @@ class ReplacementScorer:
         word
             Id of the word.
         """
-        # Start with the longest context, which has `order - 1` words.
         levels = self.table.levels
         log_backoff = 0.0
+        # Start with the longest context. In each step, the context has `order - 1` words.
         for order in range(len(context_ids) + 1, 1, -1):
             context = context_ids[order - 2]
             ngram = self._find_ngram(order, context, word)
@@ -242,8 +241,8 @@ class ReplacementScorer:
         ngrams
             Element n contains the n-grams of the last n words of the context and a word.
         """
-        # Start with unigram probabilities, and proceed from the shortest to the longest context.
         levels, ngrams = self.table.levels, [self._unigrams]
+        # Start with unigram probabilities, and proceed from the shortest to the longest context.
         log_probs = levels[0].log_probs.copy()
         for n, context in enumerate(context_ids, start=1):
             # Find the n-grams that continue the context. A key is context * V + word for V words,

@@ -82,8 +82,8 @@ def _read_bytes(path: Path, stop_after: bytes | None = None) -> bytes:
 
 def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
     """Return the number of n-grams of each order and the offset of the byte after the header."""
-    # Skip comments before the header.
     offset = 0
+    # Skip comments before the header.
     while data[offset : offset + 1] == b"#":
         offset = data.find(b"\n", offset) + 1 or len(data)
     # The header is a line "\data\", followed by lines such as "ngram 2=12345" (12345 bigrams).
@@ -253,8 +253,8 @@ def _split_section(data: bytes, order: int, offset: int, name: str) -> Iterator[
     `data` is the content of an ARPA file, in which the section is searched from `offset` on. `name`
     is the name of the n-grams in error messages.
     """
-    # A section extends from a heading, for example "\2-grams:", to the next line with a backslash.
     heading = data.find(b"\\%d-grams:" % order, max(offset - 1, 0))
+    # The section extends from the line after its heading to the next line with a backslash.
     begin = data.find(b"\n", heading) + 1
     end = data.find(b"\n\\", begin - 1) + 1
     if heading < 0 or not begin or not end:  # `find` returns -1 if there is no match.
@@ -293,8 +293,8 @@ def read_unigrams(path: Path) -> tuple[int, tuple[str, ...], FloatArray]:
     ModelFileError
         If the file is not ARPA, or ends within the unigrams.
     """
-    # Read the file up to the heading of the bigrams. The header counts the n-grams of each order.
     data = _read_bytes(path, stop_after=b"\n\\2-grams:")
+    # The header of the file states the number of n-grams of each order.
     counts, offset = _parse_header(data, path)
     name = f"the 1-grams of {str(path)!r}"  # for error messages
     # A line contains a log-probability (field 0), a word (field 1) and perhaps a back-off weight.
@@ -358,8 +358,8 @@ def _find_ngram_keys(
     The integers are the keys of `NgramLevel`. `levels` contains the n-grams of all lower orders.
     The result is None if they lack the context of an n-gram, the n-gram without its last word.
     """
-    # The fields 1, 2, ..., n of a line are the words of its n-gram.
     order = len(levels) + 1
+    # The fields 1, 2, ..., n of a line are the words of its n-gram.
     keys = index.find_ids(block, 1)
     # The key of an n-gram is (id of its first n-1 words) * V + (id of its last word). Look up the
     # n-gram of the first two words, then of the first three, and so on.

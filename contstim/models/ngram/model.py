@@ -206,9 +206,9 @@ class NgramModel(SentenceModel, PrefixModel):
 
     def _log10_probs(self, sentence: str) -> list[float]:
         """Return the base-10 log-probability of each scored token of a sentence."""
-        # Text of the sentence as KenLM expects it: tokens that are separated by spaces.
         try:
             words = self._tokenizer.language.split(sentence)
+            # Text of the sentence as KenLM expects it: tokens that are separated by spaces.
             text = " ".join([self._tokens[word] for word in words])
         except UnknownWordError:
             text = ""
@@ -271,9 +271,9 @@ class NgramModel(SentenceModel, PrefixModel):
         Prefixes or None
             The empty prefix; None if the model cannot score unfinished sentences.
         """
-        # If tokens include punctuation marks, the token of the last word depends on the mark after
-        # it, which an unfinished sentence does not have yet.
         if self._tokenizer.punctuation == "keep":
+            # Tokens include punctuation marks. The token of the last word would depend on the mark
+            # after it, which an unfinished sentence does not have yet.
             return None
         word_lists = first, later
         if self._scorer is None:
@@ -298,9 +298,9 @@ class NgramModel(SentenceModel, PrefixModel):
         time if the file is a KenLM binary, which does not list its n-grams, or if an n-gram lacks
         the (n-1)-gram of its last words.
         """
-        # Token ids of the sentence without the word, and of the candidates.
         masked = self._tokenizer.mask_word(sentence, position, words)
-        # Without a list of n-grams, let KenLM score the candidates one at a time.
+        # `masked` contains the token ids of the sentence without the word, and of the candidates.
+        # If the n-grams are not known, let KenLM score the candidates one at a time.
         if self._scorer is None:
             return ReplacementScores.from_exact_scores(self._query_candidates(masked) * _NATS)
         # Score the sentence with every word of the vocabulary, and select the candidates.

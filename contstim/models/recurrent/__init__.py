@@ -440,9 +440,9 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
     ModelFileError
         If the file is missing, damaged, or of another kind or version.
     """
-    # Read the arrays by name and the record, which describes the network. Check the record.
     tensors, record, digest = read_tensors(path)
     mismatch = f"{str(path)!r} is not a recurrent network of contstim"
+    # Check the record, which describes the network.
     if not isinstance(record, dict) or record.get("format") != NETWORK_FORMAT:
         raise ModelFileError(f"{mismatch}; choose a file that `contstim models train` wrote")
     if record.get("version") != NETWORK_VERSION:
