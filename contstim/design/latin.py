@@ -226,6 +226,7 @@ def _check_distinct_pairs(items: pd.DataFrame) -> None:
     stimulus_by_pair: dict[frozenset[str], int] = {}
     texts_1 = items["sentence_1"].fillna("").astype(str).map(normalise_sentence)
     texts_2 = items["sentence_2"].fillna("").astype(str).map(normalise_sentence)
+    # Rows are numbered from 1, as in the messages.
     for number, (text_1, text_2) in enumerate(zip(texts_1, texts_2, strict=True), start=1):
         if text_1 == text_2:
             raise InputError(f"row {number} of the table of items: both sentences are {text_1!r}")

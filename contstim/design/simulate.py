@@ -60,7 +60,7 @@ class Simulation:
     shared
         Proportion of the variance of the random effects that is common to all pairs of an item.
     confident, very_confident
-        Thresholds: a participant whose absolute preference is above them is confident, or very
+        Thresholds of the absolute preference, above which a participant is confident, or very
         confident. They have the same unit as `noise`.
 
     Examples
@@ -380,6 +380,7 @@ def require_size(n_groups: int, n_participants: int, n_trials: int) -> None:
     """
     require_integer("n_participants", n_participants, 1)
     require_integer("n_trials", n_trials, 1)
+    # The ratings of a study are simulated at once, so their number is limited by memory.
     if n_groups * n_participants * n_trials > _MAX_RATINGS:
         raise InputError(
             f"{n_groups * n_participants} participants with {n_trials} trials each are more than "

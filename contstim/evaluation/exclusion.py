@@ -78,6 +78,7 @@ class ExclusionRules:
                 "excluded.",
             ),
         ]
+        # Rules without a limit are not used, and are left out.
         texts = [text.format(limit) for limit, text in limits_and_texts if limit is not None]
         if self.participants:
             texts.append(f"Excluded by name: {', '.join(self.participants)}.")

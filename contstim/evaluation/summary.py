@@ -92,6 +92,7 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
             f"{rule} ({n_participants}, {format_count(int(rows['n_rows'].sum()), 'choice')})"
         )
     sentences.append(f"Excluded: {'; '.join(rules)}." if rules else "Nothing was excluded.")
+    # Models differ only on pairs on which they prefer different sentences.
     data = evaluation.data
     sentences += describe_disagreement(data.models, experimental_log_ratios(data))
     return [*sentences, *_warn_below_chance(evaluation)]

@@ -232,6 +232,7 @@ def _model_rows(
     inference method, see `InferenceResult.details`.
     """
     family = _family(outcome, options, "ceiling tests")
+    # P-values of the same family are adjusted together for the false discovery rate.
     rows = []
     for model, (name, result) in enumerate(zip(outcome.data.models, results, strict=True)):
         # Copy the numbers that all inference methods provide, then those of this method.

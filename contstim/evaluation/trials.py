@@ -391,8 +391,8 @@ def default_analyses(pairs: pd.DataFrame) -> tuple[Analysis, ...]:
     4. With 2 to `MAX_CONDITIONS` conditions of experimental trials, one analysis per condition,
        named after the condition (``condition all`` if the condition is called ``all``).
     5. ``CONDITION/accept`` and ``CONDITION/reject``, if the targeted trials of a condition compare
-       a natural with a synthetic sentence: trials whose synthetic sentence should be preferred, or
-       rejected, by the evaluated model.
+       a natural with a synthetic sentence: trials in which the evaluated model should prefer, or
+       reject, the synthetic sentence.
     6. ``CONDITION/targeted`` for other conditions with targeted trials.
 
     Analyses without trials, and analyses that would repeat ``targeted``, are left out.

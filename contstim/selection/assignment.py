@@ -246,7 +246,7 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
             assigned = rows[columns]
             role_ids = range(len(problem.roles))
             chosen = [assigned[role_by_position == role_id] for role_id in role_ids]
-            # More candidates can only improve the cost of a role whose candidates are all assigned.
+            # More candidates can only reduce the cost if all candidates of a role are assigned.
             may_improve = [
                 len(role_rows) == n_candidates and bool(np.isin(role_rows, assigned).all())
                 for role_rows in candidates
@@ -290,8 +290,8 @@ def _describe_shortage(
     role_by_row = np.full(is_allowed.shape[1], -1)
     role_by_row[match[is_matched]] = role_by_position[is_matched]
 
-    # Follow alternating paths from an unmatched position. Add the roles whose matched sentence is
-    # allowed for a role in the set, until the set no longer grows.
+    # Follow alternating paths from an unmatched position. Add each role with a matched sentence
+    # that is allowed for a role in the set, until the set no longer grows.
     short_roles = {int(role_by_position[~is_matched][0])}
     while True:
         is_usable = is_allowed[np.isin(role_by_position, sorted(short_roles))].any(axis=0)

@@ -41,7 +41,7 @@ class ConstraintRows:
     labels
         Labels of the S candidate sentences.
     constraints
-        Constraints whose rows are added.
+        Constraints that add their rows.
     uses : int, default 1
         Maximum number of times that a sentence may be selected.
 

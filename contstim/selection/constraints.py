@@ -154,7 +154,7 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
     For example, let both sentences of a pair have the same topic and the same length. Even if each
     topic and each length occurs equally often among the first and among the second sentences, a
     combination such as (sports, 8 words) may not, and the sentences could not be paired. An `Equal`
-    constraint whose feature is the tuple (topic, length) prevents this.
+    constraint on the tuple (topic, length) prevents this.
 
     Parameters
     ----------

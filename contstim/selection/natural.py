@@ -65,6 +65,7 @@ class NaturalCriterion:
             Number of integer steps per unit of cost.
         """
         costs = np.asarray(self.costs(log_probs), dtype=np.float64)
+        # Costs come from a function of the user: they must be finite, one for each score.
         if costs.shape != log_probs.shape or not np.isfinite(costs).all():
             raise InputError(
                 f"the criterion returned costs of shape {costs.shape}, or costs that are not "
@@ -77,7 +78,7 @@ class NaturalCriterion:
 
 
 class _RankCriterion(NaturalCriterion):
-    """Criterion whose cost is the fractional rank, which is converted to an integer exactly."""
+    """Criterion with the fractional rank as cost, which is converted to an integer exactly."""
 
     def integer_costs(
         self, ranked: RankedScores, log_probs: pd.DataFrame

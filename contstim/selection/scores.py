@@ -187,6 +187,7 @@ def _read_npz(path: Path) -> pd.DataFrame:
             f"{path} must contain one array of equal length for each of two or more models, it "
             f"contains {contents}"
         )
+    # Sentences without labels are numbered from 0.
     scores = pd.DataFrame(arrays)
     _require_numbers(scores, path)
     if labels is not None:
@@ -430,6 +431,7 @@ def _check_scores(log_probs: pd.DataFrame) -> FloatArray:
             f"there are scores of {log_probs.shape[1]} model ({names}), and a pair needs two; add "
             "a column for each further model"
         )
+    # Sentences and models are identified by their labels.
     models = pd.Index([str(name) for name in log_probs.columns])
     for label, index in (("model", models), ("sentence", log_probs.index)):
         if not index.is_unique:

@@ -1,7 +1,7 @@
 """Proposal of sentence pairs that discriminate between the models of a set.
 
 The integer programme of `select_set` cannot consider all S (S - 1) / 2 pairs of many sentences. The
-functions of this module propose candidate pairs whose two sentences are ranked very differently by
+functions of this module propose candidate pairs of sentences that are ranked very differently by
 different models.
 """
 
@@ -266,6 +266,7 @@ def _select_disjoint_pairs(
     for flat_index in best[np.argsort(-flat_values[best], kind="stable")]:
         top, bottom = divmod(flat_index, len(bottom_rows))  # row and column in `values`
         sentence_1, sentence_2 = int(top_rows[top]), int(bottom_rows[bottom])
+        # Skip pairs with a sentence that is in a better pair already.
         if sentence_1 == sentence_2 or sentence_1 in used or sentence_2 in used:
             continue
         used.update((sentence_1, sentence_2))

@@ -81,6 +81,7 @@ class SetCriterion(ABC):
         self.ranked = ranked
         self.rank_margin = rank_margin
         self.response_model = response_model or ResponseModel()
+        # Standardised log-probabilities, shape (R, M); empty if the criterion needs ranks only.
         self.scaled: FloatArray = np.empty((0, 0))
         if self.uses_response_model:
             # Sentences and models in the order of `ranked`, then divide by the standard deviations.

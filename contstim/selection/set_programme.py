@@ -59,7 +59,7 @@ class SetProgramme:
         Criterion that defines the contributions.
     pairs : (n_pairs, 2) array
         Rows of the two sentences of each candidate, in any order. Duplicates are removed, and so
-        are pairs whose sentences differ in a feature that must be equal.
+        are pairs of sentences that differ in a feature that must be equal.
     constraints
         Constraints, as returned by `merge_equal`.
     n

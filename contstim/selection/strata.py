@@ -182,6 +182,7 @@ class StratifiedSelection:
             triplets that were ``wanted`` (equal to `per_stratum`), ``selected`` and ``available``.
         """
         unfilled: list[dict[str, object]] = []
+        # A stratum is a range of the scores under one model, numbered from 0.
         for strata, model in zip(self.strata.T, models, strict=True):
             # Count the selected and the available triplets in each stratum of the model.
             n_selected = np.bincount(strata[selected], minlength=self.n_strata).tolist()

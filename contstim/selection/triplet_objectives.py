@@ -196,6 +196,7 @@ def numeric_log_probs(triplets: pd.DataFrame) -> pd.DataFrame:
         # A value that is present but not a number, for example text.
         invalid = np.flatnonzero(numbers[column].isna() & values.notna())
         if len(invalid):
+            # Messages count rows from 1.
             row = invalid[0]
             raise InputError(
                 f"{column} is {values.iloc[row]!r} in row {row + 1} of the triplets table; "

@@ -95,7 +95,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
 
 
 def spans_zero(comparisons: pd.DataFrame) -> pd.Series:
-    """Find comparisons whose test and confidence interval disagree.
+    """Find comparisons in which the test and the confidence interval disagree.
 
     A test after adjustment can be significant although the 95 % confidence interval includes zero,
     because the test and the interval are different methods.
