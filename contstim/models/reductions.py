@@ -250,10 +250,11 @@ class ReducedModel(SentenceModel):
         # The reduction multiplies the score by a factor that depends on the number of tokens T, for
         # example 1 / T for the mean. Multiply each token's score, so that they sum to the score.
         factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
-        return [
-            replace(s, log_probs=s.log_probs * factor, stderr=s.stderr * float(factor))
-            for s, factor in zip(scores, factors, strict=True)
-        ]
+        reduced = []
+        for sentence_scores, factor in zip(scores, factors.tolist(), strict=True):
+            log_probs, stderr = sentence_scores.log_probs * factor, sentence_scores.stderr * factor
+            reduced.append(replace(sentence_scores, log_probs=log_probs, stderr=stderr))
+        return reduced
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) of reduced word scores, NaN for words that are not scored.
@@ -299,13 +300,15 @@ class ReducedModel(SentenceModel):
             return on_demand
         unreduced = self.model.score_replacements(sentence, position, words)
         upper_bounds, estimates = unreduced.upper_bounds, unreduced.estimates
+        # SLOR: subtract the exact unigram log-probability of the sentence with each candidate.
         if self.unigram is not None:
             unigram = self.unigram.score_replacements(sentence, position, words)
             baseline = unigram.estimates
             if not unigram.is_exact:
                 baseline = unigram.score(np.arange(len(words)))
             upper_bounds, estimates = upper_bounds - baseline, estimates - baseline
-        # The factor of the estimates is computed for the first candidate and used for all.
+        # The score is multiplied by a factor that decreases with the number of tokens. For the
+        # estimates, use the factor of the first candidate for all candidates.
         example = str(sentence.replace(position, words.words[0]))
         n_tokens = float(self.model.score_with_counts([example]).n_tokens[0])
         # Sub-word models score at least one token per word, except perhaps the first word.

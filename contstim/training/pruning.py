@@ -76,7 +76,7 @@ def prune_by_entropy(
         is_needed = np.zeros(n_contexts, dtype=np.bool_)
         is_needed[contexts[is_kept]] = True
         is_needed[suffix_ids[is_kept]] = True
-    return NgramTable(table.words, tuple(levels)).filter(masks)
+    return NgramTable(table.words, tuple(levels)).select_ngrams(masks)
 
 
 def round_probabilities(table: NgramTable, digits: int) -> NgramTable:

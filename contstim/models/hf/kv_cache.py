@@ -18,6 +18,8 @@ from contstim.models.hf.network import Network
 class KVCache:
     """Cached attention keys and values of one row of tokens.
 
+    With the cache, a causal transformer continues the row without computing its tokens again.
+
     Attributes
     ----------
     ids
@@ -74,7 +76,7 @@ def prefill(
     Returns
     -------
     tensor
-        Logits at all positions, shape (L, V), float32 or wider.
+        Logits at all positions over a vocabulary of V tokens, shape (L, V), float32 or wider.
     KVCache
         Cache of the row.
     """

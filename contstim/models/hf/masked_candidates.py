@@ -117,14 +117,15 @@ class MaskedWord:
         return int(np.count_nonzero(np.diff(rows))) + 1
 
     def weigh_shared_inputs(self) -> tuple[IntArray, FloatArray]:
-        """Find the copies in which the whole word is masked, and their weights in the score.
+        """Find the copies of the sentence in which the whole word is masked, and their weights.
 
         Returns
         -------
         rows : array
-            Rows of these copies in the masking plan, in ascending order, shape (r,).
+            Indices of these copies in the masking plan, in ascending order, shape (r,).
         weights : array
-            Summed weight of the terms that are predicted from each copy, shape (r,).
+            Sum of the weights, in the score, of the log-probabilities that are predicted from each
+            copy, shape (r,).
         """
         plan, terms = self.terms.plan, self.terms.masked_terms
         rows = np.unique(plan.rows[terms])
@@ -133,13 +134,15 @@ class MaskedWord:
         return rows, weights[rows].astype(np.float64)
 
     def compute(self, rows: IntArray) -> None:
-        """Run the network on masked copies, and add the predicted log-probabilities to the sums.
+        """Run the network on masked copies of the sentence, and add the predictions to the sums.
+
+        The log-probabilities of tokens are added to `other_words_sum` or `candidate_token_sums`.
 
         Parameters
         ----------
         rows
-            Rows of copies in the masking plan that mask the whole word. Copies that have already
-            been computed are skipped.
+            Indices of copies in the masking plan, in which the whole word is masked. Copies that
+            have already been computed are skipped.
         """
         plan, word_tokens = self.terms.plan, self.terms.word_tokens
         is_new = np.zeros(len(self.is_computed), dtype=np.bool_)
@@ -335,14 +338,17 @@ class MaskedWord:
 
 
 def _select_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
-    """Select the masks of a plan from which the given terms are predicted.
+    """Select the masked copies of a sentence that are needed to compute selected terms.
+
+    A term is the log-probability of one token, predicted from one masked copy of the sentence. The
+    plan lists copies and terms.
 
     Returns
     -------
     masks : array
-        Whether each selected mask includes each of the T scored tokens, shape (r, T).
+        Whether each of r selected copies masks each of the T scored tokens, shape (r, T).
     term_rows : array
-        Row of each term in the selected masks, shape of `terms`.
+        Index of the selected copy from which each term is predicted, with the shape of `terms`.
     """
     used_rows, term_rows = np.unique(plan.rows[terms], return_inverse=True)
     return plan.masks[used_rows], term_rows.astype(np.int64)

@@ -109,7 +109,7 @@ class TransformerModel(SentenceModel):
     spec
         Model specification, for example ``hf:gpt2?reduction=mean``.
     defaults
-        Default values of the options of causal or masked models, by option.
+        Mapping from the options of causal or of masked models to their default values.
     checkpoint
         Network and tokenizer.
     special
@@ -161,7 +161,7 @@ class TransformerModel(SentenceModel):
         return self.tokenizer.in_vocabulary(words)
 
     def encode(self, sentences: Sequence[str]) -> list[EncodedSentence]:
-        """Tokenise S sentences, and add the prefix and the scored end of the model.
+        """Tokenise S sentences, and add the model's tokens before and after every sentence.
 
         Raises
         ------

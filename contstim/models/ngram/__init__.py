@@ -72,7 +72,7 @@ class NgramTable:
         """Mapping from word to id."""
         return {word: i for i, word in enumerate(self.words)}
 
-    def filter(self, masks: Sequence[BoolArray]) -> NgramTable:
+    def select_ngrams(self, masks: Sequence[BoolArray]) -> NgramTable:
         """Return a table with selected n-grams.
 
         Parameters
@@ -180,7 +180,7 @@ class ReplacementScorer:
         index = int(keys.searchsorted(key))
         return index if index < len(keys) and keys[index] == key else -1
 
-    def _context_ids(self, tokens: list[int], stop: int) -> list[int]:
+    def _find_context_ids(self, tokens: list[int], stop: int) -> list[int]:
         """Return the ids of the contexts of the token at index `stop`, the shortest first.
 
         The contexts are the n-grams of the last 1, 2, ... tokens before `stop`. The list ends
@@ -208,7 +208,7 @@ class ReplacementScorer:
         Parameters
         ----------
         context_ids
-            Ids of the contexts of the word, the shortest first (`_context_ids`).
+            Ids of the contexts of the word, the shortest first (`_find_context_ids`).
         word
             Id of the word.
         """
@@ -224,15 +224,13 @@ class ReplacementScorer:
             log_backoff += float(levels[order - 2].log_backoffs[context])
         return log_backoff + float(levels[0].log_probs[word])
 
-    def _score_candidates(
-        self, context_ids: list[int]
-    ) -> tuple[FloatArray, list[_CandidateNgrams]]:
+    def _score_all_words(self, context_ids: list[int]) -> tuple[FloatArray, list[_CandidateNgrams]]:
         """Score every word as the continuation of one context.
 
         Parameters
         ----------
         context_ids
-            Ids of the n-grams of the last 1, 2, ... words of the context, see `_context_ids`.
+            Ids of the n-grams of the last 1, 2, ... words of the context, see `_find_context_ids`.
 
         Returns
         -------
@@ -259,7 +257,7 @@ class ReplacementScorer:
 
     def next_log10_probs(self, tokens: list[int]) -> FloatArray:
         """Return log10 p(word | tokens) for all V words, given `tokens` from ``<s>`` on."""
-        log_probs, _ = self._score_candidates(self._context_ids(tokens, len(tokens)))
+        log_probs, _ = self._score_all_words(self._find_context_ids(tokens, len(tokens)))
         return log_probs
 
     def score(self, tokens: list[int], position: int) -> FloatArray:
@@ -281,7 +279,7 @@ class ReplacementScorer:
         levels, order = self.table.levels, self.table.order
         # Words that do not depend on the candidate.
         constant = sum(
-            self._log10_prob(self._context_ids(tokens, t), tokens[t])
+            self._log10_prob(self._find_context_ids(tokens, t), tokens[t])
             for t in range(1, len(tokens))
             if not position <= t < position + order
         )
@@ -289,7 +287,7 @@ class ReplacementScorer:
 
         # Add log p(candidate | words before it). ngrams[j] contains the n-grams of the j words
         # before the candidate and the candidate.
-        log_probs, ngrams = self._score_candidates(self._context_ids(tokens, position))
+        log_probs, ngrams = self._score_all_words(self._find_context_ids(tokens, position))
         totals += log_probs
 
         # Add log p(word | words before it) for each following word with a context that includes the
@@ -310,7 +308,7 @@ class ReplacementScorer:
                 ngrams.append(self._append_word(n, context, word))
             # Start with the longest context that does not include the candidate, and apply the
             # back-off formula to longer contexts.
-            log_probs.fill(self._log10_prob(self._context_ids(between, distance - 1), word))
+            log_probs.fill(self._log10_prob(self._find_context_ids(between, distance - 1), word))
             pairs = zip(contexts, ngrams, strict=True)
             for n, (context, extended) in enumerate(pairs, start=distance):
                 log_probs[context.words] += levels[n - 1].log_backoffs[context.ids]
