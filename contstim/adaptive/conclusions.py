@@ -124,7 +124,7 @@ def apply_stopping_rule(
     models
         Names of the M models.
     stopping
-        Stopping rule.
+        Stopping rule, with the error rate, the margin and the maximum number of participants.
     after_each
         If True, return the conclusion after each participant, otherwise only the last one.
     item : (T,) array of int, optional

@@ -100,7 +100,7 @@ def interim_boundaries(
     analyses
         Numbers of participants at all K planned analyses, ascending, for example (20, 40, 60).
     cumulative_alpha
-        Cumulative two-sided type-I error at each of the K analyses, see `alpha_spent`.
+        Cumulative two-sided type-I error that is allowed up to each of the K analyses.
     item_variance_shares
         Share s of the variance that is due to items, from 0 to 1, as estimated at each of the k
         analyses so far.

@@ -198,7 +198,8 @@ def find_chosen_trials(choices: pd.DataFrame) -> BoolArray:
     Parameters
     ----------
     choices
-        Table of choices with one row per trial and participant, as for `interim_analysis`.
+        Table with one row per trial and participant and the columns ``participant``,
+        ``sentence_1``, ``sentence_2`` and ``rating``; optionally ``kind`` and ``condition``.
 
     Returns
     -------
@@ -261,7 +262,7 @@ def interim_analysis(
         - ``side_1`` (optional): side of sentence 1 on the screen; by default left;
         - ``received_at`` (optional): time of the answer; by default the order of rows.
     log_probs : (S, M) DataFrame
-        Log-probabilities in nats, as for `Pool.from_scores`.
+        Log-probabilities in nats, one row per sentence and one column per model.
     plan
         Plan of the study.
     after_each

@@ -19,10 +19,10 @@ class Link:
     """Assumed distribution of answers if a model is right, with prior distributions.
 
     A participant sees two sentences and chooses the right-hand one with probability sigma(beta g +
-    b + u), apart from lapses, see `ResponseModel`. Here g is the model's preference for the
-    right-hand sentence, beta the participant's slope, b the participant's bias to the right side,
-    and u ~ N(0, item_sd²) the effect of the sentence pair. Since each pair is shown once, the
-    probability of an answer is averaged over u.
+    b + u), apart from lapses (random answers). Here sigma is the logistic function, g the model's
+    preference for the right-hand sentence, beta the participant's slope, b the participant's bias
+    to the right side, and u ~ N(0, item_sd²) the effect of the sentence pair. Since each pair is
+    shown once, the probability of an answer is averaged over u.
 
     The median of beta over participants is estimated separately for each model, so that models with
     larger differences in log-probability have no advantage.

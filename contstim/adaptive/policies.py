@@ -223,8 +223,12 @@ class MutualInformation(Policy):
 
         Parameters
         ----------
-        state, shortlist, values, chosen
-            As for `Policy.pair_values_in_block`.
+        state, values
+            Posterior and preferences of the models, and values of single pairs, which are not used.
+        shortlist : (L,) array of int
+            Indices of the pairs with the largest values.
+        chosen
+            Indices of the pairs already in the block, at least one.
 
         Returns
         -------

@@ -29,7 +29,8 @@ class Pool:
     log_ratios : (P, M) array
         log p(sentence 2) - log p(sentence 1) in nats.
     preferences : (P, M) array
-        Log-ratios g in standard deviations over natural sentences, clipped; see `ResponseModel`.
+        Log-ratios divided by the standard deviation of the model's log-probabilities over natural
+        sentences, and clipped.
 
     Examples
     --------

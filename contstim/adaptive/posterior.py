@@ -171,7 +171,8 @@ class ParticipantQuadrature:
     def _choice_probability(self, logits: FloatArray) -> FloatArray:
         """Return the probability of choosing the right-hand sentence at given logits.
 
-        This is the logistic function averaged over item effects, linearly interpolated in a table.
+        The probability is the logistic function averaged over random effects of the sentence pairs.
+        It is interpolated linearly in a table.
         """
         clipped = np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)
         position = (clipped + _MAX_LOGIT) * (1 / _LOGIT_STEP)
@@ -332,7 +333,7 @@ class ModelPosterior:
     n_models
         Number M of models.
     max_answers
-        Maximum number of answers of a participant; see `ParticipantQuadrature`.
+        Maximum number of answers of a participant. A larger number needs more computing time.
 
     Raises
     ------

@@ -58,7 +58,12 @@ class PlannedDesign:
 
     @classmethod
     def from_trials(cls, trials: pd.DataFrame) -> PlannedDesign:
-        """Summarise the design of a study from its table of trials, the output of `design_trials`.
+        """Summarise the design of a study from its table of trials.
+
+        Parameters
+        ----------
+        trials
+            Table with one row per participant and trial, the output of `design_trials`.
 
         Raises
         ------
@@ -109,6 +114,11 @@ class PlannedDesign:
     def check_sample(self, sample: Sample) -> None:
         """Check that the design agrees with the sample size in an analysis plan.
 
+        Parameters
+        ----------
+        sample
+            Planned numbers of participants, groups and trials per participant, if stated.
+
         Raises
         ------
         InputError
@@ -134,7 +144,7 @@ def read_adaptive_plan(path: str | Path) -> AdaptivePlan:
     Parameters
     ----------
     path
-        Path of a TOML file, see `read_plan`. The keys of the table are fields of `AdaptivePlan`.
+        Path of a TOML file. The keys of the table are the fields of `AdaptivePlan`.
 
     Raises
     ------
@@ -226,7 +236,7 @@ def format_document(title: str, paragraphs: Mapping[str, str]) -> str:
 
 
 def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
-    """Describe the power of the planned test for several differences in accuracy.
+    """Describe the statistical power of the planned test for several differences in accuracy.
 
     Power is estimated by simulation, which supports only some analyses. For others the text states
     that power is not computed.
@@ -271,7 +281,7 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
 
 
 def describe_adaptive_plan(plan: AdaptivePlan) -> dict[str, str]:
-    """Describe an adaptive plan completely for a preregistration, as paragraphs by heading.
+    """Describe the plan of an adaptive study for a preregistration, in paragraphs by heading.
 
     The paragraphs state how trials are chosen, the assumed distribution of answers, the stopping
     rule, the interim analyses and the reported results.
@@ -382,14 +392,15 @@ def _describe_stopping(stopping: Stopping) -> str:
 def find_deviations(choices: pd.DataFrame, plan: AdaptivePlan) -> list[str]:
     """Find deviations of the choices in a study from its adaptive plan.
 
-    The numbers of participants, trials and anchors are checked, and whether pairs are repeated. If
-    trials are chosen adaptively, propensities must be at least epsilon / (number of available
-    pairs).
+    The numbers of participants, trials and anchors (pairs that all participants see) are checked,
+    and whether pairs are repeated. If trials are chosen adaptively, the probability with which each
+    trial was chosen, the *propensity*, must be at least epsilon / (number of available pairs).
+    Here epsilon is the planned proportion of trials that are drawn uniformly.
 
     Parameters
     ----------
     choices
-        Table of choices, as for `interim_analysis`.
+        Table of choices with one row per trial and participant.
     plan
         Plan of the study.
 

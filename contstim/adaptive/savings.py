@@ -31,10 +31,10 @@ def predict_savings(
 ) -> pd.DataFrame:
     """Predict the number of answers after which the best model is named, for several policies.
 
-    In simulated studies, participants follow each model in turn (`ResponseModel`). The best model
-    has the highest expected accuracy over all pairs, including effects of pairs that no model
-    predicts. Each answer is from a different participant. After each answer, the model with the
-    highest accuracy so far is named. The policies are
+    In simulated studies, participants follow each model in turn. The best model has the highest
+    expected accuracy over all pairs, including random effects of pairs that no model predicts. Each
+    answer is from a different participant. After each answer, the model with the highest accuracy
+    so far is named. The policies choose
 
     - ``random``: random pairs;
     - ``set``: random pairs of `selected`;

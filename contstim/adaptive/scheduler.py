@@ -35,15 +35,15 @@ class AdaptivePlan:
     Attributes
     ----------
     trial_selection
-        Policy that chooses the trials, with its options.
+        Name of the policy that chooses the trials, with its options.
     link
         Assumed distribution of answers, given the preference of a model.
     stopping
-        Stopping rule.
+        Rule for stopping the data collection.
     trials
         Number of chosen trials per participant.
     anchors
-        Number of pairs that all participants see in addition.
+        Number of anchors, which each participant sees in addition.
     max_pending
         Number of later blocks (groups of trials that are chosen together) after which a block with
         missing answers is skipped. Until then, answers to later blocks do not update the posterior.
@@ -214,11 +214,11 @@ class TrialScheduler:
         self._process_blocks(n_processed, ())
 
     def choose_next_block(self, participant: str, max_trials: int = 5000) -> Block:
-        """Choose the next block of trials for a participant.
+        """Choose the next block (group of trials) for a participant.
 
-        The posterior is first updated with the answers to at most three blocks. Save the returned
-        block, then pass it to `record_block`. The participant need not have answered all earlier
-        blocks.
+        The posterior is first updated with the answers to at most three more blocks. The caller
+        must store the returned block and pass it to `record_block`. The participant need not have
+        answered all earlier blocks.
 
         Parameters
         ----------
@@ -226,6 +226,11 @@ class TrialScheduler:
             Identifier of the participant.
         max_trials
             Maximum number of trials in the block.
+
+        Returns
+        -------
+        Block
+            Chosen trials; without trials if no pairs are available.
 
         Raises
         ------
@@ -346,8 +351,10 @@ class TrialScheduler:
     def record_block(self, block: Block) -> None:
         """Record that the trials of a block are shown to the participant.
 
-        A *block* is a group of trials that were chosen together. Blocks are recorded in the order
-        of their numbers.
+        Parameters
+        ----------
+        block
+            Trials that were chosen together. Blocks are recorded in the order of their numbers.
 
         Raises
         ------
@@ -377,6 +384,15 @@ class TrialScheduler:
 
     def record_answer(self, participant: str, pair: int, rating: float) -> None:
         """Record a participant's rating of a pair; only the first rating of a pair counts.
+
+        Parameters
+        ----------
+        participant
+            Identifier of the participant.
+        pair
+            Index of the sentence pair in the pool.
+        rating
+            Rating from -2.5 (certainly sentence 1) to 2.5 (certainly sentence 2).
 
         Raises
         ------

@@ -30,15 +30,15 @@ def simulate(
 ) -> pd.DataFrame:
     """Simulate adaptive studies until they stop or reach the maximum number of participants.
 
-    Simulated participants follow a known model. Their trials are chosen by the same
-    `TrialScheduler` that servers use. Participants take part one after the other.
+    Simulated participants take part one after the other, and answer according to a known model.
+    Trials are chosen as in real studies, based on previous answers.
 
     Parameters
     ----------
     plan
         Plan of the study.
     pool
-        Pool of sentence pairs.
+        Sentence pairs from which trials are chosen.
     truth
         Name of the model that participants follow; by default each model in turn. If several are
         named, participants follow their mean preference on pairs on which all of them agree, and
@@ -56,7 +56,7 @@ def simulate(
         One row per study with the columns
 
         - `truth`: names of the models that participants follow;
-        - `kind`: kind of the conclusion, see `Conclusion`;
+        - `kind`: conclusion, which is ``best``, ``equivalent``, ``inconclusive`` or ``continue``;
         - `model`: best model according to the conclusion, if any;
         - `participants`: number of participants;
         - `most_probable` and `posterior`: model with the highest posterior probability, and this

@@ -61,9 +61,12 @@ def create_adaptive_study(
     catch
         Number of catch trials per participant. Each shows a sentence of `scores` that is not in the
         pool and the same sentence with shuffled words.
-    preset, language, presentation
-        Name of a published experiment to replicate, language of the page, and presentation of the
-        trials, which must show pairs of sentences; see `create_study`.
+    preset
+        Name of a published experiment to replicate, if any.
+    language
+        Language of the web page.
+    presentation
+        How pairs of sentences are shown and answered, for example ``choice``.
 
     Returns
     -------

@@ -114,7 +114,8 @@ def make_bundle(
     responded
         Names of answered questions.
     trials
-        Trials of the session (see `read_session_trials`); by default the trials of the assignment.
+        Trials of the session, some of which an adaptive study has chosen; by default the trials of
+        the assignment.
 
     Returns
     -------

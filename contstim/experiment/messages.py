@@ -85,7 +85,7 @@ class Answer:
     trial
         Id of the trial.
     choice
-        Chosen option as a whole number, see `Presentation.choices`.
+        Number of the chosen option.
     rt_ms
         Response time in milliseconds.
     answered_at
@@ -123,7 +123,7 @@ class PageEvent:
     id
         Random id of the event.
     kind
-        One of `EVENT_KINDS`.
+        Kind of event, for example ``focus``, ``blur`` or ``responses``; one of `EVENT_KINDS`.
     at
         Time of the event on the participant's clock, in ISO 8601 format.
     detail

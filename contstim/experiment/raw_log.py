@@ -87,7 +87,7 @@ def record_answers(
     session
         Id of the session.
     trials
-        Trials of the session by id, see `map_trials_by_id`.
+        Trials of the session by id.
     answers
         Answers as JSON values, as received from the web page.
     now

@@ -126,7 +126,7 @@ class Recruiter:
         Parameters
         ----------
         outcome
-            One of `OUTCOMES`.
+            Outcome of a session, such as ``complete``; one of `OUTCOMES`.
 
         Returns
         -------

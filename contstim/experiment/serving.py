@@ -94,7 +94,7 @@ def serve(
     host, port
         Address and port to listen on; port 0 selects a free port.
     token
-        Token of the dashboard, see `check_or_make_token`.
+        Password of the dashboard; by default a random one, if other machines cannot reach `host`.
     data
         Database of the study; by default the file in the study's folder.
     page
@@ -103,7 +103,7 @@ def serve(
         Function that receives one-line messages, among them the addresses of the page and the
         dashboard; by default they are printed.
     blinded
-        Whether the dashboard hides interim results, see `Store`.
+        Whether the dashboard of an adaptive study hides interim results.
 
     Raises
     ------

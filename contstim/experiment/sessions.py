@@ -89,7 +89,7 @@ def update_imported_session(
     study
         Study to which the session belongs.
     row
-        Stored session, see `find_session`.
+        Stored session, a row of the table ``sessions``.
     start
         Values of ``started_at``, ``consent_version``, ``consent_sha256`` and ``materials`` in the
         other file.

@@ -21,7 +21,7 @@ def make_timeline_variables(
     design
         Design, for example from `read_design`.
     presentation
-        How trials are shown, by default as pairs of sentences; the same as for `read_design`.
+        How trials are shown, by default as pairs of sentences.
     lists_per
         ``participant`` for one list of trials per participant, or ``group`` for one list per group
         of participants, in the order in which the group's first participant sees the trials.

@@ -30,7 +30,7 @@ def list_replacements(
     folder
         Folder of the study.
     rules
-        Exclusion rules, as for ``contstim evaluate --exclude``.
+        Exclusion rules, for example ``catch<0.91`` or ``rt<300``.
     release
         Whether to make the assignments available to new participants.
     data
