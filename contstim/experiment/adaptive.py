@@ -293,7 +293,7 @@ class BlockIssuer:
     """Service that chooses and stores the trials of participants while an adaptive study runs.
 
     A *block* is a group of trials that are chosen for one session at the same time. Blocks are
-    stored in the data file together with the information on which their choice is based, so that
+    stored in the database together with the information on which their choice is based, so that
     the state in memory can always be restored from the stored blocks and answers. Only the thread
     that writes the data may use this object.
 
@@ -330,7 +330,12 @@ class BlockIssuer:
         self._last_sequence = 0  # number of the last answer that the scheduler has received
 
     def check_provenance(self, connection: sqlite3.Connection) -> None:
-        """Check that all stored blocks were chosen with the current pool and the current plan.
+        """Check that all stored trials were chosen with the current pool and the current plan.
+
+        Parameters
+        ----------
+        connection
+            Connection to the study's database.
 
         Raises
         ------
@@ -366,7 +371,7 @@ class BlockIssuer:
         self.load_scheduler(connection).update_posterior()
 
     def issue_block(self, connection: sqlite3.Connection, session: str, now: float) -> None:
-        """Choose and store the next block of trials of a session.
+        """Choose and store the next block (group of trials) of a session.
 
         Nothing happens if the session has all its trials or two blocks with missing answers.
 
@@ -409,7 +414,7 @@ class BlockIssuer:
         """Return the scheduler that chooses trials, up to date with all stored answers.
 
         The scheduler is kept in memory. After a start of the server or a rollback, it is restored
-        from the blocks and answers in the data file.
+        from the blocks (groups of chosen trials) and answers in the database.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 def make_study_info(study: Study) -> dict[str, Any]:
-    """Return the JSON data with which the page shows the consent form of a study.
+    """Return the JSON data with which the web page shows the consent form of a study.
 
     The data contain no trials, because participants have not agreed to take part yet.
 
@@ -94,7 +94,7 @@ def make_bundle(
     responded: Collection[str] = (),
     trials: Sequence[Trial] = (),
 ) -> dict[str, Any]:
-    """Return all JSON data that the page needs for the session of one participant.
+    """Return all JSON data that the web page needs for the session of one participant.
 
     The object is called a *bundle*. If the session is resumed, it also lists the trials and
     questions that were answered before.
@@ -160,7 +160,7 @@ def make_bundle(
 
 
 def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
-    """Return the trials of a session that the page has not received yet.
+    """Return the trials of a session that the web page has not received yet.
 
     In an adaptive study, trials are selected in blocks while the session runs, and only selected
     trials are returned. In other studies all trials are known from the start.
@@ -283,7 +283,7 @@ def get_module_path(study: Study) -> str:
 
 
 def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
-    """Return the settings that the page needs to show a session.
+    """Return the settings that the web page needs to show a session.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def _make_settings(study: Study, n_trials: int) -> dict[str, Any]:
 
 
 def _make_trial(trial: Trial) -> dict[str, Any]:
-    """Return a trial as the page receives it.
+    """Return a trial as the web page receives it.
 
     Only practice trials disclose their kind and expected answer, since the page gives feedback on
     them. All other trials look alike.

@@ -56,7 +56,7 @@ _Message = TypeVar("_Message")
 
 
 class RequestError(InputError):
-    """Request of the page that the server refuses.
+    """Request of the web page that the server refuses.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class RequestError(InputError):
 
 @settings
 class Answer:
-    """Answer to one trial, as sent by the page.
+    """Answer to one trial, as sent by the web page.
 
     Attributes
     ----------
@@ -300,7 +300,7 @@ def read_event(value: Any) -> PageEvent:
 
 
 def read_responses(study: Study, detail: str) -> Responses:
-    """Parse and check a participant's responses to the questions on one screen of the page.
+    """Parse and check a participant's responses to the questions on one screen of the web page.
 
     The screen is a questionnaire or the consent form, in which the questions are check boxes.
 

@@ -93,7 +93,7 @@ sentence = "The postman barked dog the at."
         return self.module
 
     def find_module(self, folder: Path) -> Path:
-        """Return the path of the JavaScript module.
+        """Return the path of the JavaScript module that shows the trials.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ sentence = "The postman barked dog the at."
 
 
 class PairChoice(Presentation):
-    """Presentation ``choice``: a choice between two sentences, with levels of confidence."""
+    """Trials in which participants choose one of two sentences, with levels of confidence."""
 
     module = "presentations/choice.js"
     is_pair = True
@@ -345,7 +345,7 @@ expected = "right"
 
 
 class SentenceRating(Presentation):
-    """Presentation ``rating``: a rating of one sentence on a scale of points, from 1."""
+    """Trials in which participants rate one sentence on a scale of points, from 1."""
 
     module = "presentations/rating.js"
     text_keys: ClassVar = {
@@ -371,7 +371,7 @@ class SentenceRating(Presentation):
 
 
 class SelfPacedReading(Presentation):
-    """Presentation ``reading``: self-paced reading of a sentence, then an optional question.
+    """Trials of self-paced reading: participants read a sentence, then may answer a question.
 
     The question is answered with yes or no. The choice is 1 for yes, 2 for no, and 0 without a
     question. The additional data of an answer contain the regions of the sentence (``words``) and

@@ -33,7 +33,7 @@ _CHARACTERS_PER_ROW = 200
 
 @dataclass
 class Receipt:
-    """Report to the page on the answers or events that it sent: stored, repeated, or refused.
+    """Report to the web page on the answers or events that it sent: stored, repeated, or refused.
 
     The page sends each answer again until it is acknowledged or refused.
 
@@ -57,7 +57,7 @@ class Receipt:
     is_over: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the receipt as a JSON object for the page."""
+        """Return the receipt as a JSON object for the web page."""
         return {
             "acknowledged": self.acknowledged,
             "conflicts": self.conflicts,

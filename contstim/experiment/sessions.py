@@ -165,7 +165,7 @@ def find_session(connection: sqlite3.Connection, session: str) -> Any:
 
 
 def find_requested_session(connection: sqlite3.Connection, request: SessionRequest) -> Any:
-    """Find the session that a participant already has, for example after reloading the page.
+    """Find the session that a participant already has, for example after reloading the web page.
 
     Participants with an id of the recruitment platform are found by this id, and others by the id
     of the request.

@@ -208,7 +208,7 @@ class Store:
 
     @_run_in_writer_thread
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
-        """Return the data with which the page continues a session, see `make_bundle`."""
+        """Return the data with which the web page continues a session, see `make_bundle`."""
         now = self._clock()
         return self._make_bundle(connection, self._authenticate(connection, token, now), now)
 

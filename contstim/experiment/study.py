@@ -55,7 +55,7 @@ def read_text_source(language: str = "en") -> str:
 
 @cache
 def read_default_texts() -> Mapping[str, str]:
-    """Return the English texts of the page by their keys."""
+    """Return the English texts of the web page by their keys."""
     return {key: text.strip() for key, text in tomllib.loads(read_text_source()).items()}
 
 

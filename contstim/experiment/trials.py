@@ -156,14 +156,14 @@ def read_session_trials(
 
 
 def fill_placeholders(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
-    """Replace the placeholders of an adaptive study with the trials selected for a session.
+    """Replace the placeholders of trials that an adaptive study selects while a session runs.
 
     Parameters
     ----------
     trials
         Trials of the participant, as laid out before the study.
     blocks
-        Groups of trials that were selected at once, as stored in the data file, in the order of
+        Groups of trials that were selected together, as stored in the database, in the order of
         selection.
 
     Returns
@@ -368,7 +368,7 @@ def read_row(
     Returns
     -------
     fields : dict
-        Fields that the page shows.
+        Texts that the web page shows, by field.
     texts : tuple of str
         Texts that identify the stimulus, independent of the sides of a pair.
     expected : str or None

@@ -95,7 +95,7 @@ def list_page_files() -> dict[str, Path]:
 
 
 def fetch_on_first_use(page: Path = PAGE_FOLDER) -> None:
-    """Fetch the third-party JavaScript files of the page if they are missing and npm is installed.
+    """Fetch missing third-party JavaScript files of the web page, if npm is installed.
 
     Raises
     ------
