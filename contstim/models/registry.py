@@ -43,7 +43,7 @@ class BundledModel:
     file
         File name in the folder of the bundled models; empty if there is a converter.
     options
-        Options of the family that fit the model.
+        Options with which the family loads the model, unless the specification overrides them.
     converter
         ``module:function`` that converts a model of another package and returns the path of the
         file; empty for a model with a bundled file.
@@ -116,8 +116,14 @@ class Family:
 
     Attributes
     ----------
-    name, summary, loader, kind
-        Parameters of `register_family`.
+    name
+        Name of the family in model specifications.
+    summary
+        Description in one line.
+    loader
+        Function that maps a `ModelSpec` to a `SentenceModel`, or its address ``module:function``.
+    kind
+        Quantity and unit of the scores, or a function that returns them (see `register_family`).
     package
         Name of the package that provides the family; empty for contstim and the running script.
     """

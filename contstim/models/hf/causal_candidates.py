@@ -33,7 +33,9 @@ _CANDIDATES_PER_SENTENCE = 10
 
 @dataclass(frozen=True, eq=False)
 class LeftContext:
-    """Network outputs for the tokens before a replaced word, shared by all candidates.
+    """Outputs of a network for the tokens before a word that is replaced by candidates.
+
+    These tokens are the same for all candidates, so the network computes them only once.
 
     Attributes
     ----------
@@ -45,8 +47,8 @@ class LeftContext:
         Log-probability of the scored tokens before the word, nats. If word probabilities are
         corrected for white space, this includes the correction of the first word.
     first_log_probs
-        Log-probability of each token of the vocabulary as first token of the word, shape (V,),
-        nats.
+        Log-probability of each token of the vocabulary as the first token of the word, nats, shape
+        (tokens,).
     past
         Cached keys and values of the tokens before the word. None if the network cannot extend a
         cache without changing its logits.

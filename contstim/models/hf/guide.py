@@ -22,7 +22,7 @@ _N_MASKS = 2
 
 
 class MaskedGuide(TokenPrefixes):
-    """R sentence prefixes under a masked model, which proposes the next word.
+    """R unfinished sentences (prefixes) under a masked model, which proposes the next word.
 
     The input of the network is a prefix, two mask tokens and a full stop. The prediction at the
     first mask token gives the log-probabilities of the next token, with which a search writes a

@@ -81,8 +81,8 @@ class MaskingPlan:
         Parameters
         ----------
         values
-            Log-probability of token ``tokens[i]`` in masked copy ``rows[i]``, for each of the n
-            predictions, nats, shape (n,).
+            Log-probabilities of the n predictions, nats, shape (n,). Prediction i is that of token
+            ``tokens[i]`` from copy ``rows[i]`` of the sentence.
 
         Returns
         -------
@@ -101,8 +101,8 @@ class MaskingPlan:
         Parameters
         ----------
         values
-            Log-probability of token ``tokens[i]`` in masked copy ``rows[i]``, for each of the n
-            predictions, nats, shape (n,).
+            Log-probabilities of the n predictions, nats, shape (n,). Prediction i is that of token
+            ``tokens[i]`` from copy ``rows[i]`` of the sentence.
 
         Returns
         -------
@@ -419,7 +419,7 @@ METRICS = Registry[Metric](
 
 @lru_cache(maxsize=128)
 def create_masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingPlan:
-    """Return the masking plan of a metric for sentences with given word lengths in tokens.
+    """Return the masked copies of a sentence that a metric needs, and the tokens to predict.
 
     Parameters
     ----------
@@ -468,8 +468,8 @@ def classify_terms(
     """Classify the terms of a sentence's score by whether they change if one word is replaced.
 
     The score under a masked model is a weighted sum of terms, each the log-probability of a masked
-    token. A term belongs to the word if it predicts one of its tokens. A term depends on the word
-    also if one of its tokens is visible.
+    token that is predicted from a copy of the sentence. A term changes with the word if it predicts
+    a token of the word, or if a token of the word is visible in the copy.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _MAX_ROWS = 128
 
 
 class TokenPrefixes(Prefixes):
-    """Base class of R sentence prefixes under a model of subword tokens.
+    """Base class of R unfinished sentences (prefixes) under a model of subword tokens.
 
     Predicting the next token once gives the log-probability of the first token of every word, which
     is an upper bound of the log-probability of the word.
@@ -117,7 +117,7 @@ class TokenPrefixes(Prefixes):
 
 
 class CausalPrefixes(TokenPrefixes):
-    """R sentence prefixes under a causal model, with cached keys and values.
+    """R unfinished sentences (prefixes) under a causal model, with cached keys and values.
 
     Parameters
     ----------
@@ -243,7 +243,9 @@ class CausalPrefixes(TokenPrefixes):
     def _extend_rows(
         self, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
     ) -> tuple[TreeCache, torch.Tensor]:
-        """Append tokens to cached rows, see `TreeCache.extend`.
+        """Append tokens to rows with cached keys and values, and run the network on them.
+
+        See `TreeCache.extend` for parameters and results.
 
         Rows are computed from their first token if the cache cannot be used for their length, for
         example because they are longer than the network's sliding window.
