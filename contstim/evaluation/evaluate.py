@@ -230,8 +230,8 @@ def _summarize_sample(data: TrialData, choices: pd.DataFrame, n_choices_read: in
         n_trials=data.n_pairs,
         n_choices=len(choices),
         n_choices_read=n_choices_read,
-        trials_per_participant=_count_range(data.participant),
-        participants_per_trial=_count_range(data.pair),
+        trials_per_participant=_summarize_counts(data.participant),
+        participants_per_trial=_summarize_counts(data.pair),
         median_rt_ms=float(choices["rt_ms"].median()) if has_times else None,
         catch_correct=None if catch.empty else (float(catch.min()), float(catch.mean())),
         models=data.models,
@@ -383,7 +383,7 @@ def _select_analyses(
     return analyses, split_analyses, notes
 
 
-def _count_range(codes: IntArray) -> tuple[int, float, int]:
+def _summarize_counts(codes: IntArray) -> tuple[int, float, int]:
     """Return the minimum, median and maximum number of occurrences of the codes 0, 1, 2, ..."""
     # Number of occurrences of each code 0, 1, 2, ...
     counts = np.bincount(codes)

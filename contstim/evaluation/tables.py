@@ -78,15 +78,15 @@ def result_tables(
         comparisons.append(_comparison_rows(outcome, pairs, pair_results, pair_columns, options))
         participants.append(_participant_rows(outcome))
         groups.append(_group_rows(outcome))
-    model_table, comparison_table = _concat(models), _concat(comparisons)
+    model_table, comparison_table = _concat_tables(models), _concat_tables(comparisons)
     # P-values are adjusted across analyses, so this has to wait until all of them are computed.
     if len(model_table):
         model_table["unit"] = comparison_table["unit"] = inference.unit
         _adjust_p_values(model_table, comparison_table)
         comparison_table["conclusion"] = _conclusions(comparison_table)
     details = {
-        "participants": _concat(participants),
-        "groups": _concat(groups),
+        "participants": _concat_tables(participants),
+        "groups": _concat_tables(groups),
         "ceilings": pd.DataFrame(ceilings),
     }
     model_table = _order_columns(model_table, MODEL_COLUMNS)
@@ -201,7 +201,7 @@ def _clip_interval(
     return max(low, -max_difference), min(high, max_difference)
 
 
-def _concat(tables: list[pd.DataFrame]) -> pd.DataFrame:
+def _concat_tables(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate tables, leaving out empty ones.
 
     If all tables are empty, the result has the columns of the first table.
@@ -231,7 +231,7 @@ def _model_rows(
     confidence interval of each model. `columns` are the names of the columns that depend on the
     inference method, see `InferenceResult.details`.
     """
-    family = _family(outcome, options, "ceiling tests")
+    family = _label_family(outcome, options, "ceiling tests")
     # P-values of the same family are adjusted together for the false discovery rate.
     rows = []
     for model, (name, result) in enumerate(zip(outcome.data.models, results, strict=True)):
@@ -321,7 +321,7 @@ def _comparison_rows(
     see `InferenceResult.details`.
     """
     models, measure = outcome.data.models, outcome.measure
-    family = _family(outcome, options, "comparisons")
+    family = _label_family(outcome, options, "comparisons")
     planned = {frozenset(pair) for pair in options.planned}
     # A value lies within (maximum - chance) of chance, if the measure is symmetric around it.
     max_difference = 2 * (measure.maximum - measure.chance)
@@ -369,7 +369,7 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
     return np.array_equal(preferences[:, i], preferences[:, j])
 
 
-def _family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
+def _label_family(outcome: AnalysisValues, options: EvaluationOptions, tests: str) -> str:
     """Return the label of the family of tests to which p-values of an analysis belong.
 
     P-values with the same label are adjusted together for the false discovery rate, see

@@ -33,7 +33,7 @@ def check_constraints(texts: Iterable[str]) -> None:
         If a text is not a constraint; the message shows the expected form.
     """
     for text in texts:
-        _parse(text)
+        _parse_constraint(text)
 
 
 def parse_constraints(
@@ -73,7 +73,7 @@ def parse_constraints(
         If a text is not a constraint or names an unknown column.
     """
     texts = list(texts)
-    parsed = [_parse(text) for text in texts]
+    parsed = [_parse_constraint(text) for text in texts]
     used_columns = {column for _, column, _ in parsed}
 
     # Collect all features in one table. First, the features of the caller and the sentences.
@@ -103,7 +103,7 @@ def parse_constraints(
     return constraints
 
 
-def _parse(text: str) -> tuple[Any, str, dict[str, Any]]:
+def _parse_constraint(text: str) -> tuple[Any, str, dict[str, Any]]:
     """Parse a constraint on selected sentences that is written as text.
 
     Parameters

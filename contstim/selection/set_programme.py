@@ -292,12 +292,12 @@ class SetProgramme:
         # Collect the selections that were found, with the methods that found them.
         selections: list[tuple[IntArray, str]] = []
         if solution.x is not None:
-            selections.append((self._round(solution.x[:-1]), SOLVER))
+            selections.append((self._round_solution(solution.x[:-1]), SOLVER))
         if solution.status != "optimal":
             relaxed = self._minimise(bound, is_relaxed=True) if relaxed is None else relaxed
             upper_bounds.append(relaxed)
             if relaxed.x is not None:
-                selections.append((self._round(relaxed.x[:-1]), ROUNDED))
+                selections.append((self._round_solution(relaxed.x[:-1]), ROUNDED))
             greedy = None if self.names else self.select_greedily(bound)
             if greedy is not None:
                 selections.append((greedy, GREEDY))
@@ -394,7 +394,7 @@ class SetProgramme:
             relative_gap=relative_gap,
         )
 
-    def _round(self, x: FloatArray) -> IntArray:
+    def _round_solution(self, x: FloatArray) -> IntArray:
         """Round a fractional solution of the integer programme to a selection of n candidate pairs.
 
         Candidates are selected by decreasing value. A candidate is left out if one of its sentences

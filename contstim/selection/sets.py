@@ -166,7 +166,7 @@ def select_set(
     ranked = rank_scores(log_probs)
     eligible_sentences, excluded = find_eligible(ranked, eligible)
     n_eligible = len(eligible_sentences)
-    given_pairs = _find_rows(pairs, ranked)
+    given_pairs = _find_pair_rows(pairs, ranked)
     if pairs is not None:
         excluded["pair with a missing or infinite score"] = len(pairs) - len(given_pairs)
     elif uses * n_eligible < 2 * n:
@@ -399,7 +399,7 @@ def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
     return unequal.drop_duplicates(ignore_index=True)
 
 
-def _find_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
+def _find_pair_rows(pairs: pd.DataFrame | None, ranked: RankedScores) -> IntArray:
     """Convert a table of sentence pairs to pairs of indices.
 
     A pair is left out unless every model has a finite score for both sentences.

@@ -31,7 +31,7 @@ def has_codes(ratings: pd.Series) -> bool:
     return bool((numbers % 1 == 0).all()) and not is_on_known_scale(numbers)
 
 
-def propose_ends(answers: pd.Series) -> dict[str, object]:
+def guess_scale_ends(answers: pd.Series) -> dict[str, object]:
     """Guess the two ends of a response scale, to propose them in an error message.
 
     If all answers are numbers, the guess is their minimum and maximum. If there are exactly two
@@ -200,7 +200,7 @@ def convert_answers(
         distinct = list(dict.fromkeys(text))
         examples = ", ".join(map(repr, distinct[:_MAX_SHOWN_ANSWERS]))
         more = " ..." if len(distinct) > _MAX_SHOWN_ANSWERS else ""
-        proposal = {"low": "CODE", "high": "CODE"} | propose_ends(answers)
+        proposal = {"low": "CODE", "high": "CODE"} | guess_scale_ends(answers)
         raise InputError(
             f"the answers are {examples}{more}; which of them are the strongest preference for "
             "sentence 1 and for sentence 2 (or for the left and the right one)? Correct this "

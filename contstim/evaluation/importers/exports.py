@@ -17,8 +17,8 @@ from contstim.evaluation.choices import CleaningRules, RawChoices
 from contstim.evaluation.importers.answers import (
     convert_answers,
     count_buttons,
+    guess_scale_ends,
     has_codes,
-    propose_ends,
 )
 from contstim.evaluation.importers.column_names import NAMES, RESERVED, TRUTH, normalise_name
 from contstim.evaluation.importers.jspsych import read_trial_files
@@ -310,7 +310,7 @@ def _map_columns(
         mapping = {standard: proposed.get(standard, "THEIRS") for standard in missing}
         answers = proposed.get("rating") or proposed.get("response")
         needs_ends = answers is not None and "low" not in call.options
-        ends = propose_ends(data[answers]) if needs_ends else {}
+        ends = guess_scale_ends(data[answers]) if needs_ends else {}
         raise InputError(
             f"which columns contain {' and '.join(missing)}? Correct this proposal: "
             f"{call.complete(mapping, **ends)}; "

@@ -83,7 +83,7 @@ def reshape_questions(
 
     # Exclude previews, tests and unfinished sessions.
     sessions = raw[_count_heading_rows(raw) :]
-    rule = _exclusion_rule(sessions)
+    rule = _find_exclusion_reasons(sessions)
     is_excluded = rule.notna()
     excluded = pd.DataFrame(
         {
@@ -129,7 +129,7 @@ def _count_heading_rows(raw: pd.DataFrame) -> int:
     return int(ids.iloc[:1].eq("Response ID").any())
 
 
-def _exclusion_rule(sessions: pd.DataFrame) -> pd.Series:
+def _find_exclusion_reasons(sessions: pd.DataFrame) -> pd.Series:
     """Return the reason to exclude each session of a Qualtrics export.
 
     Parameters

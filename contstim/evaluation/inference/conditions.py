@@ -96,7 +96,8 @@ def estimate_contrast(
 
     # 3. Otherwise, sum the variances of both conditions, minus twice the covariance due to shared
     # units.
-    participants, items, residuals = zip(*(c.terms(item_effects) for c in conditions), strict=True)
+    terms_by_condition = [condition.variance_terms(item_effects) for condition in conditions]
+    participants, items, residuals = zip(*terms_by_condition, strict=True)
     terms = [*residuals, *_difference_terms(participants, conditions, whole.codes.participant)]
     if is_random:
         terms += _difference_terms(items, conditions, whole.codes.item)

@@ -78,7 +78,7 @@ class QuasiFInference:
             for model in part.subset.models:
                 results[model] = self._test_model(values, part, model, samples[model])
         comparisons = [
-            self._compare(values, i, j, samples.get(i), samples.get(j)) for i, j in pairs
+            self._compare_models(values, i, j, samples.get(i), samples.get(j)) for i, j in pairs
         ]
         return results, comparisons
 
@@ -211,7 +211,7 @@ class QuasiFInference:
             details=details | dict(zip(CEILING_INTERVALS, ends, strict=True)),
         )
 
-    def _compare(
+    def _compare_models(
         self, values: AnalysisValues, i: int, j: int, first: _Sample | None, second: _Sample | None
     ) -> InferenceResult:
         """Compare models i and j by a test of their difference and a test of equivalence.

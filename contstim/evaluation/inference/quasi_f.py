@@ -358,7 +358,7 @@ class Contrast:
             return n_participants < MIN_UNITS
         return n_participants < MIN_PARTICIPANTS or n_items < MIN_UNITS
 
-    def terms(self, item_effects: str) -> tuple[Term, Term, Term]:
+    def variance_terms(self, item_effects: str) -> tuple[Term, Term, Term]:
         """Return the three terms of the variance of a contrast: V_P, V_I and -V_B.
 
         V_P is the variance due to participants, V_I due to items, and V_B due to blocks (the
@@ -412,7 +412,7 @@ class Contrast:
         if min_variance == 0.0:
             # No value deviates from the mean, so the standard error is 0.
             return MeanEstimate(self.value, 0.0, sum(self.effective_sizes) - 2)
-        participants, items, residual = self.terms(item_effects)
+        participants, items, residual = self.variance_terms(item_effects)
         variance, df = satterthwaite([participants, items, residual], min_variance)
         # Share of the variance that is due to items, (V_I - V_B) / V: the residual term is -V_B.
         item_share = float(np.clip((items.variance + residual.variance) / variance, 0.0, 1.0))

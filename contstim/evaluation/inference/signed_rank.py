@@ -107,11 +107,11 @@ class SignedRankInference:
             means = resample_values(part.subset, values.measure, self.resamples)
             samples[:, part.subset.models] = means
         # Test the models against the lower ceiling, then the differences between two models.
-        models = self._test(values.matched - values.lower, samples)
+        models = self._test_columns(values.matched - values.lower, samples)
         differences = values.value[:, first] - values.value[:, second]
-        return models, self._test(differences, samples[:, first] - samples[:, second])
+        return models, self._test_columns(differences, samples[:, first] - samples[:, second])
 
-    def _test(self, values: FloatArray, samples: FloatArray) -> list[InferenceResult]:
+    def _test_columns(self, values: FloatArray, samples: FloatArray) -> list[InferenceResult]:
         """Test whether each column of differences is symmetric about zero, and add its interval.
 
         Parameters
