@@ -74,9 +74,9 @@ def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> T
     TaskOutcome
         Key of the task, and its error if the task failed.
     """
-    # All threads of this process share the working folder and the loaded models. Therefore only
-    # one thread may execute a task at a time.
     with _process_lock:
+        # All threads of this process share the working folder and the loaded models. Therefore
+        # only one thread may execute a task at a time.
         os.chdir(context.plan_folder)
         # Record the start before the task can kill this process.
         starts_file.parent.mkdir(parents=True, exist_ok=True)
@@ -145,8 +145,8 @@ def create_executor(spec: str) -> Executor:
     InputError
         If `spec` has another form.
     """
-    # The value is the address of a scheduler for "dask", otherwise the number of workers.
     kind, _, value = spec.partition(":")
+    # The value is the address of a scheduler for "dask", otherwise the number of workers.
     if kind == "dask" and "://" in value:
         return DaskExecutor(kind, value)
     if kind in ("local", "slurm") and value.isdecimal() and 1 <= int(value) <= _MAX_WORKERS:
@@ -276,8 +276,8 @@ class DaskExecutor(Executor):
         error : exception or None
             Error that Dask reports.
         """
-        # Dask raised an error, or the task was cancelled, in which case `error` is None.
         error: BaseException | None = future.exception()
+        # Dask raised an error, or the task was cancelled, in which case `error` is None.
         if error is not None or future.cancelled():
             return None, error
         try:

@@ -196,11 +196,10 @@ class Engine:
         OutputError
             If results are still missing after the last pause.
         """
-        # Result files on a network folder appear with a delay. Check again after each pause.
         for pause in _VISIBILITY_PAUSES:
             if not self._find_unfinished(tasks):
                 return
-            time.sleep(pause)
+            time.sleep(pause)  # Files on a network folder appear with a delay.
         if unfinished := self._find_unfinished(tasks):
             raise OutputError(
                 f"{len(unfinished)} results of stage {label} were reported as done but are not in "

@@ -48,11 +48,11 @@ class ModelRecord:
             Cache to which the model is added, unless the specification string requests a device
             other than the CPU.
         """
-        # The process that distributes tasks may have no GPU, so always load the model on the CPU.
         device = ModelSpec.parse(spec).get("device", "cpu")
         if cache is not None and device == "cpu":
             _, record = cache.get(spec)
             return record
+        # The process that distributes tasks may have no GPU, so always load the model on the CPU.
         description = describe_model(load_model_on_cpu(spec))
         # Record the requested device: it is part of the model's identity, because scores computed
         # on another device can differ in their last digits.
@@ -117,8 +117,8 @@ class ModelCache:
         keep
             Specification strings of models that must not be removed from the cache.
         """
-        # Remove the entry for now. It is inserted again below, as the most recently used one.
         entry = self._entries.pop(spec, None)
+        # Remove the entry for now. It is inserted again below, as the most recently used one.
         if entry is None:
             # Remove the least recently used models, which come first, to make room for this model.
             removable = [cached for cached in self._entries if cached not in keep]

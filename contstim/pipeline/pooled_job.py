@@ -294,8 +294,7 @@ class PooledSynthesisJob(SynthesisJob):
         The pool contains the sentences of all finished rounds that satisfy the lower bounds on
         scores and have a score under each model.
         """
-        # Scores in nats, by model name and sentence.
-        scores = dict[str, dict[str, float]]()
+        scores = dict[str, dict[str, float]]()  # in nats, by model name and sentence
         for spec in dict.fromkeys(spec for problem in self._problems for spec in problem.names):
             cached_scores = self.run.read_scores(spec)
             model_scores = {sentence: row.score for sentence, row in cached_scores.items()}
@@ -422,8 +421,7 @@ class PooledSynthesisJob(SynthesisJob):
             ``non_guiding_models``: names of the compared models that did not influence which words
             were sampled, if there are any.
         """
-        # The pool contains the sampled sentences that have scores and satisfy all lower bounds.
-        pool = self.build_pool()
+        pool = self.build_pool()  # sampled sentences that satisfy all lower bounds on scores
         notes: dict[str, Any] = {
             "n_sampled": len(self.read_drafts()),
             "n_candidates": len(pool.sentences),

@@ -265,8 +265,8 @@ def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
         If the file exists but was made with other settings, or if its settings are unknown. It
         would otherwise be overwritten.
     """
-    # The notes contain the settings with which the existing file was made.
     out, notes = table.path, table.notes
+    # The notes contain the settings with which the existing file was made.
     if not out.is_file():
         return False
     if table.is_current(settings):

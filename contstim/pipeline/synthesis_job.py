@@ -25,7 +25,7 @@ from contstim.synthesis.results import (
     Row,
     SentenceRow,
     SynthesisResult,
-    distinct_triplets,
+    make_distinct_triplets,
     max_attempts,
 )
 from contstim.text import Sentence, pool
@@ -265,9 +265,9 @@ class SynthesisJob:
         dict
             Keyword arguments for `SynthesisTask` and `SampleTask`.
         """
+        models, strategy = self.run.all_models, self.options.parsed_strategy
         # These arguments determine the results of a task. Models are identified by records, and the
         # vocabulary by its digest.
-        models, strategy = self.run.all_models, self.options.parsed_strategy
         return {
             "versions": self.run.versions,
             "definition": self.resolve_problem(problem),
@@ -301,11 +301,10 @@ class SynthesisJob:
         excluded_words
             Case-folded words that must not occur in the synthetic sentence.
         """
-        # The task starts from the natural sentence. `attempt` selects its random numbers.
         return SynthesisTask(
             **self.get_task_options(problem),
             sentence=sentence,
-            attempt=attempt,
+            attempt=attempt,  # selects the random numbers
             excluded_words=excluded_words,
             has_word_limit=self.options.max_word_share < 1,
         )
@@ -411,8 +410,8 @@ class SynthesisJob:
         rows : sequence of Triplet or SentenceRow
             Rows of the table that the finished searches have yielded.
         """
-        # Reading results is slow. Return the stored rows if all searches have been finished.
         key = problems, sentence, excluded_words
+        # Reading results is slow. Return the stored rows if all searches have been finished.
         if key in self._finished:
             return self._finished[key]
         store, tasks = self.run.store, list[SynthesisTask]()
@@ -423,8 +422,9 @@ class SynthesisJob:
             Each yielded list contains one result per synthesis problem. The tasks of the searches
             are appended to the list `tasks` of the enclosing method.
             """
-            # Each attempt uses different random numbers. The caller stops when it has enough rows.
             for attempt in range(max_attempts(self.options.per_sentence)):
+                # Each attempt uses different random numbers. The caller stops reading when it has
+                # enough results.
                 new_tasks = [
                     self.create_task(problem, sentence, attempt, excluded_words)
                     for problem in problems
@@ -464,7 +464,7 @@ class SynthesisJob:
         if options.makes_triplets:
             # A triplet is the natural sentence with the results of two problems.
             pairs = ((first, second) for first, second in results)
-            return distinct_triplets(pairs, options.per_sentence, options.minimum_drop)
+            return make_distinct_triplets(pairs, options.per_sentence, options.minimum_drop)
         # Otherwise, the first result of each problem becomes a row, unless the search has found
         # nothing better than the natural sentence.
         named_problems = map(self.resolve_problem, problems)

@@ -164,8 +164,7 @@ class SynthesisOptions:
             sentences. Otherwise a single tuple with one problem, for the models that the options
             `reject` and `accept` name.
         """
-        # Models to reject (and accept) the sentences are named: a single problem.
-        if self.reject:
+        if self.reject:  # The models are named, so there is a single problem.
             return [(self._define(self.reject, self.accept),)]
         problems_by_pair: list[tuple[ProblemDefinition, ...]] = []
         for model_1, model_2 in self.pairs or itertools.combinations(models, 2):

@@ -126,8 +126,8 @@ class ScoreTask(Task):
             If the model cannot score at least one sentence. The scores of the other sentences are
             in the cache nevertheless.
         """
-        # Score only the sentences that are not in the cache yet.
         cache, identity = worker.store.score_cache, self.model.identity(self.versions)
+        # Score only the sentences that are not in the cache yet.
         scores = cache.read(identity)
         missing = [sentence for sentence in self.sentences if sentence not in scores]
         if not missing:
@@ -340,9 +340,9 @@ def build_problem(definition: ProblemDefinition, models: Sequence[SentenceModel]
     models
         All models that `definition` names.
     """
+    models_by_name = {model.name: model for model in models}
     # Replace the names of the models that should find a sentence improbable (reject it) or probable
     # (accept it) by the loaded models. All other parts of the problem stay the same.
-    models_by_name = {model.name: model for model in models}
     return Problem(
         reject=tuple(models_by_name[name] for name in definition.reject),
         accept=tuple(models_by_name[name] for name in definition.accept),

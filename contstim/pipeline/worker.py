@@ -156,8 +156,8 @@ class Worker:
         InputError
             If a version differs, because results would then depend on the worker.
         """
-        # Compare the versions of all packages that this process or the run lists.
         differences = []
+        # Compare the versions of all packages that this process or the run lists.
         for name in sorted({*self._versions, *task.versions}):
             version, run_version = self._versions.get(name), task.versions.get(name)
             if version != run_version:
@@ -187,9 +187,9 @@ class Worker:
         InputError
             If a model on disk has changed since the run was started.
         """
-        # A record describes the model (for example its weights) at the start of the run.
         specs = [record.plan_spec for record in task.models]
         models = []
+        # A record describes the model (for example its weights) at the start of the run.
         for record in task.models:
             # A cached model with another record is outdated, and so are the words that it knows.
             if not self._models.contains(record):

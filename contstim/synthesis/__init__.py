@@ -67,6 +67,8 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
     """
     name, _, query = text.partition("?")
     strategy_class, known_options = STRATEGIES[name], strategy_options(name)
+    # Read the options OPTION=VALUE&OPTION=VALUE, and convert values to numbers unless the type of
+    # the option is text.
     values: dict[str, Any] = {}
     for assignment in query.split("&") if query else ():
         option, _, value = assignment.partition("=")
@@ -95,7 +97,7 @@ def _parse_number(text: str) -> int | float | str:
     """Convert a text such as ``8`` or ``0.5`` to a number; return any other text unchanged."""
     # `int` and `float` also accept 1_000 and non-ASCII digits, which are more likely mistakes.
     if not text.isascii() or "_" in text:
-        return text
+        return text  # `int` would also accept "1_000" and digits of other scripts.
     for parse in (int, float):
         try:
             return parse(text)
@@ -117,7 +119,8 @@ def format_strategy(strategy: Strategy) -> str:
     """
     name = next((name for name in STRATEGIES if STRATEGIES[name] is type(strategy)), None)
     if name is None:
-        return repr(strategy)
+        return repr(strategy)  # The class of the strategy is not registered under a name.
+    # List the options that differ from their defaults, as a URL query.
     parts = []
     for option, field in strategy_options(name).items():
         value = getattr(strategy, option)
@@ -127,12 +130,20 @@ def format_strategy(strategy: Strategy) -> str:
 
 
 def require_edit_support(strategy: Strategy, edits: Edits) -> None:
-    """Check that a strategy can limit its changes to the natural sentence, if limits are set.
+    """Check that a search strategy supports the limits on changes to the natural sentence.
+
+    Parameters
+    ----------
+    strategy
+        Strategy that searches for synthetic sentences.
+    edits
+        Limits on the changes to the natural sentence. Every strategy supports the default, no
+        limits.
 
     Raises
     ------
     InputError
-        If `edits` sets a limit and the strategy writes whole sentences.
+        If there is a limit and the strategy writes whole sentences.
     """
     if edits != Edits() and not strategy.supports_edits:
         raise InputError(

@@ -93,6 +93,8 @@ class Beam(Strategy):
     def run(self, search: Search) -> bool:
         """Run all passes of beam search, and let `search` verify the best sentences of each pass.
 
+        A pass writes complete sentences from left to right.
+
         After each pass, the logarithm of the Lagrange multiplier lambda of a constraint increases
         by a step if the constraint was violated, and decreases by the step otherwise. If no
         sentence of these passes satisfies the constraints, spare passes follow. With `refine`,
@@ -107,6 +109,8 @@ class Beam(Strategy):
         passes += [(_FULL_STEP, beam.width, 1.0)]
         n_spare_passes = (_MAX_RESTART_FACTOR - 1) * self.n_restarts
         spare_passes = [(_SPARE_STEP, beam.width, 1.0)] * n_spare_passes
+        # Each constraint has a Lagrange multiplier lambda, which weights its violation. Spare
+        # passes are run only if no sentence has satisfied the constraints so far.
         log_lambda, is_feasible = np.zeros(len(beam.min_scores)), False
         for number, (step, width, word_fraction) in enumerate(passes + spare_passes):
             if is_feasible and number >= len(passes):
@@ -114,6 +118,7 @@ class Beam(Strategy):
             restricted = beam.restrict_words(word_fraction, rng, search.sentence)
             sentences, _, slack = restricted.run_pass(width, log_lambda)
             is_feasible |= any(search.accept(sentence) for sentence in sentences[:_MAX_VERIFIED])
+            # Relax satisfied constraints (slack >= 0), and enforce violated constraints more.
             log_lambda = log_lambda + np.where(slack >= 0.0, -step, step)
         if is_feasible and self.refine == "yes":
             return Edit().run(search)

@@ -110,7 +110,7 @@ class BeamSearch:
         permitted = {p: search.words_at(p).words for p in search.positions}
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in permitted}
         permitted |= fixed
-        word_lists = vocabulary.first_and_later_words(fixed)
+        word_lists = vocabulary.list_first_and_later_words(fixed)
         word_masks = []
         for position in range(len(natural)):
             word_list = word_lists[min(position, 1)]
@@ -122,12 +122,12 @@ class BeamSearch:
         # For models that do not score prefixes, the guide or the model itself proposes words.
         prepared, sentence_scorers = list[_PrefixAndOffsets](), dict[int, SentenceModel]()
         for number, (name, model) in enumerate(models.items()):
-            prefix_and_offsets = _prepare_prefix(model, word_lists, is_guide=False)
+            prefix_and_offsets = _prepare_empty_prefix(model, word_lists, is_guide=False)
             if prefix_and_offsets is None:
                 is_self_guided = isinstance(model, PrefixModel) and model.is_self_guided
                 proposer = guide_model or (model if is_self_guided else None)
                 if proposer is not None:
-                    prefix_and_offsets = _prepare_prefix(proposer, word_lists, is_guide=True)
+                    prefix_and_offsets = _prepare_empty_prefix(proposer, word_lists, is_guide=True)
                 sentence_scorers[number] = model
             if prefix_and_offsets is None:
                 raise InputError(
@@ -182,10 +182,11 @@ class BeamSearch:
         language = self.natural.language
         always_included = {*map(language.fold, self.natural.words + sentence.words)}
         always_included |= self.repeatable_words
+        # Draw a random part of the words for the first position, and of those for later positions.
         masks = []
         for words in self.empty_prefixes[0].word_lists:
             n_words = max(_MIN_WORDS, fraction * len(words))
-            mask = rng.permutation(len(words)) < n_words
+            mask = rng.permutation(len(words)) < n_words  # True for n_words random words
             indices_by_word = words.case_insensitive_index(language)
             for word in always_included:
                 mask[indices_by_word.get(word, [])] = True
@@ -309,7 +310,8 @@ class BeamSearch:
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Extend prefixes by one word, and return the k extensions with the lowest Lagrangian.
 
-        The Lagrangian is estimated as sum_m factor_m * log p_m over the M models.
+        The Lagrangian, the objective that the beam search minimises, is estimated as
+        sum_m factor_m * log p_m over the M models.
 
         Parameters
         ----------
@@ -334,6 +336,8 @@ class BeamSearch:
             Estimated log-probability of each extension under each model in nats, shape (M, k).
         """
         bounds = [prefixes.upper_bounds()[0] for prefixes in beam]
+        # Log-probabilities are estimated as an upper bound, one array of shape (prefixes, words)
+        # for each model, plus an offset that depends only on the word, shape (models, words).
         offsets = np.stack([pair[min(position, 1)] for pair in self.offsets])
         is_allowed = self._mask_allowed_words(words, beam[0].next_words, position)
         # Compute the Lagrangian of each prefix (row) with each permitted next word (column).
@@ -370,9 +374,10 @@ class BeamSearch:
         position
             Position of the next word.
         """
-        is_allowed = np.tile(self.word_masks[position], (len(prefixes), 1))
+        is_allowed = np.tile(self.word_masks[position], (len(prefixes), 1))  # (prefixes, words)
         if self.vocabulary_masks is not None and position not in self.fixed_positions:
             is_allowed &= self.vocabulary_masks[min(position, 1)]
+        # Exclude the words that already occur in the prefix, unless they may be repeated.
         language = self.natural.language
         indices_by_word = words.case_insensitive_index(language)
         for row, prefix in enumerate(prefixes):
@@ -403,7 +408,9 @@ class BeamSearch:
             Indices of the selected extensions into `rows`.
         """
         last_word_counts, first_words_counts = Counter[int](), Counter[tuple[str, ...]]()
+        # Number of selected extensions with the same last word, and with the same first words.
         selected: list[int] = []
+        # Extensions are sorted, best first. Skip those that are similar to better ones.
         for number, (row, index) in enumerate(zip(rows.tolist(), indices.tolist(), strict=True)):
             first_words = words[row][:N_EDGE_WORDS]
             if last_word_counts[index] >= self.diversity_cap:
@@ -420,20 +427,20 @@ class BeamSearch:
 
 
 #: Empty prefix under one model, and the offsets of V first and of V later words (see
-#: `_prepare_prefix`).
+#: `_prepare_empty_prefix`).
 _PrefixAndOffsets = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 
 
 @lru_cache(maxsize=8)
-def _prepare_prefix(
+def _prepare_empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], is_guide: bool
 ) -> _PrefixAndOffsets | None:
     """Compute the empty prefix and the offsets with which a beam search estimates scores.
 
-    The search must estimate the log-probabilities of all V words after each prefix at low cost. It
-    adds an *offset* to an upper bound that the model provides. The offset of a word is the
-    difference between its log-probability and the upper bound after one reference prefix: the empty
-    prefix for first words, and the most probable first word for later words.
+    The search must estimate the log-probabilities of all V words after each prefix at low cost. The
+    estimate is an upper bound that the model provides, plus an *offset*. The offset of a word is
+    the difference between its log-probability and its upper bound after one reference prefix. The
+    reference is the empty prefix for first words, and the most probable first word for later words.
 
     Parameters
     ----------
@@ -453,9 +460,10 @@ def _prepare_prefix(
     """
     prefix = empty_prefix(model, word_lists, guide=is_guide)
     if prefix is None:
-        return None
+        return None  # The model does not score prefixes.
+    # Upper bounds of the log-probabilities of the first words, and whether a bound is exact. Find
+    # the most probable first word, if possible among words with exact log-probabilities.
     upper, is_exact = prefix.upper_bounds()
-    # Find the most probable first word, if possible among words with exact log-probabilities.
     log_probs = np.where(is_exact, upper[0], -np.inf) if is_exact.any() else upper[0]
     later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([log_probs.argmax()]))
     return prefix, (_compute_offsets(prefix), _compute_offsets(later))

@@ -30,12 +30,12 @@ _MIN_BATCH_SIZE, _MAX_BATCH_SIZE = 16, 256
 
 @dataclass
 class ScoreCounter:
-    """Number and cost of the scores that the search for one sentence has computed.
+    """Counter of the scores that the search for one synthetic sentence has computed.
 
     Attributes
     ----------
     n_scores
-        Mapping from model name to the number of candidates that the model has scored exactly.
+        Mapping from model name to the number of candidate words that the model has scored exactly.
     cost
         Total number of model inputs (sequences passed through a network) for these scores and for
         the verification of proposals.
@@ -118,7 +118,16 @@ class Candidates:
     def score_costs(self, name: str) -> FloatArray:
         """Return the cost of computing the exact score of each candidate under one model.
 
-        The cost is the number of model inputs, shape (V,). It is 0 if all scores are known.
+        Parameters
+        ----------
+        name
+            Name of the model.
+
+        Returns
+        -------
+        array
+            Number of model inputs (sequences passed through a network) per candidate, shape (V,).
+            0 if all scores are known.
         """
         replacements = self.replacements[name]
         n_inputs = 0.0 if replacements.is_exact else replacements.cost.n_inputs
@@ -133,6 +142,7 @@ class Candidates:
         model, or if its loss is known and not lower than the loss of the best sentence so far.
         """
         mask = self.is_allowed.copy()
+        # Use only bounds and scores that are known without further computation.
         for name, minimum in self.min_scores.items():
             mask &= self.replacements[name].upper_bounds >= minimum - SCORE_TOLERANCE
         if self.has_exact_losses:
@@ -141,11 +151,23 @@ class Candidates:
         return np.flatnonzero(mask)
 
     def scores(self, name: str, indices: IntArray) -> FloatArray:
-        """Return the exact scores of the candidates `indices` (k,) under one model, shape (k,).
+        """Return the exact scores of some candidates under one model.
 
         Scores that are not known yet are computed and stored in `exact_scores`.
+
+        Parameters
+        ----------
+        name
+            Name of the model.
+        indices
+            Indices of the candidates, shape (k,).
+
+        Returns
+        -------
+        array
+            Log-probabilities of the sentence with each candidate in nats, shape (k,).
         """
-        exact = self.exact_scores[name]
+        exact = self.exact_scores[name]  # NaN for candidates that have not been scored yet
         if self.replacements[name].is_exact:
             return exact[indices]
         # Score each unknown candidate once, in the order of its first occurrence.
@@ -158,10 +180,15 @@ class Candidates:
         return exact[indices]
 
     def filter_feasible(self, indices: IntArray) -> IntArray:
-        """Return the candidates among `indices` (k,) that satisfy all constraints.
+        """Return the candidates that satisfy the minimum score under each model.
 
-        Unknown scores are computed, first under the model with the lowest cost per score.
-        Candidates that violate the constraint on one model are not scored under the next.
+        Unknown scores are computed, first under the model with the lowest cost per score. A
+        candidate that violates the constraint on one model is not scored under the next model.
+
+        Parameters
+        ----------
+        indices
+            Indices of the candidates to check, shape (k,).
         """
         for name in sorted(self.min_scores, key=lambda name: self.score_costs(name).min()):
             scores = self.scores(name, indices)
@@ -186,8 +213,8 @@ class Candidates:
 def split_into_batches(indices: IntArray) -> Iterator[IntArray]:
     """Split an array of indices into consecutive batches, each twice as large as the previous one.
 
-    The first batches are small, so that few scores are computed if one of the first candidates is
-    already accepted.
+    A search scores one batch of candidates after the other. The first batches are small, so that
+    few scores are computed if one of the first candidates is accepted.
     """
     start, size = 0, _MIN_BATCH_SIZE
     while start < len(indices):
@@ -196,9 +223,16 @@ def split_into_batches(indices: IntArray) -> Iterator[IntArray]:
 
 
 def propose_in_order(candidates: Candidates, indices: IntArray, losses: FloatArray) -> None:
-    """Propose candidates, lowest loss first, until one is accepted or no other can be better.
+    """Propose candidate words, lowest loss first, until one is accepted or none can be better.
 
-    `losses` are the losses of the candidates `indices`, both of shape (k,).
+    Parameters
+    ----------
+    candidates
+        Candidate words for one position of a sentence.
+    indices
+        Indices of k candidates to propose, shape (k,).
+    losses
+        Loss of the sentence with each of these candidates, shape (k,).
     """
     for i in np.argsort(losses, kind="stable"):
         if losses[i] >= candidates.target_loss + SCORE_TOLERANCE:

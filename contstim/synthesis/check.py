@@ -174,6 +174,8 @@ def _make_problems() -> dict[str, Problem]:
     upper bounds of the scores (``exact="bound"``) or neither (``exact="none"``).
     """
     problems: dict[str, Problem] = {}
+    # Models differ in what they provide without scoring each word separately: the exact scores of
+    # all words ("all"), upper bounds of the scores ("bound") or neither ("none").
     pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
     for number, (reject_kind, accept_kind) in enumerate(pairs):
         reject = _ToyModel(_WORDS.words, 2 * number, exact=reject_kind)
@@ -215,18 +217,20 @@ def _check_result(
     words: SharedVocabulary,
     result: SynthesisResult,
 ) -> None:
-    """Check one result of a strategy on a toy problem.
+    """Check one synthetic sentence that a search strategy has found for a toy problem.
 
     Parameters
     ----------
     strategy
-        Strategy that made the result.
-    name, problem
-        Description of the toy problem, and the problem.
+        Strategy that found the sentence.
+    name
+        Description of the toy problem, for the error message.
+    problem
+        Toy problem.
     words
         Words that all models of the problem know.
     result
-        Result to check.
+        Result with the synthetic sentence, its scores and its loss.
 
     Raises
     ------
@@ -235,6 +239,7 @@ def _check_result(
         is not permitted, or can still be improved although the search is exhaustive.
     """
     natural_scores, scores = dict[str, float](), dict[str, float]()
+    # Score both sentences again, and check the constraints and the reported loss.
     for model_name, model in problem.models_by_name.items():
         natural_scores[model_name] = float(model.score([result.natural])[0])
         scores[model_name] = float(model.score([result.sentence])[0])

@@ -33,7 +33,9 @@ _MAX_CACHED_POSITIONS = 32
 
 @dataclass(frozen=True, eq=False)
 class _PositionScores:
-    """V words for one position and their scores, valid while the other words stay the same.
+    """Scores of V words for one position of a sentence.
+
+    The scores are valid as long as the words at the other positions do not change.
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class _PositionScores:
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),
             self.is_allowed[mask],
+            # All scores are known, so the selected scores are exact and no model is needed.
             {
                 name: ReplacementScores.from_exact_scores(scores[mask])
                 for name, scores in self.exact_scores.items()
@@ -78,14 +81,14 @@ class _PositionScores:
 
 @dataclass(eq=False)
 class Search:
-    """Search for one synthetic sentence: the current sentence and the methods that improve it.
+    """Search for one synthetic sentence: its current state and the methods that improve it.
 
     Scores are log-probabilities of sentences in nats, in mappings from model name to score.
 
     Attributes
     ----------
     problem
-        Problem to solve.
+        Synthesis problem to solve: models, loss and constraints.
     shared_vocabulary
         Words that all models of the problem know.
     sentence
@@ -142,8 +145,9 @@ class Search:
         if self.requires_feasible_start:
             constraints = self.problem.definition.constraints
             require_feasible_natural(self.natural, constraints, self.natural_scores)
+        # If words must change, start from a sentence with these changes.
         if self._required:
-            self._move_to(*apply_required_edits(self))
+            self._set_current(*apply_required_edits(self))
 
     def _create_rng(self) -> np.random.Generator:
         """Create a random number generator for this search.
@@ -167,9 +171,10 @@ class Search:
     def optimize(
         self, search_word: Callable[[Candidates], bool], *, prefilter: bool = False
     ) -> None:
-        """Search the positions in random order until no position yields an improvement.
+        """Replace words, one position at a time, until no position yields an improvement.
 
-        Positions at which the word search ended early are then searched again, in a further round.
+        The positions are searched in random order. Positions at which the word search ended early
+        are then searched again, in a further round.
 
         Parameters
         ----------
@@ -231,7 +236,7 @@ class Search:
         *,
         prefilter: bool = False,
     ) -> Candidates:
-        """Return the candidate words for one position of a sentence, with their scores.
+        """Return the candidate words that may replace the word at one position of a sentence.
 
         Parameters
         ----------
@@ -246,7 +251,8 @@ class Search:
             once.
         """
         sentence = self.sentence if base is None else base
-        table = self._scores_at(position, sentence, prefilter)
+        # The table contains the words for the position, with estimated or exact scores.
+        table = self._score_words_at(position, sentence, prefilter)
         is_current = sentence == self.sentence
         return Candidates(
             definition=self.problem.definition,
@@ -271,15 +277,21 @@ class Search:
         return self.shared_vocabulary.permits(self.natural, sentence, self.problem.edits)
 
     def accept(self, sentence: Sentence) -> bool:
-        """Replace the current sentence by a better one, and return whether it was accepted.
+        """Make a sentence the current sentence if it is better, and return whether it was accepted.
 
-        All models score the whole sentence. It is accepted if it is permitted, satisfies all
-        constraints and has a lower loss than the current sentence.
+        All models score the whole sentence. It is accepted if its changes are permitted, if it
+        satisfies all constraints, and if its loss is lower than that of the current sentence.
+
+        Parameters
+        ----------
+        sentence
+            Proposed sentence, with the same number of words as the natural sentence.
         """
         if not self.permits(sentence):
             return False
         scores = dict[str, float]()
-        # Models that score the whole vocabulary at once are inexpensive and come first.
+        # Score the sentence under inexpensive models first (those that score the whole vocabulary
+        # at once), and stop at the first violated constraint.
         inexpensive = [name for name, model in self._models.items() if scores_vocabulary(model)]
         for name in dict.fromkeys([*inexpensive, *self._models]):
             scores[name] = float(self._models[name].score([str(sentence)])[0])
@@ -288,17 +300,18 @@ class Search:
         scores = {name: scores[name] for name in self._models}
         if not self.loss(scores) < self.loss(self.current_scores):
             return False
-        self._move_to(sentence, scores)
+        self._set_current(sentence, scores)
         return True
 
     def spawn_rng(self) -> np.random.Generator:
         """Return a new random number generator that is independent of all previous ones."""
         return self._rng.spawn(1)[0]
 
-    def _move_to(self, sentence: Sentence, scores: dict[str, float]) -> None:
+    def _set_current(self, sentence: Sentence, scores: dict[str, float]) -> None:
         """Make `sentence` the current sentence, and record the replaced words as steps."""
-        # Scores, and numbers of scores computed so far, in the order of the models.
         new_scores, n_computed = tuple(scores.values()), tuple(self.counter.n_scores.values())
+        # Record each replaced word with the scores of the new sentence, and with the numbers of
+        # scores that the models have computed until now.
         for position in sorted(Edits.changed_positions(self.sentence, sentence)):
             old, new = self.sentence.words[position], sentence.words[position]
             self.steps.append(Step(self._n_sweeps, position, old, new, new_scores, n_computed))
@@ -321,10 +334,12 @@ class Search:
         be undone first. The list then contains one sentence for each change that can be undone.
         """
         max_changes = self.problem.edits.max_changes
+        # If the number of changed words allows it, replace the word in the current sentence.
         changed = Edits.changed_positions(self.natural, self.sentence)
         if max_changes is None or len(changed) < max_changes or position in changed:
             return [self.sentence]
-        # Words that must differ from the natural sentence (`Edits.required_positions`) stay.
+        # Otherwise, undo one other change. Words that must differ from the natural sentence
+        # (`Edits.required_positions`) stay.
         reversible = [other for other in sorted(changed) if other not in self._required]
         bases = [self.sentence.replace(other, self.natural.words[other]) for other in reversible]
         return [base for base in bases if self.permits(base)]
@@ -339,6 +354,8 @@ class Search:
         """
         edits, natural = self.problem.edits, self.natural
         edits.check(natural)
+        # Positions of words, as opposed to separate marks such as a dash, and positions of the
+        # words that must change.
         word_positions = self.shared_vocabulary.word_positions(natural)
         required = edits.required_positions(natural)
         for position in required:
@@ -354,6 +371,7 @@ class Search:
                 f"{len(required)} must: {words}; allow more changes"
             )
         restricted = self.shared_vocabulary.restricted_words(natural, edits)
+        # A position without allowed words, `restricted[p] == ()`, must not change.
         positions = [p for p in word_positions if p not in edits.fixed and restricted.get(p) != ()]
         if not positions and (edits.fixed or edits.same_kind):
             raise InfeasibleError(
@@ -362,8 +380,12 @@ class Search:
             )
         return positions
 
-    def _scores_at(self, position: int, sentence: Sentence, prefilter: bool) -> _PositionScores:
-        """Return the words for a position with their scores under all models, from a cache.
+    def _score_words_at(
+        self, position: int, sentence: Sentence, prefilter: bool
+    ) -> _PositionScores:
+        """Return the words for one position with their scores under all models.
+
+        The result is cached.
 
         Parameters
         ----------
@@ -372,8 +394,8 @@ class Search:
         sentence
             Sentence in which the word is replaced.
         prefilter
-            Whether words are left out that cannot improve the sentence according to the models that
-            score the whole vocabulary at once, if these are more than half of all words.
+            Whether to leave out words that cannot improve the sentence according to the models that
+            score the whole vocabulary at once, if more than half of all words are left out.
         """
         inexpensive = self._score_inexpensive(position, sentence)
         if len(inexpensive.replacements) == len(self._models):
@@ -384,6 +406,7 @@ class Search:
         if kind not in cached:
             table = inexpensive
             if kind == "prefiltered":
+                # Keep the words that may improve the sentence, and the current word.
                 mask = self._prefilter_words(position, sentence)
                 current_index = inexpensive.words.index.get(sentence.words[position])
                 if current_index is not None:
@@ -403,7 +426,7 @@ class Search:
         """Score all words for a position under the inexpensive models, or read a cached result.
 
         A model is inexpensive if it scores the whole vocabulary at once. These scores are exact.
-        The scores under the other models are added later (`_scores_at`).
+        The scores under the other models are added later (`_score_words_at`).
 
         Parameters
         ----------
@@ -413,6 +436,7 @@ class Search:
             Sentence in which the word is replaced.
         """
         key = _make_cache_key(sentence, position)
+        # Inexpensive models are those that score the whole vocabulary at once.
         cached = self._cache.get(key, {})
         if "inexpensive" not in cached:
             words = self.words_at(position)
@@ -430,17 +454,23 @@ class Search:
         return cached["inexpensive"]
 
     def _prefilter_words(self, position: int, sentence: Sentence) -> BoolArray:
-        """Return a mask (V,) of the words for a position that may improve the sentence.
+        """Return which words may improve the sentence at one position, as a mask of shape (V,).
 
-        Only the scores of the inexpensive models (`_score_inexpensive`) are used.
+        Only the models that score the whole vocabulary at once are used. A word is excluded if it
+        violates the minimum score under one of them, or if its loss is known and not lower than the
+        loss of the current sentence.
         """
         table = self._score_inexpensive(position, sentence)
         mask = table.is_allowed.copy()
+        # Exclude the word that is already at this position.
         if sentence == self.sentence and sentence.words[position] in table.words:
             mask[table.words.index[sentence.words[position]]] = False
+        # Exclude words that violate a constraint.
         for name, minimum in self.min_scores.items():
             if name in table.replacements:
                 mask &= table.exact_scores[name] >= minimum - SCORE_TOLERANCE
+        # Exclude words that do not decrease the loss, if all rejecting models (those that should
+        # find the sentence improbable) have scored them.
         definition = self.problem.definition
         if all(name in table.replacements for name in definition.reject):
             losses = definition.loss(table.exact_scores, self.natural_scores)

@@ -15,7 +15,9 @@ from contstim.text.language import Language
 
 @dataclass(frozen=True)
 class Draft:
-    """Sampled sentence, with log-probabilities in nats under the writer after the prompt.
+    """Sampled sentence with its log-probabilities under the model from which it was sampled.
+
+    The model, called the writer, continues a prompt of natural sentences. Values are in nats.
 
     Attributes
     ----------
@@ -37,9 +39,10 @@ class Draft:
 
 @dataclass(frozen=True, eq=False)
 class DraftBatch:
-    """R unfinished sentences with the same number of words.
+    """Batch of R unfinished sentences with the same number of words.
 
-    Sentences that cannot be continued are removed from the batch, so R can decrease.
+    A language model, the writer, samples the sentences word by word. Sentences that cannot be
+    continued are removed from the batch, so R can decrease.
 
     Attributes
     ----------
@@ -64,7 +67,7 @@ class DraftBatch:
         return cls(np.arange(n), ((),) * n, ((),) * n, ((),) * n)
 
     def extend(self, rows: IntArray, words: Sequence[str], log_probs: FloatArray) -> DraftBatch:
-        """Return a batch of k sentences, each extended by one word.
+        """Return a batch of k sentences that are extended by one word each.
 
         Parameters
         ----------
@@ -77,6 +80,7 @@ class DraftBatch:
         """
         new_words = zip(rows.tolist(), words, strict=True)
         new_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)
+        # Append the word and its log-probability; commas are added by `add_commas`.
         return DraftBatch(
             original_rows=self.original_rows[rows],
             words=tuple((*self.words[row], word) for row, word in new_words),
@@ -121,9 +125,11 @@ class DraftBatch:
             Complete sentence. None if parsing its text would yield different words.
         """
         words, log_probs = self.words[row], self.log_probs[row]
+        # Put commas after words, the final mark after the last word, and in Spanish a mark before
+        # the first word. The product COMMA * comma is empty if `comma` is False.
         after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
         before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
         sentence = Sentence(words, before, after, language)
         if not sentence.round_trips:
-            return None
+            return None  # Parsing the text would yield different words.
         return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)

@@ -97,12 +97,14 @@ class Edit(Strategy):
             no other position yields an improvement.
         """
         all_exact = all(scores.is_exact for scores in candidates.replacements.values())
+        # Use Bayesian optimisation unless all exact scores are known, or all words must be tried.
         if self.candidates != "all" and not all_exact:
             state = SearchState() if state is None else state
             return WordSearch(
                 candidates, state, budget=self.candidates, first=self.first, max_inputs=self.inputs
             ).run()
 
+        # Otherwise, search exhaustively among the words that may improve the sentence.
         indices = candidates.find_promising()
         if candidates.has_exact_losses:
             # Check the constraints in the order of the losses, and propose the first feasible word.

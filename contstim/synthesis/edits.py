@@ -63,6 +63,7 @@ class Edits:
     same_kind: WordKind | None = None
 
     def __post_init__(self) -> None:
+        # Check positions that must not change ("fixed"), must change, or have a list of words.
         for kind, positions in self._positions.items():
             for position in positions:
                 if position < 0:
@@ -93,9 +94,9 @@ class Edits:
 
     @classmethod
     def parse(cls, text: str) -> Edits:
-        """Parse limits that are separated by commas, for example ``max=3,fixed=0+1,same-class``.
+        """Create limits from text, for example ``max=3,fixed=0+1,same-class``.
 
-        The limits are ``max=N``, ``fixed=POSITIONS``, ``changed=POSITIONS``,
+        The limits are separated by commas: ``max=N``, ``fixed=POSITIONS``, ``changed=POSITIONS``,
         ``words=POSITION:WORD+WORD``, ``agreement``, ``same-tokens``, ``same-class`` and
         ``same-tag``. POSITIONS are numbers joined by ``+``. Only ``words`` may occur several times.
 
@@ -105,8 +106,10 @@ class Edits:
             If the text contains anything else, or if the limits are invalid.
         """
         values: dict[str, Any] = {}
+        # `values` maps attributes to values. `words` lists the words allowed at single positions.
         words: list[tuple[int, tuple[str, ...]]] = []
         for limit in filter(None, (part.strip() for part in text.split(","))):
+            # A limit has the form NAME=VALUE, words=POSITION:WORD+WORD or FLAG.
             name, equals, value = limit.partition("=")
             position, colon, joined_words = value.partition(":")
             positions = value.split("+")
@@ -131,6 +134,7 @@ class Edits:
         return cls(**values, words=tuple(words))
 
     def __str__(self) -> str:
+        # Write the limits in the form that `parse` reads, and leave out those that are not set.
         parts = [] if self.max_changes is None else [f"max={self.max_changes}"]
         for name, positions in {"fixed": self.fixed, "changed": self.changed}.items():
             if positions:
@@ -146,7 +150,7 @@ class Edits:
         return {"fixed": self.fixed, "to be changed": self.changed, "with words": with_words}
 
     def check(self, natural: Sentence) -> None:
-        """Check that a natural sentence is long enough for the positions in the limits.
+        """Check that all positions to which limits refer exist in a natural sentence.
 
         Raises
         ------
@@ -154,6 +158,7 @@ class Edits:
             If a position is beyond the end of the sentence.
         """
         for kind, positions in self._positions.items():
+            # The kind of limit is, for example, "fixed". Positions are indices of words.
             for position in positions:
                 if position >= len(natural):
                     raise InputError(
@@ -171,18 +176,26 @@ class Edits:
         return tuple(dict.fromkeys([*self.changed, *disallowed]))
 
     def permits(self, natural: Sentence, sentence: Sentence) -> bool:
-        """Return whether the changes from the natural sentence are within the limits.
+        """Return whether the changes from a natural sentence are within the limits.
 
-        Limits on tokens and on word classes are checked by `SharedVocabulary`.
+        Limits on tokens and on word classes are not checked here (see `SharedVocabulary`).
+
+        Parameters
+        ----------
+        natural
+            Natural sentence.
+        sentence
+            Sentence with the same number of words, some of which may be different.
         """
         changes = self.changed_positions(natural, sentence)
         if self.max_changes is not None and len(changes) > self.max_changes:
             return False
+        # Fixed words must not change, and required positions must change.
         if changes.intersection(self.fixed) or not changes.issuperset(
             self.required_positions(natural)
         ):
             return False
-        # Agreement errors of the natural sentence may remain.
+        # Adjacent words must agree ("an apple"), but errors of the natural sentence may remain.
         return not self.agreement or set(sentence.agreement_errors) <= set(natural.agreement_errors)
 
     @staticmethod

@@ -36,11 +36,14 @@ def count_expected_sentences(pool: SentencePool, targets: Sequence[Target], fact
         Size of the larger pool, divided by the size of the present pool; at least 1.
     """
     is_possible = np.array([~np.isnan(pool.losses(target)) for target in targets])
+    # Whether each sampled sentence can be assigned to each target, shape (targets, sentences).
     is_possible = is_possible.reshape(len(targets), -1)
     usable = np.flatnonzero(is_possible.any(axis=0))
+    # Find the largest assignment in a pool with `factor` copies of each sentence.
     copies = np.repeat(is_possible[:, usable], int(factor), axis=1)
     rows, columns = scipy.optimize.linear_sum_assignment(copies, maximize=True)
     n_fillable = int(copies[rows, columns].sum())
+    # Add the targets without a usable sentence that are expected to get one (Good 1953).
     n_usable = is_possible.sum(axis=1)
     n_none, n_one = int((n_usable == 0).sum()), int((n_usable == 1).sum())
     if n_none == 0:
@@ -69,6 +72,8 @@ def explain_shortfall(pool: SentencePool, targets: Sequence[Target]) -> dict[str
         sentences that satisfy all constraints and have a negative loss.
     """
     n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
+    # Count, for each target (natural sentence), the sampled sentences that satisfy each constraint,
+    # and those that satisfy all constraints and are better than the natural sentence.
     for target in targets:
         for name, mask in pool.check_constraints(target).items():
             n_by_constraint[name].append(int(mask.sum()))

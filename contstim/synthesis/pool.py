@@ -105,6 +105,8 @@ class SentencePool:
         for constraint in target.problem.constraints:
             name = constraint.model
             minimum = constraint.minimum(self.scores[name][target.natural])
+            # Exceed the bound by the numerical error, so that it is still satisfied if the sentence
+            # is scored again in another batch.
             minimum += self.batch_tolerance.get(name, 0.0)
             masks[str(constraint)] = self.get_scores(name) >= minimum
         return masks
@@ -163,20 +165,17 @@ def assign_sentences(
 
     Notes
     -----
-    If the optimal assignment without limits (`scipy.optimize.linear_sum_assignment`) satisfies the
-    limits, it is returned. Otherwise:
-
-    1. The linear relaxation of the problem with all limits is solved. Its fractions are rounded in
-       decreasing order.
-    2. Unused sentences are added as far as the limits permit, and the assignment of the used and
-       added sentences is optimised. This step is repeated as long as it improves the assignment.
+    If the optimal assignment (`scipy.optimize.linear_sum_assignment`) violates a limit, the linear
+    relaxation of the problem with all limits is rounded, and then improved by adding sentences.
     """
-    # Decrease in loss for each target (row) and sentence (column); NaN for invalid assignments.
     gains = np.array([-pool.losses(target) for target in targets]).reshape(len(targets), -1)
+    # Gains are decreases in loss, shape (targets, sentences); NaN for invalid assignments.
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
     assigned = _solve_assignment(gains, usable)
     limits = _Limits(pool, targets, gains, diversity_cap, max_word_share)
     if not limits.are_satisfied(assigned):
+        # Add unused sentences as far as the limits permit, and optimise the assignment of all used
+        # sentences. Repeat this as long as it improves the assignment.
         assigned = limits.round_relaxation(usable)
         while True:
             addable = limits.find_addable_sentences(assigned, usable)
@@ -204,8 +203,9 @@ def _solve_assignment(gains: FloatArray, usable: IntArray) -> IntArray:
     array
         Index of the sentence assigned to each natural sentence, shape (T,); -1 for none.
     """
-    assigned = np.full(len(gains), -1, dtype=np.int64)
+    assigned = np.full(len(gains), -1, dtype=np.int64)  # -1: no sentence
     usable_gains = gains[:, usable]
+    # The large value of each valid assignment gives priority to the number of assigned sentences.
     rows, columns = scipy.optimize.linear_sum_assignment(
         np.where(np.isnan(usable_gains), 0.0, _ASSIGNED_VALUE + usable_gains), maximize=True
     )
@@ -311,6 +311,7 @@ class _Limits:
         """
         targets, sentences, fractions = self._solve_relaxation(usable)
         assigned = np.full(len(self._models), -1, dtype=np.int64)
+        # `sizes` counts the assigned sentences in each group of similar sentences.
         used, sizes = set[int](), Counter[_Group]()
         for n in np.argsort(-fractions, kind="stable").tolist():
             target, sentence = int(targets[n]), int(sentences[n])
@@ -430,7 +431,7 @@ class _Limits:
         largest_gains = gains.max(axis=0)
         largest_unassigned_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
         addable = []
-        # `lexsort` sorts by its last key first.
+        # Sort by the gain for targets without a sentence, then by any gain (last key first).
         for n in np.lexsort([-largest_gains, -largest_unassigned_gains]).tolist():
             models = {self._models[target] for target in np.flatnonzero(np.isfinite(gains[:, n]))}
             groups = self._find_groups(int(unused[n]), models)
@@ -470,6 +471,7 @@ def synthesize_from_pool(
         One result for each element of `targets`.
     """
     assigned = assign_sentences(pool, targets, diversity_cap, max_word_share)
+    # Without an assigned sentence, the result contains the natural sentence.
     results = []
     for target, assigned_sentence in zip(targets, assigned, strict=True):
         natural, problem = target.natural, target.problem

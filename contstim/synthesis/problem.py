@@ -36,7 +36,7 @@ _READER = "contstim:smollm2"
 
 @dataclass(frozen=True)
 class MinScore:
-    """A lower bound on the score of a sentence under a model.
+    """Lower bound on the score of a synthetic sentence under a model.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class MinScore:
     value
         Bound in nats.
     natural
-        Whether `value` is added to the score of the natural sentence to give the bound.
+        Whether the bound is relative: `value` is added to the score of the natural sentence.
 
     Examples
     --------
@@ -69,6 +69,7 @@ class MinScore:
             If the text has another form.
         """
         match = _BOUND.fullmatch(text.strip())
+        # The bound is a number, or relative to the score of the natural sentence, minus a number.
         is_relative = match is not None and match["natural"] is not None
         value = 0.0 if is_relative else math.nan
         if match is not None and match["number"] is not None:
@@ -327,6 +328,7 @@ class Problem:
     def definition(self) -> ProblemDefinition:
         """The same problem, with models given by name."""
         return ProblemDefinition(
+            # Rejecting models should find the sentence improbable, accepting models probable.
             reject=tuple(model.name for model in self.reject),
             accept=tuple(model.name for model in self.accept),
             margin=self.margin,
@@ -361,13 +363,14 @@ class Problem:
         for constraint in self.definition.constraints:
             name = constraint.model
             bound = constraint.minimum(natural[name])
+            # Add the numerical error, so that the bound is satisfied in every batch.
             minimum = bound + self.models_by_name[name].batch_tolerance
             min_scores[name] = max(minimum, min_scores.get(name, -np.inf))
         return min_scores
 
 
 def require_distinct_models(need: str, models: Sequence[str]) -> None:
-    """Check that no model occurs twice.
+    """Check that a list of models contains no model twice.
 
     Parameters
     ----------
@@ -389,7 +392,7 @@ def require_distinct_models(need: str, models: Sequence[str]) -> None:
             )
 
 
-def worst_violation(
+def find_worst_violation(
     constraints: Sequence[MinScore], natural: Mapping[str, float], scores: Mapping[str, float]
 ) -> tuple[MinScore | None, float]:
     """Find the constraint that a sentence violates by the largest number of nats.
@@ -409,6 +412,7 @@ def worst_violation(
         the sentence satisfies all constraints.
     """
     most_violated: MinScore | None = None
+    # A violation is the number of nats by which the score is below the minimum.
     max_violation = 0.0
     for constraint in constraints:
         name = constraint.model
@@ -443,7 +447,7 @@ def require_feasible_natural(
     InfeasibleError
         If it violates a constraint.
     """
-    violated, violation = worst_violation(constraints, natural, natural)
+    violated, violation = find_worst_violation(constraints, natural, natural)
     if violated is not None:
         raise InfeasibleError(
             f"the natural sentence {str(sentence)!r} violates {violated} by {violation:.4g}; lower "
@@ -474,8 +478,9 @@ def standard_deviations(
 
 
 def standard_deviation(name: str, scores: Sequence[float] | FloatArray) -> float:
-    """Return the sample standard deviation of the scores (S,) of the model called `name`."""
+    """Return the sample standard deviation of the scores (S,) that the model `name` assigns."""
     deviation = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
+    # Refuse a deviation of 0 or NaN, because scores will be divided by it.
     if not deviation > 0:
         raise InputError(
             f"the scores of {len(scores)} natural sentences do not determine the standard "

@@ -8,7 +8,7 @@ import numpy as np
 
 from contstim.errors import InfeasibleError
 from contstim.synthesis.edits import Edits
-from contstim.synthesis.problem import worst_violation
+from contstim.synthesis.problem import find_worst_violation
 from contstim.text import Sentence
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
     InfeasibleError
         If no sentence with a nonnegative slack was found.
     """
-    # First phase: change each required word. The slack may decrease, so its bound is -inf. The
-    # required positions after the current one still have the natural word.
     required = search.problem.edits.required_positions(search.natural)
+    # First phase: change each word that must change. The slack is the minimum of (score - minimum
+    # score) over the models, negative if a constraint is violated. It may decrease in this phase,
+    # so its bound is -inf. The required positions after the current one have the natural word.
     sentence, slack = search.natural, -np.inf
     for number, position in enumerate(required, start=1):
         unedited = required[number:]
@@ -60,7 +61,7 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
 
     scores = search.score(sentence)
     constraints = search.problem.definition.constraints
-    violated, violation = worst_violation(constraints, search.natural_scores, scores)
+    violated, violation = find_worst_violation(constraints, search.natural_scores, scores)
     if violated is not None:
         raise InfeasibleError(
             f"no sentence was found that makes the required edits of {str(search.natural)!r} and "
@@ -164,6 +165,7 @@ def _permits_before_edits(
     """
     if not unedited:
         return search.permits(sentence)
+    # Check only the words around the position, up to the nearest words that will still change.
     start = max((p + 1 for p in unedited if p < position), default=0)
     end = min((p for p in unedited if p > position), default=len(sentence))
     span = Sentence(

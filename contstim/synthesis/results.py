@@ -18,12 +18,13 @@ _ATTEMPTS_PER_TRIPLET = 3
 
 @dataclass(frozen=True)
 class Step:
-    """The replacement of one word during a search.
+    """Step of a search that replaced one word of the sentence.
 
     Attributes
     ----------
     sweep
-        Number of the pass over all positions, from 1. 0 for changes that the problem requires.
+        Number of the pass over all positions, counted from 1. 0 for changes that are required from
+        the start.
     position
         Index of the word in the sentence.
     old, new
@@ -130,10 +131,10 @@ class SynthesisResult:
 
 @dataclass(frozen=True)
 class TableRow:
-    """Base class of the rows of tables of synthetic sentences.
+    """Base class of rows in tables of synthetic sentences.
 
-    Each field of a subclass is a column of the table. The field ``extra_columns`` contains the
-    names and values of further columns, which depend on the models.
+    Each field of a subclass is a column of the table, except ``extra_columns``. This field contains
+    the names and values of further columns, which depend on the models.
     """
 
     @classmethod
@@ -217,6 +218,7 @@ class Triplet(TableRow):
         repeat
             Number that distinguishes triplets with the same natural sentence and models, from 1.
         """
+        # Model 2 rejects synthetic sentence 1 (finds it improbable), model 1 rejects sentence 2.
         model_1, model_2 = second.reject, first.reject
         scores_by_kind = {
             "natural": dict(zip(first.models, first.natural_scores, strict=True)),
@@ -227,6 +229,7 @@ class Triplet(TableRow):
         for kind, scores in scores_by_kind.items():
             log_probs[f"{kind}_lp_1"] = scores[model_1]
             log_probs[f"{kind}_lp_2"] = scores[model_2]
+        # The scores under other models, which only have a lower bound, become extra columns.
         further_models = [model for model in first.models if model not in (model_1, model_2)]
         extra_columns = tuple(
             (f"{kind}_lp {model}", scores[model])
@@ -348,6 +351,7 @@ class SentenceRow(TableRow):
             order of the models.
         """
         extra_columns = []
+        # Add columns for the scores of both sentences under each model, in alphabetical order.
         scores = sorted(zip(result.models, result.natural_scores, result.scores, strict=True))
         for model, natural_score, score in scores:
             extra_columns.append((f"natural_lp {model}", natural_score))
@@ -390,7 +394,7 @@ def max_attempts(per_sentence: int) -> int:
     return 1 if per_sentence == 1 else _ATTEMPTS_PER_TRIPLET * per_sentence
 
 
-def distinct_triplets(
+def make_distinct_triplets(
     pairs: Iterable[tuple[SynthesisResult, SynthesisResult]], per_sentence: int, minimum_drop: float
 ) -> list[Triplet]:
     """Combine a natural sentence and two synthetic sentences into each of several triplets.
@@ -409,9 +413,11 @@ def distinct_triplets(
         Minimum number of nats by which each synthetic sentence must be less probable than the
         natural sentence, under the model that should find it improbable. Other pairs are left out.
     """
-    triplets: dict[tuple[str, str], Triplet] = {}
+    triplets: dict[tuple[str, str], Triplet] = {}  # by the two synthetic sentences
     for first, second in pairs:
         texts = (first.sentence, second.sentence)
+        # The loss is the change in log-probability under the model that should find the sentence
+        # improbable.
         is_sufficient = all(
             result.is_improved and -result.loss >= minimum_drop for result in (first, second)
         )

@@ -52,9 +52,21 @@ class SharedVocabulary:
     )
 
     def exclude(self, words: Collection[str]) -> SharedVocabulary:
-        """Return a copy without the case-folded `words`. The copy has no word frequencies."""
+        """Return a copy of the vocabulary without some words.
+
+        Parameters
+        ----------
+        words
+            Case-folded words to exclude.
+
+        Returns
+        -------
+        SharedVocabulary
+            Remaining words, without their frequencies.
+        """
         if not words:
             return self
+        # Filter the words for the first position of a sentence, and those for later positions.
         fold = self.vocabulary.language.fold
         first, elsewhere = (
             WordList(tuple(word for word in listed if fold(word) not in words))
@@ -73,10 +85,20 @@ class SharedVocabulary:
         return [i for i, word in enumerate(sentence.words) if any(c.isalnum() for c in word)]
 
     def restricted_words(self, natural: Sentence, edits: Edits) -> dict[int, tuple[str, ...]]:
-        """Return the allowed words at each position that the limits on edits restrict.
+        """Return the allowed words at each position where limits on edits restrict them.
 
-        Other positions are missing in the dictionary. An empty tuple means that the word at this
-        position must not change.
+        Parameters
+        ----------
+        natural
+            Natural sentence that is edited.
+        edits
+            Limits on the changes to the sentence.
+
+        Returns
+        -------
+        dict
+            Mapping from position to allowed words. Unrestricted positions are missing. An empty
+            tuple means that the word at this position must not change.
         """
         if edits.same_kind is None:
             return dict(edits.words)
@@ -103,6 +125,7 @@ class SharedVocabulary:
             return False
         positions = self.word_positions(natural)
         restricted = self.restricted_words(natural, edits)
+        # Each new word must be allowed at its position, and must not repeat another word.
         folded = [self.vocabulary.language.fold(word) for word in sentence.words]
         counts = Counter(folded)
         for position in Edits.changed_positions(natural, sentence):
@@ -151,6 +174,8 @@ class SharedVocabulary:
             If the models know none of `options`.
         """
         before, after = sentence.before[position], sentence.after[position]
+        # The result depends only on the punctuation around the word, and on whether the position is
+        # the first. It is cached, so that models can recognise the same list object.
         key = (options or position == 0, before, after)
         if key in self._word_lists:
             return self._word_lists[key]
@@ -173,7 +198,7 @@ class SharedVocabulary:
         self._word_lists[key] = WordList(tuple(compress(words, is_known)))
         return self._word_lists[key]
 
-    def first_and_later_words(
+    def list_first_and_later_words(
         self, words_by_position: Mapping[int, Iterable[str]]
     ) -> tuple[WordList, WordList]:
         """Return the words with which sentences can begin, and the words with which they continue.
@@ -191,9 +216,11 @@ class SharedVocabulary:
             Words for position 0 and for all later positions.
         """
         without_punctuation = Sentence(("", ""), ("", ""), ("", ""))
+        # Separate the additional words into first words (position 0) and later words.
         first_words, later_words = list[str](), list[str]()
         for position, words in words_by_position.items():
             (later_words if position else first_words).extend(words)
+        # Append the additional words that all models know to the vocabulary words.
         word_lists = []
         for position, words in enumerate((first_words, later_words)):
             distinct = list(dict.fromkeys(words))
@@ -204,17 +231,27 @@ class SharedVocabulary:
         return word_lists[0], word_lists[1]
 
     def filter_by_n_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
-        """Return the words with the same number of tokens as the word at `position`.
+        """Return the words with the same number of tokens as one word of a sentence.
 
-        The numbers of tokens must be equal under every model. The word at `position` itself is
+        The numbers of tokens must be equal under every model. The word of the sentence itself is
         always included.
+
+        Parameters
+        ----------
+        sentence
+            Sentence that contains the word.
+        position
+            Index of the word in the sentence.
+        words
+            Words to filter.
         """
         before, after = sentence.before[position], sentence.after[position]
         present_word = sentence.words[position]
+        # Number of tokens of the present word under each model, shape (models, 1).
         required = self._count_tokens(sentence, position, [present_word])
         key = words, position == 0, before, after, tuple(required[:, 0].tolist())
         if key not in self._same_length_words:
-            counts = self._count_tokens(sentence, position, words.words)
+            counts = self._count_tokens(sentence, position, words.words)  # (models, words)
             is_equal = (counts == required).all(axis=0)
             is_equal |= np.array([word == present_word for word in words])
             self._same_length_words[key] = WordList(tuple(compress(words, is_equal)))
@@ -223,15 +260,23 @@ class SharedVocabulary:
     def _count_tokens(self, sentence: Sentence, position: int, words: Sequence[str]) -> IntArray:
         """Return the number of tokens of V words under M models that use tokens, shape (M, V).
 
-        Each word is tokenised with the punctuation around the word at `position` of the sentence.
+        Parameters
+        ----------
+        sentence
+            Sentence that provides the punctuation around each word.
+        position
+            Position of this punctuation in the sentence.
+        words
+            Words to tokenise.
         """
-        # A word at a later position is tokenised after an arbitrary first word.
         first = self.vocabulary.words_at(0).words[:1] if position else ()
+        # The number of tokens of a word depends on the space before it. At a later position, the
+        # word therefore follows an arbitrary first word.
         before = (*("" for _ in first), sentence.before[position])
         after = (*("" for _ in first), sentence.after[position])
         texts = [str(Sentence((*first, w), before, after, sentence.language)) for w in words]
         counts = [model.count_tokens(texts) for model in self.models]
-        rows = [n for n in counts if n is not None]
+        rows = [n for n in counts if n is not None]  # None: the model uses whole words
         return np.array(rows, dtype=np.int64).reshape(-1, len(words))
 
     def _is_known(self, surfaces: Sequence[str]) -> BoolArray:
@@ -245,13 +290,14 @@ class SharedVocabulary:
         return is_known
 
     def is_unrepeated(self, sentence: Sentence, position: int, words: WordList) -> BoolArray:
-        """Return a mask (V,) of the words that may be used at `position` without a repetition.
+        """Return which of V words would not be a repetition at a position, as a mask (V,).
 
         A word is a repetition if it occurs at another position of the sentence (ignoring case) and
         the vocabulary does not declare it repeatable.
         """
         language = self.vocabulary.language
         indices_by_word = words.case_insensitive_index(language)
+        # Exclude, ignoring case, the words at all other positions of the sentence.
         is_unrepeated = np.ones(len(words), dtype=np.bool_)
         for other in sentence.words[:position] + sentence.words[position + 1 :]:
             folded = language.fold(other)

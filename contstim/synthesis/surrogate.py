@@ -213,7 +213,12 @@ class Posterior:
             self.surrogate.targets.append(y)
 
     def predict(self, indices: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Predict the scores of the candidates `indices`, shape (k,).
+        """Predict the scores of some candidates.
+
+        Parameters
+        ----------
+        indices
+            Indices of the candidates, shape (k,).
 
         Returns
         -------
@@ -223,6 +228,8 @@ class Posterior:
         mean, covariance = _fit_coefficients(
             self._x, self._y, self.mean, self.deviation, self.noise
         )
+        # Regression of (exact score - estimate) / scale on the features of the exactly scored
+        # candidates. The noise is the standard deviation of the residuals.
         noise = _fit_noise(self._x, self._y, mean, self.noise)
         x, scale = self.features[indices], self.scale[indices]
         # Predictive variance: variance of the noise plus x^T covariance x (Bishop 2006, Eq. 3.59).
@@ -234,9 +241,16 @@ class Posterior:
 def expected_improvement(
     best: FloatArray | float, mean: FloatArray, deviation: FloatArray
 ) -> FloatArray:
-    """Return E max(0, best - X) for X ~ N(mean, deviation^2), shape (k,).
+    """Return the expected improvement E max(0, best - X) for normally distributed X.
 
-    This is Eq. 15 of Jones, Schonlau & Welch (1998) for minimisation. A deviation of 0 is allowed.
+    This is Eq. 15 of Jones, Schonlau & Welch (1998), for minimisation.
+
+    Parameters
+    ----------
+    best
+        Lowest value so far; a scalar or an array of shape (k,).
+    mean, deviation
+        Mean and standard deviation of X, shape (k,). A deviation of 0 is allowed.
     """
     safe = np.maximum(deviation, 1e-12)
     t = (best - mean) / safe

@@ -21,7 +21,7 @@ from contstim.synthesis.problem import require_distinct_models
 from contstim.synthesis.results import (
     SynthesisResult,
     Triplet,
-    distinct_triplets,
+    make_distinct_triplets,
     max_attempts,
     spec_columns,
 )
@@ -126,6 +126,7 @@ def synthesize_triplets(
             improbable only under model 1.
         """
         model_1, model_2 = shared_vocabulary.models
+        # Each attempt uses different random numbers. The caller stops when it has enough triplets.
         for attempt in range(max_attempts(per_sentence)):
             settings: dict[str, Any] = {"strategy": strategy, "seed": seed, "attempt": attempt}
             settings |= {"shared_vocabulary": shared_vocabulary, **options}
@@ -156,7 +157,7 @@ def synthesize_triplets(
                 texts = []
                 for number in numbers:
                     results = search_pairs(natural[number], available)
-                    triplets = distinct_triplets(results, per_sentence, minimum_drop)
+                    triplets = make_distinct_triplets(results, per_sentence, minimum_drop)
                     triplets_by_number[number] = triplets
                     texts.append([text for row in triplets for text in row.synthetic_sentences])
                 limit.accept(texts)

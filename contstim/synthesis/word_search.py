@@ -30,12 +30,12 @@ _LOG_N_SAMPLES = 5
 
 @dataclass
 class SearchState:
-    """State that is shared by the searches at all positions of one sentence.
+    """State that the searches at all positions of one sentence share.
 
     Attributes
     ----------
     surrogates
-        Mapping from model name to a surrogate, a regression that predicts scores of the model.
+        Mapping from model name to a regression that predicts scores of the model (`Surrogate`).
     n_scores
         Number of exact scores so far. A score by the most expensive model counts as 1, other scores
         in proportion to their cost.
@@ -54,7 +54,8 @@ class SearchState:
 class WordSearch:
     """Search for a better word at one position by constrained Bayesian optimisation (see `Edit`).
 
-    Arrays called `indices` are indices of candidates, with the shape (k,).
+    The candidates are the words that may replace the word at this position. Arrays called `indices`
+    are indices of candidates, with the shape (k,).
 
     Attributes
     ----------
@@ -98,7 +99,7 @@ class WordSearch:
             cost = sum(float(c.min() if current is None else c[current]) for c in score_costs)
             state.max_inputs = max_inputs or max(_MAX_INPUTS, _MAX_SENTENCE_SCORES * cost)
         self.max_inputs = state.max_inputs
-        self.relative_costs = _relative_costs(candidates)
+        self.relative_costs = _compute_relative_costs(candidates)
         self.models = list(self.relative_costs)
         self.posteriors = dict[str, Posterior]()
         for name, replacements in candidates.replacements.items():
@@ -127,10 +128,11 @@ class WordSearch:
         while True:
             ended_early = self._score_candidates()
             if self.best_index is None:
-                return ended_early
+                return ended_early  # No candidate is better than the word in the sentence.
             if self._verification_costs(self.best_index) > self._count_inputs_left():
                 self.state.is_complete = False
                 return False
+            # A proposal is verified by scoring the whole sentence. Go on if it is refused.
             if self.candidates.propose(self.best_index):
                 return False
             self.refused.add(self.best_index)
@@ -251,6 +253,7 @@ class WordSearch:
         n_left = self._count_scores_left(name)
         if n_left <= 0:
             return indices[:0]
+        # The value of a score is the expected increase of the acquisition value that it causes.
         feasibility = self._predict_feasibility(indices)
         if name in self.candidates.definition.reject:
             margin = max_acquisition / feasibility
@@ -260,6 +263,7 @@ class WordSearch:
             margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
             values = feasibility * np.maximum(self._predict_gain(indices) - margin, 0.0)
         size = min(n_left, max(_BATCH_SIZE, self._count_scored(name) // 4), _MAX_BATCH_SIZE)
+        # Choose the candidates with the highest values, if their total value is worth the cost.
         order = np.argsort(-values, kind="stable")[:size]
         min_value_per_cost = max_acquisition if any_ready else self._min_improvement_per_score()
         cost = self.relative_costs[name]
@@ -274,7 +278,9 @@ class WordSearch:
         verification.
         """
         score_costs = self.candidates.score_costs(name)[indices]
-        later_costs = np.maximum.accumulate(self._decision_costs(indices) - score_costs)
+        # Find the number of candidates that can be scored within the limit on model inputs. After
+        # the last score, enough inputs must be left to decide on the most expensive candidate.
+        later_costs = np.maximum.accumulate(self._compute_decision_costs(indices) - score_costs)
         total_costs = np.cumsum(score_costs) + later_costs
         n_affordable = np.searchsorted(total_costs, self._count_inputs_left(), side="right")
         # `_find_undecided` returns affordable candidates only, so the first one is affordable even
@@ -302,7 +308,7 @@ class WordSearch:
         ratio = int(min(1.0 / relative, _MAX_BUDGET_RATIO)) if relative else 1
         return self.max_scores * ratio - self._count_scored(name)
 
-    def _decision_costs(self, indices: IntArray) -> FloatArray:
+    def _compute_decision_costs(self, indices: IntArray) -> FloatArray:
         """Return the cost of deciding whether each candidate replaces the word, shape (k,).
 
         The cost is a number of model inputs. To decide on a candidate, its unknown scores are
@@ -310,6 +316,7 @@ class WordSearch:
         the two verification costs is assumed.
         """
         costs = np.zeros(len(indices))
+        # Cost of the scores that are still unknown, plus the verification of a proposal.
         for name in self.candidates.replacements:
             is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
             costs += self.candidates.score_costs(name)[indices] * is_unknown
@@ -341,6 +348,7 @@ class WordSearch:
         for name, minimum in candidates.min_scores.items():
             is_eligible &= scores[name] >= minimum - SCORE_TOLERANCE
         is_eligible &= ~np.isin(self.indices, list(self.refused))
+        # Without an eligible candidate, the loss of the sentence found so far remains the best.
         self.best_index: int | None = None
         self.best_loss = candidates.target_loss
         if is_eligible.any():
@@ -357,14 +365,15 @@ class WordSearch:
         scores = {name: s[self.indices] for name, s in candidates.exact_scores.items()}
         losses = candidates.definition.loss(scores, candidates.natural_scores)
         tolerance = SCORE_TOLERANCE if self.best_index is None else 0.0
-        # Unknown scores and losses are NaN, for which these comparisons are false.
+        # Exclude candidates that are known to be no improvement or to violate a constraint. Unknown
+        # scores and losses are NaN, for which these comparisons are false.
         is_excluded = losses >= self.best_loss + tolerance
         for name, minimum in candidates.min_scores.items():
             is_excluded |= scores[name] < minimum - SCORE_TOLERANCE
         # Candidates with all scores are decided.
         is_excluded |= ~np.any([np.isnan(values) for values in scores.values()], axis=0)
         undecided = self.indices[~is_excluded]
-        is_affordable = self._decision_costs(undecided) <= self._count_inputs_left()
+        is_affordable = self._compute_decision_costs(undecided) <= self._count_inputs_left()
         self.state.is_complete &= bool(is_affordable.all())
         return undecided[is_affordable]
 
@@ -381,9 +390,10 @@ class WordSearch:
                 continue
             mean, deviation = self.posteriors[name].predict(indices)
             is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
+            # P(score >= minimum) for a normally distributed score
             p_feasible = scipy.special.ndtr((mean - minimum) / deviation)
             probability *= np.where(is_unknown, p_feasible, 1.0)
-        return np.maximum(probability, 1e-300)
+        return np.maximum(probability, 1e-300)  # Callers divide by the probability.
 
     def _predict_gain(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
         """Return the expected improvement of each candidate over the lowest loss so far.
@@ -406,6 +416,8 @@ class WordSearch:
             Expected improvements, shape (k,).
         """
         definition, natural = self.candidates.definition, self.candidates.natural_scores
+        # Only losses below the target count. The scores that determine the loss are known (with a
+        # deviation of 0) or normally distributed.
         target_loss = self.best_loss - margin
         means, deviations = {}, {}
         for name in definition.reject:
@@ -441,15 +453,15 @@ class WordSearch:
         return -self.candidates.target_loss / self.state.n_scores * _MIN_RELATIVE_GAIN
 
 
-def _relative_costs(candidates: Candidates) -> dict[str, float]:
+def _compute_relative_costs(candidates: Candidates) -> dict[str, float]:
     """Return the cost of scoring one candidate under each model, relative to the highest cost.
 
     The dictionary is ordered by increasing cost. Of models with equal costs, accepting models come
     before rejecting models.
     """
+    costs = {name: float(candidates.score_costs(name).min()) for name in candidates.replacements}
     # The cost is the number of model inputs, times the multiply-adds per input if these are known
     # for all models whose scores have a cost.
-    costs = {name: float(candidates.score_costs(name).min()) for name in candidates.replacements}
     multiply_adds = {
         name: replacements.cost.multiply_adds
         for name, replacements in candidates.replacements.items()
@@ -458,6 +470,7 @@ def _relative_costs(candidates: Candidates) -> dict[str, float]:
     if all(n is not None for n in multiply_adds.values()):
         for name, n_operations in multiply_adds.items():
             costs[name] *= n_operations or 1.0
+    # Sort by cost. The sort is stable, so the reversed order decides between equal costs.
     max_cost = max(costs.values())
     names = list(costs)[::-1]
     names.sort(key=costs.__getitem__)

@@ -190,7 +190,9 @@ class SentenceWriter:
                 f"the strategy 'sample' needs spaces between words, and {self.language.name} has "
                 "none; use the strategy 'edit'"
             )
-        self.word_lists = shared_vocabulary.first_and_later_words(form.words)
+        self.word_lists = shared_vocabulary.list_first_and_later_words(form.words)
+        # A model guides the choice of words if it scores prefixes. Otherwise, the guide does so in
+        # its place. Without a guide, the model does not influence the sampling.
         guide_prefix = None if guide is None else empty_prefix(guide, self.word_lists, guide=True)
         weights: dict[Prefixes, float] = {}
         non_guiding_models = []
@@ -253,7 +255,7 @@ class SentenceWriter:
             prefix_rows = np.arange(len(batch.words))
         return drafts
 
-    def _is_allowed(self, batch: DraftBatch, words: WordList) -> BoolArray:
+    def _mask_allowed_words(self, batch: DraftBatch, words: WordList) -> BoolArray:
         """Return which words may come next in each unfinished sentence.
 
         A word is excluded if another list of words is prescribed for this position, or if the word
@@ -272,9 +274,11 @@ class SentenceWriter:
             Whether each word may come next in each sentence, shape (R, V).
         """
         is_allowed = np.ones((len(batch.words), len(words)), dtype=np.bool_)
+        # All sentences of the batch have the same number of words.
         position = len(batch.words[0])
         if position in self._word_masks:
             is_allowed &= self._word_masks[position]
+        # Exclude the words that a sentence already contains, unless they may be repeated.
         indices_by_word = words.case_insensitive_index(self.language)
         for row, sentence_words in enumerate(batch.words):
             for word in {*map(self.language.fold, sentence_words)} - self.repeatable_words:
@@ -319,8 +323,10 @@ class SentenceWriter:
             is returned instead of the four values.
         """
         first_rows = np.unique(prefix_rows, return_index=True)[1]
-        is_allowed = self._is_allowed(batch, prefixes[0].next_words)[first_rows]
-        candidate_rows, indices, log_probs, is_exact = self._truncate(prefixes[0], is_allowed)
+        is_allowed = self._mask_allowed_words(batch, prefixes[0].next_words)[first_rows]
+        candidate_rows, indices, log_probs, is_exact = self._truncate_distribution(
+            prefixes[0], is_allowed
+        )
         weighted_log_probs = np.zeros(len(candidate_rows))
         for weight, guiding in zip(self._guiding_weights, prefixes[1:], strict=True):
             weighted_log_probs += weight * guiding.log_probs(candidate_rows, indices)
@@ -370,7 +376,7 @@ class SentenceWriter:
             drawn_indices = np.where(drawn < 0, -1, indices[drawn])
             drawn[np.isin(drawn_indices, list(new_fragments))] = -1
 
-    def _truncate(
+    def _truncate_distribution(
         self, prefixes: Prefixes, is_allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray, BoolArray]:
         """Truncate the writer's distribution of the next word by top-p and min-p.
@@ -392,6 +398,7 @@ class SentenceWriter:
             log-probability of the word, and whether the bound equals it, shape (k,).
         """
         bounds, is_exact = prefixes.upper_bounds()
+        # Estimate the log-probability of each word after each prefix, shape (prefixes, words).
         estimates = np.where(is_allowed, bounds, -np.inf)
         estimates[:, ~is_exact] -= prefixes.log_group_sizes()[~is_exact]
 

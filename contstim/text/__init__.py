@@ -46,10 +46,9 @@ def tokenize_word(word: str, punctuation: str) -> list[str]:
         punctuation is a token, and so is each run of one mark (``said`` and ``...``). ``drop``:
         the word without punctuation is the only token; punctuation alone has no token.
     """
-    # Most words consist of letters only, or of letters and one closing mark: treat these first.
-    # The first two cases are frequent and fast: a word without marks, and one mark at the end.
     if punctuation == "keep" or word.isalpha():
         return [strip_no_break_spaces(word)]
+    # Treat the frequent case of letters and one closing mark first, because it is fast.
     if word[-1:] in CLOSING_MARKS and word[:-1].isalpha():
         return [word[:-1]] if punctuation == "drop" else [word[:-1], word[-1]]
 

@@ -69,8 +69,8 @@ def corpus_sentences(
     InputError
         If the source cannot be read, or Punkt is requested but not installed.
     """
-    # The source is an NLTK corpus, a file with one sentence per line, or a text in paragraphs.
     name = str(source)
+    # The source is an NLTK corpus, a file with one sentence per line, or a text in paragraphs.
     if name.startswith("nltk:"):
         yield from _read_nltk_sentences(name.removeprefix("nltk:"), split)
     elif split == "lines":
@@ -299,8 +299,8 @@ class SentenceRules:
         The rules are checked in the order ``length``, ``punctuation``, ``repeated word``, ``word
         outside the vocabulary``.
         """
-        # Check the number of words first, because it needs no parsing.
         language = self.language
+        # Check the number of words first, because it needs no parsing.
         if not self.min_words <= len(language.split(text)) <= self.max_words:
             return "length"
         sentence = Sentence.parse(text, language)
@@ -323,9 +323,9 @@ class SentenceRules:
         In languages such as Spanish, the mark at the start of the sentence must match the final
         mark.
         """
+        *inner, final = map(strip_no_break_spaces, sentence.after)
         # The only mark after a word is the final mark, and the only mark before a word is the
         # opening mark that belongs to it. `inner` holds the marks after all other words.
-        *inner, final = map(strip_no_break_spaces, sentence.after)
         opening, *later_openings = sentence.before
         return (
             len(final) == 1

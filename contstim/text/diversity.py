@@ -179,8 +179,8 @@ class WordShareLimit:
         excluded
             Case-folded words that the synthetic sentences must not contain.
         """
-        # The batch consists of the next natural sentences without accepted synthetic sentences.
         pending = (i for i in range(len(self._natural_words)) if i not in self._accepted)
+        # The batch consists of the next natural sentences without accepted synthetic sentences.
         indices = list(islice(pending, self._batch_size))
         excluded = frozenset[str]()
         if self._max_share < 1:

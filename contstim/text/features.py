@@ -86,8 +86,8 @@ def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = (
     >>> has_distinct_words(["The dog saw the cat.", "The dog saw a cat."]).to_list()
     [False, True]
     """
-    # Compare words without case and punctuation.
     folded = {word.casefold() for word in repeatable}
+    # Compare words without case and punctuation.
     labels = list(sentences)
     is_distinct = []
     for sentence in labels:

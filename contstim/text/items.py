@@ -42,11 +42,9 @@ def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     >>> group_into_items([("a", "b"), ("c", "d"), ("b", "e"), ("f", "e")])
     [1, 2, 1, 1]
     """
-    # Forest in which each tree is a component: each pair points to its parent, and roots to
-    # themselves. The root is the first pair of its component.
-    # Each connected component is a tree. `parents` maps a pair to its parent, and the root of a
-    # tree to itself.
     parents: list[int] = []
+    # Forest in which each tree is a component: `parents` maps each pair to its parent, and roots to
+    # themselves. The root is the first pair of its component.
     pair_by_key: dict[Hashable, int] = {}
 
     def find_root(pair: int) -> int:

@@ -34,9 +34,8 @@ def normalise_sentence(text: str) -> str:
     >>> normalise_sentence("  Il   dort. ")
     'Il dort.'
     """
-    # `split` without an argument removes spaces at the ends and splits at any white space.
     if text.isascii():
-        return " ".join(text.split())
+        return " ".join(text.split())  # `split` also removes spaces at the ends.
     text = unicodedata.normalize("NFC", text)
     if not any(space in text for space in NO_BREAK_SPACES):
         return " ".join(text.split())
@@ -159,8 +158,7 @@ def match_sentences(wanted: Iterable[str], available: Iterable[str]) -> dict[str
     >>> match_sentences(["We left", "We left."], ["We left."])
     {'We left.': 'We left.'}
     """
-    # A form is a sentence with normalised characters and spaces.
-    available_by_form: dict[str, str] = {}
+    available_by_form: dict[str, str] = {}  # A form is a sentence after normalisation.
     for sentence in available:
         available_by_form.setdefault(normalise_sentence(sentence), sentence)
     forms = {sentence: normalise_sentence(sentence) for sentence in wanted}

@@ -138,8 +138,8 @@ class WordOptions:
         InputError
             If a file cannot be read, or a word is allowed and blocked.
         """
-        # Read each list of files as a mapping from case-folded word to the word in the file.
         allowed, blocked = (
+            # Read the files of a list as a mapping from case-folded word to the word in the file.
             {language.fold(word): word for name in names for word in read_words(folder / name)}
             for names in (self.allow, self.block)
         )

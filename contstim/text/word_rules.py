@@ -58,8 +58,8 @@ class WordRules:
     @classmethod
     def for_language(cls, code: str) -> WordRules:
         """Return the rules for a language, given by its code."""
-        # The language provides the lists of words, for example words that are always capitalised.
         language = get_language(code)
+        # The language provides the lists of words, for example words that are always capitalised.
         return cls(
             capitals=language.capitals,
             exclude=language.fragments,
@@ -69,9 +69,8 @@ class WordRules:
 
     def filter(self, words: Iterable[str]) -> list[str]:
         """Return the distinct words that satisfy the rules, in order."""
-        # Keep the order of the words, but list each word once.
         language = self.language
-        listed = dict.fromkeys(words)
+        listed = dict.fromkeys(words)  # removes duplicates and keeps the order
         excluded = set(map(language.fold, self.exclude))
         accepted = []
         for word in listed:
@@ -87,8 +86,8 @@ class WordRules:
 
     def is_word(self, text: str) -> bool:
         """Return whether a text is a single word without punctuation, of the allowed characters."""
-        # The text must not have outer punctuation, and the language must not split it.
         _, core, _ = split_word(text)
+        # The text must not have outer punctuation, and the language must not split it.
         if core != text or self.language.split(text) != [text]:
             return False
         # Elided words, for example the French "l'", may end in an apostrophe.

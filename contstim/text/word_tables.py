@@ -27,10 +27,10 @@ def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], lis
     InputError
         If the file cannot be read or is not UTF-8, or if a row has no word.
     """
-    # A file without a header, or with the header "word" only, is a list with one word per line,
-    # unless its name says that it is a table.
     lines = [text for _, text in read_lines(path)]
     header = read_csv_header(path, lines, "word")
+    # A file without a header is a list with one word per line. So is a file with the header "word"
+    # only, unless its name ends like a table.
     if header is None or (len(header) == 1 and not {*TABLE_SUFFIXES} & {*Path(path).suffixes}):
         return [{"word": line.strip()} for line in lines if line.strip()], ["word"]
     rows = []

@@ -128,10 +128,9 @@ class Run:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """Words of synthetic sentences."""
-        # The words are a vocabulary object, which is used as it is, or a file, or the bundled
-        # vocabulary. The options of the plan exclude some words of a file or of the bundled words.
         if self.plan.loaded_vocabulary is not None:
             return self.plan.loaded_vocabulary
+        # Otherwise, read a file or use the bundled vocabulary. The options exclude some words.
         options, folder = self.plan.vocabulary, self.plan.folder
         if options.file is None:
             return options.filter(bundled_vocabulary(), folder)

@@ -76,11 +76,11 @@ class SelectionOptions(StageOptions):
         extra_sentences
             Sentences that are not natural sentences of the study, for example synthetic sentences.
         """
-        # Constraints such as "balance:words:0.5" refer to features of sentences: numbers of words
-        # and tokens, and columns of the file of features.
         return parse_constraints(
             self.constraints,
             sentences,
+            # Constraints such as "balance:words:0.5" refer to features of sentences: columns of the
+            # file of features, or numbers of words and tokens.
             self._read_features(run),
             load_token_counts(run, extra_sentences),
             run.language,

@@ -78,9 +78,9 @@ class SynthesisStage(Stage):
 
         The object is created at the first call, and stored in the run for later calls.
         """
-        # Create the job at the first call. Later calls return the same object, which remembers the
-        # finished tasks.
         if SYNTHESIS.name not in run.stage_data:
+            # Create the job at the first call. Later calls return the same object, which remembers
+            # the finished tasks.
             job_class = SynthesisJob
             if run.plan.get_options(SynthesisOptions).is_pooled:
                 # This module loads slowly and is needed only for strategies that sample a pool.

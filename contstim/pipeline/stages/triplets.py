@@ -73,9 +73,9 @@ class TripletOptions(StageOptions):
         InputError
             If the plan makes no triplets, or if the objective does not apply to its models.
         """
+        synthesis = plan.find_options(SynthesisOptions)
         # A triplet is a natural sentence with two synthetic sentences, so the plan must contain the
         # options of the synthesis. The synthesis makes triplets unless models are named.
-        synthesis = plan.find_options(SynthesisOptions)
         if synthesis is None:
             raise InputError("[triplets] needs triplets to select from; add [synthesis]")
         if not synthesis.makes_triplets:
