@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 from contstim.pipeline.synthesis_job import Problems, SynthesisJob
@@ -368,13 +367,14 @@ class PooledSynthesisJob(SynthesisJob):
         if n_expected < len(targets) / 2:
             # Name the constraint that the fewest sampled sentences satisfy. The last item of the
             # mapping is the number of sentences that satisfy all constraints.
-            *counts, (_, n_usable) = explain_shortfall(pool, targets).items()
-            constraint, n_satisfying = min(counts, key=itemgetter(1))
+            n_satisfying = explain_shortfall(pool, targets)
+            _, n_usable = n_satisfying.popitem()
+            constraint = min(n_satisfying, key=n_satisfying.__getitem__)
             n_drafts = len(self.read_drafts(self._finished_sample_tasks))
             text += (
                 f"; {n_usable:.0f} of {n_drafts:,} sampled sentences satisfy all constraints, and "
-                f"{n_satisfying:.0f} satisfy {constraint}: relax this constraint, or increase "
-                "max_samples"
+                f"{n_satisfying[constraint]:.0f} satisfy {constraint}: relax this constraint, or "
+                "increase max_samples"
             )
         return text
 

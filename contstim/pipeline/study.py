@@ -327,6 +327,7 @@ def run_status(
     """
     store = _open_store(plan, out, cache)
     path = store.folder / MANIFEST
+    # The manifest describes the models of the run, so they need not be loaded.
     try:
         manifest = decode_json(path.read_text("utf-8"))
         models, versions = dict(manifest["models"]), dict(manifest["versions"])
@@ -339,6 +340,7 @@ def run_status(
             f"cannot read the models and versions of the run from {path} ({error}); run the study "
             "plan again without --status"
         ) from None
+    # The run may have been made with an earlier version of the plan.
     for spec in (*plan.models, *plan.extra_models):
         if spec not in models:
             raise InputError(

@@ -76,6 +76,7 @@ class SynthesisJob:
 
     def __post_init__(self) -> None:
         run, options, seed = self.run, self.options, self.run.plan.study.seed
+        # Check that each sentence has two words, and the positions to which limits on edits refer.
         for sentence in run.sentences:
             require_two_words(sentence, run.language)
             options.parsed_edits.check(Sentence.parse(sentence, run.language))

@@ -43,17 +43,17 @@ _NARROW_STEPS, _FULL_STEP, _SPARE_STEP = (0.8, 0.4, 0.2, 0.1), 0.1, 0.4
 class Beam(Strategy):
     """Write whole sentences by beam search, from left to right.
 
-    One pass of beam search extends prefixes word by word up to complete sentences.
+    One pass of beam search extends prefixes (the first words of sentences) word by word up to
+    complete sentences. There are several passes:
 
-    1. Passes with a narrow beam determine the Lagrange multipliers of the constraints.
+    1. Passes with a narrow beam determine the Lagrange multipliers of the constraints on scores.
     2. Passes of full width search for sentences with these multipliers. All passes but the last use
-       a random part of the vocabulary, so that they find different sentences. Words of the natural
-       sentence, words of the best sentence so far and repeatable words are always used.
+       a random part of the vocabulary, so that they find different sentences.
     3. The result is the best sentence of all passes that satisfies the constraints.
 
     The search needs the log-probability of prefixes under each model. A masked model that scores
     one token at a time (``metric=pll``) scores prefixes as if they were complete sentences. Other
-    models without prefix scores need a `guide`.
+    models that cannot score prefixes need a `guide`.
 
     Attributes
     ----------
@@ -102,7 +102,8 @@ class Beam(Strategy):
         """
         beam = BeamSearch.from_search(search, self.guide, self.width, self.diversity_cap)
         rng = search.spawn_rng()
-        # Each pass has a step of log lambda, a beam width and a fraction of the vocabulary.
+        # Each pass is defined by a step of log lambda, a beam width (number of prefixes kept per
+        # position) and a fraction of the vocabulary.
         narrow_width, fraction = max(1, beam.width // _NARROWING), self.vocabulary_fraction
         passes = [(step, narrow_width, fraction) for step in _NARROW_STEPS]
         passes += [(_FULL_STEP, beam.width, fraction)] * (self.n_restarts - 1)

@@ -34,10 +34,10 @@ _N_EXTENSIONS = 16
 
 @dataclass(frozen=True, eq=False)
 class BeamSearch:
-    """Beam search for sentences with the length and punctuation of one natural sentence.
+    """Beam search for sentences with the length and punctuation of a natural sentence.
 
-    The search uses M models. Each position has V candidate words: `Prefixes` has one word list for
-    the first word of a sentence and one for all later words.
+    The search uses M models. A sentence is written word by word, with V candidate words at each
+    position. There is one list of candidates for the first word and one for all later words.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class BeamSearch:
         For each model, two arrays of shape (V,), for first and for later words: the estimated
         log-probability of each word minus its upper bound.
     weights
-        Weight w of each model in the loss, shape (M,); 0 for models that are not rejecting.
+        Weight w of each model in the loss, shape (M,); 0 for models that only constrain the search.
     word_masks
         For each position, a mask of the permitted words, shape (V,).
     fixed_positions
@@ -198,9 +198,10 @@ class BeamSearch:
     ) -> tuple[list[Sentence], FloatArray, FloatArray]:
         """Run one pass of beam search, from the first to the last word of the sentences.
 
-        At each position, all prefixes of the beam are extended by one word. The extensions with the
-        lowest Lagrangian, sum_m w_m log p_m - sum_m lambda_m log p_m over the M models, form the
-        next beam. Complete sentences are sorted by their constraint violations, then by their loss.
+        The beam is the set of prefixes that are kept. At each position, all of them are extended by
+        one word. The extensions with the lowest Lagrangian form the next beam. It is
+        sum_m w_m log p_m - sum_m lambda_m log p_m over the M models, where w_m is the weight of a
+        model in the loss, and lambda_m the multiplier of the constraint on its score.
 
         Parameters
         ----------
@@ -388,10 +389,10 @@ class BeamSearch:
     def _select_diverse(
         self, words: Sequence[tuple[str, ...]], rows: IntArray, indices: IntArray, width: int
     ) -> IntArray:
-        """Select the best extensions of prefixes, but not too many similar ones.
+        """Select the best extensions of prefixes, but skip those similar to many better ones.
 
-        An extension is skipped if `diversity_cap` selected extensions already have the same last
-        word or the same first words.
+        An extension is a prefix (the first words of a sentence) with one more word. It is skipped
+        if `diversity_cap` selected extensions have the same last word, or the same first words.
 
         Parameters
         ----------
@@ -465,6 +466,8 @@ def _prepare_empty_prefix(
     # the most probable first word, if possible among words with exact log-probabilities.
     upper, is_exact = prefix.upper_bounds()
     log_probs = np.where(is_exact, upper[0], -np.inf) if is_exact.any() else upper[0]
+    # Extend the empty prefix (row 0) by this word. The difference between log-probabilities and
+    # upper bounds, the offset, is computed after both prefixes.
     later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([log_probs.argmax()]))
     return prefix, (_compute_offsets(prefix), _compute_offsets(later))
 

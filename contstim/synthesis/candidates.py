@@ -55,11 +55,11 @@ class Candidates:
     Attributes
     ----------
     definition
-        Definition of the loss, with the rejecting and the accepting models.
+        Synthesis problem, which defines the loss that is minimised and the models.
     min_scores
-        Minimum score under each model that constrains the search.
+        Minimum score of a sentence under each model that constrains the search.
     natural_scores
-        Score of the natural sentence under each model.
+        Score of the natural sentence, from which the search started, under each model.
     current_scores
         Score of `sentence` under each model.
     replacements

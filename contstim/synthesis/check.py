@@ -39,24 +39,24 @@ class _ToyModel(RandomBigramModel):
 def find_improvements(
     result: SynthesisResult, problem: Problem, shared_vocabulary: SharedVocabulary
 ) -> tuple[list[str], int]:
-    """Find all replacements of a single word that improve a result, by exhaustive search.
+    """Find all replacements of a single word that improve a synthetic sentence.
 
-    If the result already has the maximum number of changed words, one of its changes may be undone
-    together with the replacement.
+    All words at all positions are tried. If the sentence already has the maximum number of changed
+    words, one of its changes may be undone together with the replacement.
 
     Parameters
     ----------
     result
-        Result of a search.
+        Result of a search, with the synthetic sentence.
     problem
-        Problem that was solved.
+        Synthesis problem that was solved: models, loss and constraints.
     shared_vocabulary
         Words that all models of the problem know.
 
     Returns
     -------
     improvements : list of str
-        Sentences that satisfy the constraints and have a lower loss.
+        Sentences that satisfy the constraints and have a lower loss than the result.
     n_sentences : int
         Number of sentences that were scored.
     """
@@ -94,7 +94,7 @@ def find_improvements(
 def check_strategy(strategy: Strategy) -> list[str]:
     """Check that a search strategy gives valid and reproducible results on toy problems.
 
-    The problems have one, two or three models and sentences of invented words.
+    The toy problems have one, two or three models and sentences of invented words.
 
     Parameters
     ----------
@@ -168,10 +168,16 @@ def check_strategy(strategy: Strategy) -> list[str]:
 
 
 def _make_problems() -> dict[str, Problem]:
-    """Create a dictionary of toy problems, with descriptions of the problems as keys.
+    """Create toy problems for testing search strategies.
 
-    The problems combine models that provide exact scores of all words at once (``exact="all"``),
-    upper bounds of the scores (``exact="bound"``) or neither (``exact="none"``).
+    Without scoring each word separately, a toy model provides the exact scores of all words
+    (``exact="all"``), upper bounds of these scores (``exact="bound"``) or neither
+    (``exact="none"``). The problems combine such models.
+
+    Returns
+    -------
+    dict
+        Mapping from the description of a problem to the problem.
     """
     problems: dict[str, Problem] = {}
     # Models differ in what they provide without scoring each word separately: the exact scores of
@@ -182,6 +188,8 @@ def _make_problems() -> dict[str, Problem]:
         accept = _ToyModel(_WORDS.words, 2 * number + 1, exact=accept_kind)
         description = f"a pair of models ({reject_kind}, {accept_kind})"
         problems[description] = Problem((reject,), (accept,))
+    # Further problems have several rejecting models, several accepting models, or only one model.
+    # `Problem` expects rejecting models, accepting models, margin, bounds, edits and scales.
     first, second, third = (_ToyModel(_WORDS.words, seed, exact="bound") for seed in (20, 21, 22))
     rejecting = (first, second)
     problems["two rejecting models"] = Problem(rejecting, (third,), 1.0, scales=(1.0, 1.0))
@@ -251,10 +259,12 @@ def _check_result(
     if not abs(loss - result.loss) <= _TOLERANCE or result.loss > 0:
         failure = f"has loss {loss}, but the result reports {result.loss}"
         raise _failed(strategy, name, result, failure)
+    # Check the replaced words.
     natural, sentence = Sentence.parse(result.natural), Sentence.parse(result.sentence)
     if not words.permits(natural, sentence, problem.edits):
         failure = "has replacements that the vocabulary or the edits do not permit"
         raise _failed(strategy, name, result, failure)
+    # No single word can improve the result of an exhaustive search.
     if strategy.is_exhaustive:
         improvements, _ = find_improvements(result, problem, words)
         if improvements:

@@ -42,10 +42,11 @@ class _PositionScores:
     words
         Words that may be used at the position.
     is_allowed
-        Mask of the words that do not repeat another word of the sentence, shape (V,).
+        Whether each word occurs at no other position of the sentence, shape (V,). Repeatable words
+        are always allowed.
     replacements
-        Mapping from model name to estimates and upper bounds of the score of the sentence with each
-        of the words.
+        Mapping from model name to estimates and upper bounds of the score that the sentence would
+        have with each word.
     """
 
     words: WordList
@@ -179,11 +180,11 @@ class Search:
         Parameters
         ----------
         search_word
-            Function that searches for a better word among the candidates for one position, and
-            returns whether it ended early (`Strategy.search_word`).
+            Function that searches for a better word among the candidates for one position. It
+            returns whether it ended early, for example to save time (`Strategy.search_word`).
         prefilter
-            Whether candidates are first excluded by the models that score the whole vocabulary at
-            once, before any other model is used.
+            Whether to exclude words by the models that score the whole vocabulary at once, before
+            slower models are used.
         """
         positions = self.positions
         # Positions that were searched without success since the last replacement, and the subset of
@@ -247,8 +248,8 @@ class Search:
         base
             Sentence in which the word is replaced. Default: the current sentence.
         prefilter
-            Whether candidates are first excluded by the models that score the whole vocabulary at
-            once.
+            Whether to leave out words that cannot improve the sentence according to the models that
+            score the whole vocabulary at once.
         """
         sentence = self.sentence if base is None else base
         # The table contains the words for the position, with estimated or exact scores.
@@ -327,11 +328,16 @@ class Search:
         self._cache = {key: table for key, table in self._cache.items() if key in usable_keys}
 
     def _list_base_sentences(self, position: int) -> list[Sentence]:
-        """Return the sentences in which the word at `position` may be replaced.
+        """Return the sentences in which the word at a position may be replaced.
 
-        Usually this is only the current sentence. If the current sentence already has the maximum
+        Usually, this is only the current sentence. If the current sentence already has the maximum
         number of changed words, and the word at `position` is not one of them, another change must
         be undone first. The list then contains one sentence for each change that can be undone.
+
+        Parameters
+        ----------
+        position
+            Index of the word to replace.
         """
         max_changes = self.problem.edits.max_changes
         # If the number of changed words allows it, replace the word in the current sentence.

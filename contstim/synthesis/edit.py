@@ -23,12 +23,11 @@ class Edit(Strategy):
     """Replace words of the natural sentence, one at a time, until the loss stops decreasing.
 
     The positions of the sentence are searched in random order (coordinate search, Golan et al.
-    2023). With ``candidates="all"``, each position gets its best word. The same is done if all
-    models score the whole vocabulary at once.
+    2023). With ``candidates="all"``, or if all models score the whole vocabulary at once, each
+    position gets its best word. Otherwise, constrained Bayesian optimisation searches each
+    position:
 
-    Otherwise, constrained Bayesian optimisation searches each position:
-
-    1. A `Surrogate` of each model predicts the unknown scores of the candidate words.
+    1. A regression for each model, its `Surrogate`, predicts the scores of unscored words.
     2. The candidate with the largest acquisition value is scored next. This value is the expected
        improvement of the loss times the probability that the candidate satisfies the constraints
        (Gardner et al. 2014, Eq. 6). The models score the candidate in the order of their costs, as
@@ -81,20 +80,21 @@ class Edit(Strategy):
         return state.is_complete
 
     def search_word(self, candidates: Candidates, state: SearchState | None = None) -> bool:
-        """Search for a better word at one position, and propose it.
+        """Search for a better word at one position of a sentence, and propose it.
 
         Parameters
         ----------
         candidates
-            Candidate words for the position.
+            Candidate words for the position, with the methods that score and propose them.
         state
-            State that is shared with the searches at other positions. Default: a new state.
+            State that is shared with the searches at other positions of the sentence. Default: a
+            new state.
 
         Returns
         -------
         bool
-            Whether the search reached its limit on scores. The position is then searched again when
-            no other position yields an improvement.
+            Whether the search ended early because it reached its limit on the number of scores. The
+            position is then searched again when no other position yields an improvement.
         """
         all_exact = all(scores.is_exact for scores in candidates.replacements.values())
         # Use Bayesian optimisation unless all exact scores are known, or all words must be tried.

@@ -15,9 +15,9 @@ WordKind = Literal["class", "tag"]
 
 @dataclass(frozen=True)
 class Edits:
-    """Limits on the changes that turn a natural sentence into a synthetic one.
+    """Limits on the changes that turn a natural sentence into a synthetic sentence.
 
-    Positions are the indices of words, from 0.
+    A position is the index of a word in the sentence, counted from 0.
 
     Attributes
     ----------
@@ -29,13 +29,13 @@ class Edits:
     changed
         Positions that must change.
     words
-        Allowed words at some positions, as pairs of a position and a tuple of words. If the natural
-        word at this position is not in the tuple, it must change.
+        Allowed words at some positions, as pairs of a position and a tuple of words. If the tuple
+        does not contain the natural word at this position, the word must change.
     agreement
         Whether adjacent words must agree as the language requires (``a`` and ``an``), except where
         they disagree in the natural sentence.
     same_tokens
-        Whether the sentence must keep its number of tokens under each model.
+        Whether the number of tokens of the sentence must not change under any model.
     same_kind
         Property that a word must share with the word it replaces: ``class``, the word class, or
         ``tag``, the Penn Treebank tag (a plural replaces a plural). Words without a tag do not

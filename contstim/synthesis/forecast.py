@@ -20,11 +20,12 @@ def count_expected_sentences(pool: SentencePool, targets: Sequence[Target], fact
 
     - the size of an optimal assignment from the present pool in which each sentence may be used
       `factor` times;
-    - the expected number of targets without a usable sentence that will have one,
-      n0 (1 - exp(-(factor - 1) n1 / n0)), where n0 and n1 are the numbers of targets with no and
-      with exactly one usable sentence (Good 1953).
+    - the expected number of targets that have no usable sentence yet but will have one,
+      n0 (1 - exp(-(factor - 1) n1 / n0)), where n0 and n1 are the numbers of targets with no usable
+      sentence and with exactly one (Good 1953).
 
-    Limits on similar sentences are ignored.
+    A target is a natural sentence that needs a synthetic sentence. Limits on similar sentences are
+    ignored.
 
     Parameters
     ----------

@@ -42,15 +42,14 @@ _MIN_FRACTION = 1e-6
 
 @dataclass(frozen=True)
 class Target:
-    """Natural sentence to which one sampled sentence will be assigned.
+    """Natural sentence to which one sampled sentence will be assigned as its synthetic sentence.
 
-    The assigned sentence becomes its synthetic sentence. A triplet needs two targets with the same
-    natural sentence, one for each synthetic sentence.
+    A triplet needs two targets with the same natural sentence, one for each synthetic sentence.
 
     Attributes
     ----------
     natural
-        Natural sentence.
+        Text of the natural sentence.
     problem
         Loss and constraints of the synthetic sentence, with models given by name.
     """
@@ -138,7 +137,7 @@ def assign_sentences(
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[str | None]:
-    """Assign sentences of a pool to natural sentences, each to at most one.
+    """Assign sampled sentences to natural sentences, each to at most one.
 
     The assignment uses as many sentences as possible. Among the assignments with this number of
     sentences, it minimises the total loss. With limits on similar sentences, the result is
@@ -248,12 +247,14 @@ class _Limits:
         max_word_share: float,
     ) -> None:
         self._gains = gains
+        # Models of each target; first and last words, and all limited words, of each sentence.
         self._models = [frozenset(target.problem.names) for target in targets]
         self._edge_phrases = [edge_phrases(sentence) for sentence in pool.sentences]
         self._words = [
             infrequent_words(sentence, pool.language) if max_word_share < 1 else set[str]()
             for sentence in pool.sentences
         ]
+        # The limit of a word is a share of the targets, or the number of natural sentences with it.
         self._diversity_cap = diversity_cap
         self._natural_counts: Counter[_Group] = Counter(
             (models, word)

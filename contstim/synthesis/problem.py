@@ -120,13 +120,13 @@ class MinScore:
 class ProblemDefinition:
     """Definition of a synthesis problem: loss and constraints, with models given by name.
 
-    The solution for a natural sentence n is the synthetic sentence s that, with rejecting models r
-    and accepting models a, solves
+    The synthetic sentence s should be improbable under the rejecting models r, and about as
+    probable as the natural sentence n under the accepting models a. It solves
 
         minimise    max_r [log p_r(s) - log p_r(n)] / scale_r        (the loss)
         subject to  log p_a(s) >= log p_a(n) - margin  for every a,
 
-    and satisfies the constraints in `bounds` and `edits`.
+    and satisfies the constraints in `bounds` and `edits`. p_m is the probability under model m.
 
     Attributes
     ----------
@@ -440,7 +440,7 @@ def require_two_words(text: str, language: Language = ENGLISH) -> None:
 def require_feasible_natural(
     sentence: Sentence, constraints: Sequence[MinScore], natural: Mapping[str, float]
 ) -> None:
-    """Check that a natural sentence satisfies all constraints of a search that starts from it.
+    """Check that a natural sentence satisfies the constraints of a search that starts from it.
 
     Raises
     ------

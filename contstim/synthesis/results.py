@@ -58,7 +58,7 @@ class SynthesisResult:
     natural
         Natural sentence.
     sentence
-        Synthetic sentence. If the search found no better sentence, it equals `natural`.
+        Synthetic sentence. If the search found none with a lower loss, it equals `natural`.
     models
         Names of all models: the rejecting models, the models for which there is only a lower bound
         on the score, and the accepting models.

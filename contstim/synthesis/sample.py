@@ -31,15 +31,15 @@ ROUND_BATCHES = 5
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """Sentences that were sampled together after one prompt.
+    """Batch of sentences that were sampled from a language model after the same prompt.
 
     Attributes
     ----------
     drafts
-        Sampled sentences with their log-probabilities.
+        Sampled sentences with their log-probabilities under the language model.
     non_guiding_models
-        Names of the compared models that did not guide the sampling, because they do not score
-        prefixes. Their scores are only used to select among the sampled sentences.
+        Names of the compared models that did not influence which words were sampled, because they
+        do not score prefixes. Their scores are only used to select among the sampled sentences.
     """
 
     drafts: list[Draft]
@@ -86,6 +86,7 @@ class GuidedSampling(SamplingOptions, Strategy):
             words={p: (w,) for p, w in enumerate(natural.words) if p not in search.positions},
         )
         rng = search.spawn_rng()
+        # The prompt consists of bundled English sentences. There are none for other languages.
         sentences = pool() if natural.language is ENGLISH else [str(natural)]
         prompts = [text for text in sentences if text != str(natural)] or sentences
         last_improvement = 0
@@ -96,6 +97,7 @@ class GuidedSampling(SamplingOptions, Strategy):
                 words = Sentence.parse(draft.sentence, natural.language).words
                 if search.accept(natural.with_words(words)):
                     last_improvement = number
+            # Stop when two rounds have not found a better sentence.
             if number - last_improvement >= 2 * ROUND_BATCHES:
                 break
         return True
@@ -106,16 +108,17 @@ class GuidedSampling(SamplingOptions, Strategy):
         return math.ceil(self.max_samples / self.batch_size)
 
     def choose_form(self, natural: Iterable[str]) -> SentenceForm:
-        """Choose the lengths and punctuation of the sentences to sample.
+        """Choose the permitted numbers of words and punctuation marks of sampled sentences.
 
         By default, sampled sentences may be one word shorter than the shortest natural sentence and
-        one word longer than the longest. The option `lengths` sets another range.
+        one word longer than the longest. The option `lengths` sets a different range.
         """
         if self.lengths is not None:
             shortest, longest = parse_length_range(self.lengths)
         else:
             n_words = [len(sentence.split()) for sentence in natural]
             shortest, longest = max(2, min(n_words) - 1), max(n_words) + 1
+        # None: commas are sampled. An empty tuple: no word is followed by a comma.
         commas = None if self.commas == "yes" else ()
         return SentenceForm(shortest, longest, tuple(self.marks), commas)
 
@@ -127,28 +130,33 @@ class GuidedSampling(SamplingOptions, Strategy):
         natural: Sequence[str],
         rng: np.random.Generator,
     ) -> SampledBatch:
-        """Sample a batch of sentences after a prompt of random natural sentences.
+        """Sample a batch of sentences from a language model, guided by the compared models.
+
+        The prompt of the language model consists of randomly drawn natural sentences.
 
         Parameters
         ----------
         problem
-            Problem with the models that guide the sampling.
+            Synthesis problem. Its models influence which words are sampled.
         shared_vocabulary
             Words that all models of the problem know.
         form
             Permitted lengths and punctuation marks of the sampled sentences.
         natural
-            Natural sentences among which the sentences of the prompt are drawn.
+            Natural sentences from which the sentences of the prompt are drawn.
         rng
             Random number generator.
         """
         model, models = load_cached_model(self.writer), problem.models_by_name
+        # Use only words that the language model (the writer) and the guide know, too. The guide
+        # replaces compared models that do not score prefixes.
         words = extend_models(shared_vocabulary, model)
         guide = None if self.guide is None else load_cached_model(self.guide)
         if guide is not None:
             words = extend_models(words, guide)
         weighted_models = [(w, models[name]) for name, w in guidance_weights(problem).items()]
         writer = SentenceWriter(model, weighted_models, words, form, self, guide)
+        # Draw the sentences of the prompt, and continue it.
         n_prompts = min(self.n_prompts, len(natural))
         prompt_indices = rng.choice(len(natural), size=n_prompts, replace=False)
         prompt = format_prompt(natural[i] for i in prompt_indices)

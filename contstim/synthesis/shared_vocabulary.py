@@ -21,11 +21,11 @@ from contstim.text.word_options import same_class_words
 
 @dataclass(frozen=True, eq=False)
 class SharedVocabulary:
-    """Part of a vocabulary that all compared models know.
+    """Words of a vocabulary that all compared models know.
 
-    A model knows a word if it can score the word with the punctuation around it. The capitalised
-    words of the vocabulary may begin a sentence, the other words may be used at later positions. No
-    word may occur twice in a sentence (ignoring case) unless the vocabulary declares it repeatable.
+    A model knows a word if it can score the word with the punctuation around it. The vocabulary has
+    one list of words for the first position of a sentence and one for later positions. No word may
+    occur twice in a sentence (ignoring case) unless the vocabulary declares it repeatable.
 
     Word lists are cached. Positions with the same punctuation have the same `WordList` object, so
     that models look up its words only once.
@@ -108,7 +108,7 @@ class SharedVocabulary:
         return {**self._same_class_words[key], **dict(edits.words)}
 
     def permits(self, natural: Sentence, sentence: Sentence, edits: Edits) -> bool:
-        """Return whether a natural sentence may be changed into `sentence`.
+        """Return whether a natural sentence may be changed into another sentence.
 
         The new words must be in the vocabulary and must not repeat other words, the changes must be
         within the limits, and parsing the text of the sentence must give the same words. Scores are
@@ -116,10 +116,12 @@ class SharedVocabulary:
 
         Parameters
         ----------
-        natural, sentence
-            Natural sentence and changed sentence, with the same number of words.
+        natural
+            Natural sentence.
+        sentence
+            Changed sentence with the same number of words.
         edits
-            Limits on the changes.
+            Limits on the changes, for example on their number.
         """
         if not edits.permits(natural, sentence):
             return False
@@ -148,7 +150,9 @@ class SharedVocabulary:
     def words_at(
         self, sentence: Sentence, position: int, options: tuple[str, ...] | None = None
     ) -> WordList:
-        """Return the words that all models know, for one position of a sentence.
+        """Return the words that may be used at one position of a sentence.
+
+        These are the words that all models know with the punctuation around this position.
 
         Parameters
         ----------
@@ -201,9 +205,10 @@ class SharedVocabulary:
     def list_first_and_later_words(
         self, words_by_position: Mapping[int, Iterable[str]]
     ) -> tuple[WordList, WordList]:
-        """Return the words with which sentences can begin, and the words with which they continue.
+        """Return the words that can begin a sentence, and the words that can occur later.
 
-        Both lists contain the vocabulary words and the additional words that all models know.
+        Both lists contain the words of the vocabulary and additional words, if all models know
+        them.
 
         Parameters
         ----------

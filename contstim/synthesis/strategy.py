@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Strategy:
-    """Base class of the algorithms that search for a synthetic sentence.
+    """Base class of strategies, the algorithms that search for a synthetic sentence.
 
     A subclass is a frozen dataclass. Its fields are the options of the strategy. It implements
     either `search_word`, which improves the word at one position, or `run`, which controls the
@@ -54,7 +54,7 @@ class Strategy:
     is_pooled: ClassVar[bool] = False
 
     def run(self, search: Search) -> bool:
-        """Search for a synthetic sentence, and update `search` with each improvement.
+        """Search for a synthetic sentence, and update the search with each improvement.
 
         By default, `search_word` is called for the positions of the sentence in random order
         (coordinate search). A strategy must not store state between searches, because equal

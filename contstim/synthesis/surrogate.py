@@ -69,14 +69,14 @@ class Surrogate:
     targets: list[FloatArray] = field(default_factory=list)
 
     def posterior(self, replacements: ReplacementScores, current_score: float) -> Posterior:
-        """Return the predictive distribution of the candidates' scores at a new position.
+        """Return the predictive distribution of the scores of candidate words at a new position.
 
         Parameters
         ----------
         replacements
-            Estimates and upper bounds of the scores of V candidates.
+            Estimates and upper bounds of the scores of the sentence with each of V candidates.
         current_score
-            Score of the current sentence in nats.
+            Score of the current sentence (its log-probability) in nats.
         """
         estimates = replacements.estimates
         scale = replacements.upper_bounds - estimates
@@ -117,10 +117,11 @@ def _has_several_tokens(features: FloatArray) -> IntArray:
 
 
 def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return the standard deviation s of the noise for candidates of one and of several tokens.
+    """Estimate the standard deviation s of the noise in a linear regression.
 
-    The variance is a mean of squared residuals and of the prior variance, which has the weight of
-    n_0 = `_PRIOR_COUNT` observations: s^2 = (sum_i (y_i - x_i mean)^2 + n_0 prior^2) / (n + n_0).
+    Words of one token and words of several tokens have different deviations. With the weight of
+    n_0 = `_PRIOR_COUNT` observations for the prior variance,
+    s^2 = (sum_i (y_i - x_i mean)^2 + n_0 prior^2) / (n + n_0).
 
     Parameters
     ----------
@@ -167,12 +168,14 @@ def _fit_coefficients(
 
 @dataclass(eq=False)
 class Posterior:
-    """Predictive distribution of one model's scores of V candidates at one position.
+    """Predictive distribution of one model's scores of V candidate words at one position.
+
+    A surrogate is a regression that predicts the error of estimated scores (`Surrogate`).
 
     Attributes
     ----------
     surrogate
-        Surrogate to which exact scores at this position are added.
+        Regression to which exact scores at this position are added as training data.
     estimates
         Estimates e of the scores in nats, shape (V,).
     scale

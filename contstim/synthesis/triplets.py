@@ -45,8 +45,9 @@ def synthesize_triplets(
 ) -> pd.DataFrame:
     """Synthesise triplets from many natural sentences for pairs of models.
 
-    A triplet consists of a natural sentence, a synthetic sentence that model 2 finds less probable
-    and model 1 does not, and a synthetic sentence for which the models are exchanged.
+    A triplet consists of a natural sentence and two synthetic sentences. Model 2 finds the first
+    synthetic sentence less probable than the natural sentence, but model 1 does not. For the second
+    synthetic sentence, the models are exchanged.
 
     For long computations, use ``contstim synthesize --pair``, which runs several processes and can
     be continued after an interruption.
@@ -161,6 +162,7 @@ def synthesize_triplets(
                     triplets_by_number[number] = triplets
                     texts.append([text for row in triplets for text in row.synthetic_sentences])
                 limit.accept(texts)
+                # Advance the progress bar once for each newly accepted natural sentence.
                 yield from range(n_accepted, limit.n_accepted)
                 n_accepted = max(n_accepted, limit.n_accepted)
             for number in range(len(natural)):

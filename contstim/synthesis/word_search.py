@@ -139,7 +139,7 @@ class WordSearch:
             self._update_best()
 
     def _score_candidates(self) -> bool:
-        """Score candidates until no further score is worth its cost.
+        """Score candidate words until no further score is worth its cost.
 
         The models score each candidate in the order of their costs. In each iteration, either a
         cheap model scores a batch of candidates, or the most expensive model scores the candidates
@@ -163,7 +163,7 @@ class WordSearch:
                 if (is_ready & ~is_scored).any():
                     waiting[name] = indices[is_ready & ~is_scored]
                 is_ready &= is_scored
-            acquisition = self._predict_feasibility(indices) * self._predict_gain(indices)
+            acquisition = self._predict_feasibility(indices) * self._predict_improvement(indices)
             acquisition = np.where(is_ready, acquisition, 0.0)
             max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
             if self._score_cheap(waiting, max_acquisition, any_ready):
@@ -186,7 +186,7 @@ class WordSearch:
     def _score_cheap(
         self, waiting: dict[str, IntArray], max_acquisition: float, any_ready: bool
     ) -> bool:
-        """Score a batch of candidates under one of the cheap models, if this is worth its cost.
+        """Score a batch of candidate words under a cheap model, if this is worth its cost.
 
         Cheap models are all models except the most expensive one, which scores only candidates that
         every cheap model has scored ("ready" candidates).
@@ -257,11 +257,11 @@ class WordSearch:
         feasibility = self._predict_feasibility(indices)
         if name in self.candidates.definition.reject:
             margin = max_acquisition / feasibility
-            values = feasibility * self._predict_gain(indices, margin)
+            values = feasibility * self._predict_improvement(indices, margin)
         else:
             # The score shows whether the candidate satisfies the constraint on this model.
             margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
-            values = feasibility * np.maximum(self._predict_gain(indices) - margin, 0.0)
+            values = feasibility * np.maximum(self._predict_improvement(indices) - margin, 0.0)
         size = min(n_left, max(_BATCH_SIZE, self._count_scored(name) // 4), _MAX_BATCH_SIZE)
         # Choose the candidates with the highest values, if their total value is worth the cost.
         order = np.argsort(-values, kind="stable")[:size]
@@ -271,11 +271,17 @@ class WordSearch:
         return indices[order] if is_worthwhile else indices[:0]
 
     def _score(self, name: str, indices: IntArray) -> None:
-        """Compute exact scores of candidates under one model, and update the surrogate.
+        """Compute exact scores of candidates under one model, and update its regression.
 
-        Only the first candidates are scored if the cost limit does not suffice for all of them. The
-        cost includes the later scores of at least one candidate under the other models and its
-        verification.
+        If the limit on model inputs does not suffice for all candidates, only the first are scored.
+        Enough inputs must remain to score one of them under the other models and to verify it.
+
+        Parameters
+        ----------
+        name
+            Name of the model.
+        indices
+            Indices of the candidates to score.
         """
         score_costs = self.candidates.score_costs(name)[indices]
         # Find the number of candidates that can be scored within the limit on model inputs. After
@@ -309,7 +315,7 @@ class WordSearch:
         return self.max_scores * ratio - self._count_scored(name)
 
     def _compute_decision_costs(self, indices: IntArray) -> FloatArray:
-        """Return the cost of deciding whether each candidate replaces the word, shape (k,).
+        """Return the cost of deciding whether each candidate improves the sentence, shape (k,).
 
         The cost is a number of model inputs. To decide on a candidate, its unknown scores are
         computed. Then either this candidate or the best candidate so far is verified; the higher of
@@ -395,7 +401,9 @@ class WordSearch:
             probability *= np.where(is_unknown, p_feasible, 1.0)
         return np.maximum(probability, 1e-300)  # Callers divide by the probability.
 
-    def _predict_gain(self, indices: IntArray, margin: FloatArray | float = 0.0) -> FloatArray:
+    def _predict_improvement(
+        self, indices: IntArray, margin: FloatArray | float = 0.0
+    ) -> FloatArray:
         """Return the expected improvement of each candidate over the lowest loss so far.
 
         The expected improvement is E max(0, best_loss - margin - loss), where the expectation is

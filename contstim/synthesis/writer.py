@@ -43,20 +43,24 @@ _FINAL_MARKS = ".?!…。！？"
 class SamplingOptions:
     """Options of guided sampling.
 
+    Sentences are sampled from a causal language model, the writer. The compared models guide the
+    sampling: they increase or decrease the probability of each word.
+
     Attributes
     ----------
     writer
-        Specification string of the causal model from which sentences are sampled.
+        Specification string of the causal model.
     temperature
         Temperature of the writer's distribution.
     top_p
-        Fraction of the writer's probability mass from which words are drawn.
+        Fraction of the writer's probability mass from which words are drawn (nucleus sampling).
     min_p
         Minimum probability of a word, relative to the most probable word.
     guidance
-        Factor of the weighted sum of log-probabilities under the compared models.
+        Strength of the influence of the compared models: factor of the weighted sum of their
+        log-probabilities.
     min_end_probability
-        Minimum probability under the writer with which a sentence may end.
+        Minimum probability of the end of the sentence at which the writer may end it.
     lengths
         Range of the number of words, for example ``7-9``. None: from one word fewer to one word
         more than the natural sentences have.
@@ -152,25 +156,27 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
 class SentenceWriter:
     """Sampler of sentences from a language model, guided by the compared models.
 
+    The compared models increase or decrease the probability of each word.
+
     Parameters
     ----------
     model
-        Causal model from which sentences are sampled, the *writer*.
+        Causal model from which sentences are sampled, called the writer.
     weighted_models
         Pairs of a weight and a compared model (see `guidance_weights`).
     shared_vocabulary
         Words that all models know.
     form
-        Length and punctuation of the sentences.
+        Permitted length and punctuation of the sentences.
     options
-        Options of guided sampling.
+        Options of guided sampling, for example the temperature.
     guide
-        Model that guides in place of compared models that do not score prefixes.
+        Model that is used in place of compared models that do not score prefixes.
 
     Attributes
     ----------
     non_guiding_models
-        Names of the compared models that do not guide, because they do not score prefixes.
+        Names of the compared models without influence, because they do not score prefixes.
     """
 
     def __init__(
@@ -212,7 +218,14 @@ class SentenceWriter:
         }
 
     def write(self, prompt: str, rng: np.random.Generator) -> list[Draft]:
-        """Sample a batch of sentences after a prompt, word by word.
+        """Sample a batch of sentences after a prompt, one word at a time.
+
+        Parameters
+        ----------
+        prompt
+            Text that the language model continues.
+        rng
+            Random number generator.
 
         Returns
         -------
@@ -258,8 +271,8 @@ class SentenceWriter:
     def _mask_allowed_words(self, batch: DraftBatch, words: WordList) -> BoolArray:
         """Return which words may come next in each unfinished sentence.
 
-        A word is excluded if another list of words is prescribed for this position, or if the word
-        already occurs in the sentence. Repeatable words, for example "the", may occur again.
+        A word is excluded if it already occurs in the sentence, unless it is repeatable such as
+        "the". It is also excluded if it is not in the list of words for this position.
 
         Parameters
         ----------

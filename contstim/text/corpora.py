@@ -235,6 +235,8 @@ def detokenize(tokens: Iterable[str]) -> str:
         attach_left = mark in _ATTACHED_LEFT or mark in _CLITICS
         attach_right = mark in _ATTACHED_RIGHT
         if mark == '"':
+            # An opening quotation mark is attached to the next symbol, a closing one to the
+            # previous symbol. The Penn Treebank writes opening marks as ``.
             attach_right = symbol == "``" or (symbol == '"' and not open_double)
             attach_left, open_double = not attach_right, attach_right
         elif symbol in {"'", "`"}:

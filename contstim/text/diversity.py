@@ -182,6 +182,7 @@ class WordShareLimit:
         pending = (i for i in range(len(self._natural_words)) if i not in self._accepted)
         # The batch consists of the next natural sentences without accepted synthetic sentences.
         indices = list(islice(pending, self._batch_size))
+        # Avoid the words that led to a rejection, and those that have reached their limit.
         excluded = frozenset[str]()
         if self._max_share < 1:
             excluded = self._rejected_words | self._find_exhausted_words()
@@ -275,7 +276,8 @@ class WordShareLimit:
             1 if the sentences are accepted, -1 if they are withdrawn.
         """
         natural = self._natural_words[index]
-        # If fewer sentences were made than requested, the expected totals are lower.
+        # Add to all counts for the sign 1, and undo this for the sign -1. If fewer sentences were
+        # made than requested, the expected totals are lower.
         n_missing = self._n_per_natural - len(texts)
         self._n_sentences -= sign * n_missing
         self._n_natural_words += sign * len(texts) * len(natural)
@@ -298,6 +300,7 @@ class WordShareLimit:
         # Mapping from word to the number of sentences by which it exceeds the limit.
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False
+        # Withdraw the last sentences first, as long as they have introduced a word above its limit.
         for index in sorted(self._accepted, reverse=True):
             # Texts are the synthetic sentences; `excluded` are the words that they had to avoid.
             texts, excluded = self._accepted[index]
@@ -305,6 +308,7 @@ class WordShareLimit:
             words = {word for word in new_counts if excess.get(word, 0) > 0} - excluded
             if not words or self._n_withdrawals[index] == _MAX_WITHDRAWALS:
                 continue
+            # The natural sentence will be edited again, without these words.
             has_withdrawn = True
             self._n_withdrawals[index] += 1
             del self._accepted[index]
@@ -363,14 +367,14 @@ class Diversity:
         Numbers are rounded to four decimals, and fields that are None are left out. Fields that
         list words become mappings from word to the share of sentences that contain it.
         """
-        row: dict[str, Any] = {}
+        cells: dict[str, Any] = {}
         for name, value in asdict(self).items():
-            # Tuples contain words with the share of sentences that contain them.
+            # Tuples list words, each with the share of sentences that contain it.
             if isinstance(value, tuple):
-                row[name] = {word: round(share, 4) for word, share in value}
+                cells[name] = {word: round(share, 4) for word, share in value}
             elif value is not None:
-                row[name] = round(value, 4)
-        return row
+                cells[name] = round(value, 4)
+        return cells
 
 
 def measure_diversity(

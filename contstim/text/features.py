@@ -87,9 +87,9 @@ def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = (
     [False, True]
     """
     folded = {word.casefold() for word in repeatable}
-    # Compare words without case and punctuation.
     labels = list(sentences)
     is_distinct = []
+    # Compare the words of each sentence, without case and punctuation.
     for sentence in labels:
         words = language_from_script(sentence).split(sentence)
         is_distinct.append(not find_repeats((split_word(word)[1] for word in words), folded))

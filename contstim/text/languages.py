@@ -186,7 +186,7 @@ def _load_jieba() -> Any:
         raise MissingExtraError(
             "Chinese needs the segmenter jieba, which is not installed; run: pip install jieba"
         ) from error
-    jieba.setLogLevel(60)
+    jieba.setLogLevel(60)  # no messages: the highest standard level is 50
     return jieba.Tokenizer()
 
 

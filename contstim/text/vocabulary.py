@@ -245,6 +245,7 @@ class Vocabulary:
         spellings = {w: f"{w}'" for w in rules.exclude if conventions.is_elided(f"{w}'")}
         spellings |= {conventions.fold(word): word for word in sorted(rules.capitals)}
         listed = relative_frequencies(language)
+        # Sort the words by decreasing frequency, and select the first `size` that the rules accept.
         by_frequency = sorted(listed, key=lambda word: -listed[word])
         frequencies = {spellings.get(word, word): listed[word] for word in by_frequency}
         words = rules.filter(frequencies)[:size]

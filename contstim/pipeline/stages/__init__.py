@@ -87,6 +87,7 @@ class Run:
             records = describe_models((*plan.extra_models, *plan.models))
         models = {spec: records[spec] for spec in plan.models}
         extra_models = {spec: records[spec] for spec in plan.extra_models}
+        # Refuse two specification strings that describe the same model.
         names = [model.name for model in models.values()]
         for spec, model in models.items():
             if names.count(model.name) > 1:

@@ -174,6 +174,8 @@ class SynthesisStage(Stage):
             "versions": dict(run.versions),
             "vocabulary": vocabulary,
             "sentences": {"digest": sentence_digest, "number": len(run.sentences)},
+            # Names of the rejecting and the accepting models of each problem. The two problems of a
+            # triplet form a group.
             "problems": [
                 [(named.reject, named.accept) for named in (p.rename_models(names) for p in group)]
                 for group in self.get_job(run).sentences_by_problems
