@@ -269,6 +269,11 @@ class DaskExecutor(Executor):
     def _fetch_outcome(future: Any) -> tuple[TaskOutcome | None, BaseException | None]:
         """Fetch the outcome of a finished task from Dask.
 
+        Parameters
+        ----------
+        future
+            Dask future of the task.
+
         Returns
         -------
         outcome : TaskOutcome or None

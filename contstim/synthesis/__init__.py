@@ -94,7 +94,18 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
 
 
 def _parse_number(text: str) -> int | float | str:
-    """Convert a text such as ``8`` or ``0.5`` to a number; return any other text unchanged."""
+    """Convert the value of an option to a number, if it is one.
+
+    Parameters
+    ----------
+    text
+        Value as text. For example, ``8`` becomes an integer and ``0.5`` a floating-point number.
+
+    Returns
+    -------
+    int, float or str
+        Number, or the unchanged text if it is not a number.
+    """
     # `int` and `float` also accept 1_000 and non-ASCII digits, which are more likely mistakes.
     if not text.isascii() or "_" in text:
         return text  # `int` would also accept "1_000" and digits of other scripts.
@@ -110,7 +121,11 @@ def format_strategy(strategy: Strategy) -> str:
     """Format a search strategy as a string that `parse_strategy` can read.
 
     The string contains the name of the strategy and the options that differ from their defaults.
-    Strategies that are not registered under a name are formatted by `repr`.
+
+    Parameters
+    ----------
+    strategy
+        Search strategy. If its class is not registered under a name, `repr` formats it instead.
 
     Examples
     --------

@@ -91,14 +91,23 @@ class Beam(Strategy):
         return () if self.guide is None else (self.guide,)
 
     def run(self, search: Search) -> bool:
-        """Run all passes of beam search, and let `search` verify the best sentences of each pass.
+        """Write sentences in several passes of beam search, and verify the best of each pass.
 
-        A pass writes complete sentences from left to right.
+        A pass writes complete sentences from left to right. Each constraint on the score under a
+        model has a Lagrange multiplier lambda. After a pass, log lambda increases by a step if the
+        constraint was violated, and decreases by the step otherwise. If no sentence satisfies the
+        constraints, spare passes follow. With the option `refine`, single words of the result are
+        then replaced.
 
-        After each pass, the logarithm of the Lagrange multiplier lambda of a constraint increases
-        by a step if the constraint was violated, and decreases by the step otherwise. If no
-        sentence of these passes satisfies the constraints, spare passes follow. With `refine`,
-        single words of the result are then replaced.
+        Parameters
+        ----------
+        search
+            Search for one synthetic sentence. It verifies sentences and stores the best one.
+
+        Returns
+        -------
+        bool
+            Whether the search was complete.
         """
         beam = BeamSearch.from_search(search, self.guide, self.width, self.diversity_cap)
         rng = search.spawn_rng()

@@ -93,7 +93,17 @@ class BeamSearch:
     ) -> BeamSearch:
         """Prepare the beam search for the natural sentence of a search.
 
-        `guide`, `width` and `diversity_cap` are options of `Beam`.
+        Parameters
+        ----------
+        search
+            Search for one synthetic sentence, with its models and constraints.
+        guide
+            Specification string of a model that proposes words for models without prefix scores.
+        width
+            Number of prefixes kept at each position. Default: depends on the models (`Beam`).
+        diversity_cap
+            Maximum number of kept prefixes with the same last or the same first words. Default: a
+            quarter of the width.
 
         Raises
         ------

@@ -215,6 +215,11 @@ def split_into_batches(indices: IntArray) -> Iterator[IntArray]:
 
     A search scores one batch of candidates after the other. The first batches are small, so that
     few scores are computed if one of the first candidates is accepted.
+
+    Parameters
+    ----------
+    indices
+        Indices of candidates, best first.
     """
     start, size = 0, _MIN_BATCH_SIZE
     while start < len(indices):

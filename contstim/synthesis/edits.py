@@ -152,6 +152,11 @@ class Edits:
     def check(self, natural: Sentence) -> None:
         """Check that all positions to which limits refer exist in a natural sentence.
 
+        Parameters
+        ----------
+        natural
+            Natural sentence to which the limits will be applied.
+
         Raises
         ------
         InputError

@@ -68,7 +68,7 @@ class GuidedSampling(SamplingOptions, Strategy):
         return (self.writer,) if self.guide is None else (self.writer, self.guide)
 
     def run(self, search: Search) -> bool:
-        """Sample synthetic sentences for one natural sentence, and keep the best one.
+        """Sample sentences from a language model for one natural sentence, and keep the best one.
 
         The samples have the same number of words and the same punctuation as the natural sentence.
         The search accepts a sample if it satisfies the constraints and has a lower loss than all

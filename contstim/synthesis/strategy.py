@@ -61,6 +61,11 @@ class Strategy:
         strategies must give equal results. State that is learned during a search belongs to an
         object that this method creates.
 
+        Parameters
+        ----------
+        search
+            Search for one synthetic sentence, which stores the best sentence so far.
+
         Returns
         -------
         bool
@@ -82,6 +87,11 @@ class Strategy:
 
     def search_word(self, candidates: Candidates) -> bool:
         """Search for a better word at one position, and propose it with `Candidates.propose`.
+
+        Parameters
+        ----------
+        candidates
+            Candidate words for the position, with the methods that score and propose them.
 
         Returns
         -------

@@ -140,6 +140,11 @@ def guidance_weights(problem: Problem) -> dict[str, float]:
     rejecting model k. A word with the same probability under all models is therefore neither
     preferred nor avoided. Models that only have a lower bound have no weight.
 
+    Parameters
+    ----------
+    problem
+        Synthesis problem with the accepting and rejecting models.
+
     Returns
     -------
     dict

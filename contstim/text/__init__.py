@@ -287,6 +287,11 @@ class WordList:
 
         A case-folded word has several indices if the list contains several spellings, such as
         "May" and "may".
+
+        Parameters
+        ----------
+        language
+            Language that determines how words are case-folded. Default English.
         """
         indices = self._case_insensitive_indices.get(language)
         if indices is None:

@@ -128,6 +128,13 @@ def split_sentences(paragraph: str, language: Language = ENGLISH) -> list[str]:
     A sentence ends after a word with a final ``.``, ``?``, ``!`` or ``…``, possibly followed by
     quotation marks or brackets, if the next word does not begin with a lower-case letter. A full
     stop after a single letter or a common English abbreviation ("Mr.") does not end a sentence.
+
+    Parameters
+    ----------
+    paragraph
+        Text to split.
+    language
+        Language of the text, which determines its words. Default English.
     """
     sentences: list[str] = []
     sentence: list[str] = []  # words of the current sentence
@@ -223,6 +230,11 @@ def detokenize(tokens: Iterable[str]) -> str:
     following word. Symbols of the Penn Treebank become ordinary quotation marks and brackets,
     and marks that the Brown corpus doubles (``? ?``) become one. Straight quotation marks open
     and close alternately.
+
+    Parameters
+    ----------
+    tokens
+        Words and punctuation marks of one sentence.
     """
     text = previous = ""
     attach_next = True  # whether the next symbol follows without a space

@@ -311,9 +311,12 @@ def offensive_source(language: Language) -> str:
 
 
 def expand_classes(names: Iterable[str]) -> frozenset[str]:
-    """Return the Penn Treebank tags of word classes such as ``noun``.
+    """Return the Penn Treebank part-of-speech tags of word classes such as ``noun``.
 
-    `names` may also contain tags, which are included unchanged.
+    Parameters
+    ----------
+    names
+        Names of word classes, or tags such as ``NNS``, which are returned unchanged.
 
     Raises
     ------
@@ -328,9 +331,15 @@ def expand_classes(names: Iterable[str]) -> frozenset[str]:
 
 
 def tag_words(vocabulary: Vocabulary) -> Vocabulary:
-    """Return the vocabulary with one part-of-speech tag per word, predicted without context.
+    """Return a copy of a vocabulary with one part-of-speech tag per word.
 
-    The tags are predicted by NLTK's tagger for English (averaged perceptron; Honnibal 2013).
+    NLTK's tagger for English (averaged perceptron; Honnibal 2013) predicts the tag of each word
+    without the context of a sentence.
+
+    Parameters
+    ----------
+    vocabulary
+        Vocabulary of English words.
 
     Raises
     ------

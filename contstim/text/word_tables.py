@@ -13,7 +13,12 @@ _FLAGS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false"
 
 
 def read_word_rows(path: str | PathLike[str]) -> tuple[list[dict[str, str]], list[str]]:
-    """Read a word list with one word per line, or a CSV with a column ``word``.
+    """Read a list of words, one per line, or a CSV file with a column ``word``.
+
+    Parameters
+    ----------
+    path
+        Path of the file, in UTF-8.
 
     Returns
     -------

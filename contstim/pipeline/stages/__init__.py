@@ -319,7 +319,13 @@ class Stage(ABC):
         run.get_table(self).write(text, self._collect_all_inputs(run), notes)
 
     def compute_status(self, run: Run) -> StageStatus:
-        """Return the progress of the stage: counts of tasks, errors and the state of its table."""
+        """Return the progress of the stage: numbers of tasks, errors and the state of its table.
+
+        Parameters
+        ----------
+        run
+            Run of the study, from which the results of finished tasks are read.
+        """
         tasks = self.tasks(run)
         missing = run.store.find_missing(tasks)
         errors = [f"{task}: {error}" for task in missing if (error := run.store.read_error(task))]

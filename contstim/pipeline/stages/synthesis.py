@@ -50,7 +50,18 @@ class SynthesisStage(Stage):
     options: ClassVar[type[Any] | None] = SynthesisOptions
 
     def describe(self, plan: StudyPlan) -> str:
-        """Describe the options of the synthesis in full sentences, for a preregistration."""
+        """Describe the synthesis of sentences for the preregistration of a study.
+
+        Parameters
+        ----------
+        plan
+            Study plan, which contains the options of the synthesis.
+
+        Returns
+        -------
+        str
+            Full sentences with the models, the constraints and the strategy.
+        """
         options = plan.get_options(SynthesisOptions)
         # Models and limits that the plan does not set have an empty text, and are left out.
         specs = {
@@ -76,7 +87,13 @@ class SynthesisStage(Stage):
     def get_job(self, run: Run) -> SynthesisJob:
         """Return the object that creates the tasks of the synthesis and the rows of its table.
 
-        The object is created at the first call, and stored in the run for later calls.
+        The first call creates the object and stores it in the run. Later calls return the same
+        object.
+
+        Parameters
+        ----------
+        run
+            Run of the study.
         """
         if SYNTHESIS.name not in run.stage_data:
             # Create the job at the first call. Later calls return the same object, which remembers
