@@ -113,7 +113,7 @@ def _find_installed(entries: Mapping[str, tuple[str, str]]) -> dict[str, str]:
 #: Commands by name, imported when they are called. Installed packages add commands by the
 #: entry-point group ``contstim.commands``. A command is omitted if its package is not installed.
 COMMANDS: Registry[App] = Registry("command", "contstim.commands", _find_installed(_BUNDLED))
-#: Applications that other packages add to a command as subcommands, by name of the command.
+#: Applications that one other package adds to a command as subcommands, by name of the command.
 SUBCOMMANDS: Registry[Sequence[App]] = Registry(
     "subcommands of", "contstim.subcommands", _find_installed(_BUNDLED_SUBCOMMANDS)
 )

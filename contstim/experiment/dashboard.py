@@ -44,7 +44,7 @@ class _SessionAnswers:
 
 
 class AnswerCache:
-    """Cache of the answers of all sessions, for which only new answers are read."""
+    """Cache of the answers of all sessions, which reads only new answers from the database."""
 
     def __init__(self) -> None:
         self._last_sequence = 0

@@ -28,7 +28,7 @@ _Parameter = Annotated[
 
 @settings
 class Codes:
-    """Table ``[recruiter.codes]``: the completion code of each outcome."""
+    """Table ``[recruiter.codes]``: completion codes for the recruitment platform, by outcome."""
 
     complete: _Code | None = None
     declined: _Code | None = None

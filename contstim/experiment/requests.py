@@ -139,7 +139,7 @@ class RateLimiter:
         return not self._capacity or self._current_usage(client) + 1 <= self._capacity
 
     def acquire(self, client: str) -> bool:
-        """Return whether a client may act now, and count the action if it may."""
+        """Count an action of a client against the rate limit; return whether it is permitted."""
         is_allowed = self.has_capacity(client)
         if is_allowed:
             # Store the usage with its time, because the usage decreases continuously.

@@ -283,7 +283,7 @@ def _protect_raw_log(connection: sqlite3.Connection) -> None:
 
 
 def _remove_empty(path: Path) -> None:
-    """Remove a new data file after its tables could not be created.
+    """Remove a new database file after its tables could not be created.
 
     The file is kept if it has tables, because another process may have created them meanwhile.
     """

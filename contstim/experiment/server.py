@@ -287,7 +287,7 @@ class _Dashboard:
         return JSONResponse(await asyncio.wrap_future(self._store.summary()))
 
     def _is_authorized(self, request: Request) -> bool:
-        """Return whether a request contains the token of the dashboard.
+        """Return whether a request contains the password (token) of the dashboard.
 
         Raises
         ------

@@ -328,7 +328,7 @@ class Store:
 
     @_run_in_writer_thread
     def _finish(self, connection: Connection, token: str) -> dict[str, Any]:
-        """End a session within a transaction; `finish` documents the result."""
+        """End a session; return its outcome and the link back to the recruitment platform."""
         now = self._clock()
         row = self._authenticate(connection, token, now)
         session, outcome, finished_by = row["session"], row["outcome"], row["finished_by"]
@@ -363,7 +363,10 @@ class Store:
         )
 
     def _authenticate(self, connection: Connection, token: str, now: float) -> Any:
-        """Find the session of a browser's token, and record that the session is active."""
+        """Return the row of the session that a browser's token identifies.
+
+        The session is recorded as active.
+        """
         query = "SELECT session FROM tokens WHERE sha256 = ?"
         row = connection.execute(query, (digest(token),)).fetchone()
         if row is None:

@@ -37,12 +37,12 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 def read_text_source(language: str = "en") -> str:
-    """Return the bundled file with the page's texts in one of `PAGE_LANGUAGES`, as TOML.
+    """Return the bundled file with the web page's texts in a language, as TOML.
 
     Parameters
     ----------
     language
-        Code of the language.
+        Code of the language, one of `PAGE_LANGUAGES`.
 
     Returns
     -------

@@ -474,7 +474,7 @@ def get_number_column(columns: Container[str]) -> str:
 
 
 def write_trials(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:
-    """Write a table of trials as CSV; missing cells are empty.
+    """Write a table of trials as a CSV file; cells that a row lacks are empty.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def page_version(page: Path = PAGE_FOLDER) -> str:
 
 
 def list_vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
-    """Return the paths of the third-party files by name.
+    """Return the paths of the third-party JavaScript files of the web page, by name.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def list_vendor_files(page: Path = PAGE_FOLDER) -> dict[str, Path]:
 
 
 def list_page_files() -> dict[str, Path]:
-    """Return the paths of the page's files, except ``index.html``, by their relative URLs.
+    """Return the paths of the web page's files, except ``index.html``, by their relative URLs.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def fetch_on_first_use(page: Path = PAGE_FOLDER) -> None:
     Raises
     ------
     MissingExtraError, OutputError
-        As `fetch_vendor`.
+        If npm fails, or the files cannot be written.
     """
     is_complete = all((page / "vendor" / name).is_file() for name in VENDORED_FILES)
     if not is_complete and shutil.which("npm") is not None:
