@@ -90,7 +90,7 @@ class LogitsModel(SentenceModel):
     ) -> None:
         super().__init__(ModelSpec.parse(spec) if isinstance(spec, str) else spec)
         self._logits, self.packages = logits, tuple(packages)
-        self._encode = _encoding_function(tokenizer, self.spec)
+        self._encode = _make_encoder(tokenizer, self.spec)
         start = getattr(tokenizer, "bos_token_id", None) if start is None else start
         if start is None:
             raise InputError(
@@ -228,7 +228,7 @@ class LogitsModel(SentenceModel):
         return all_ids, tuple(tokens), np.array(word_indices, dtype=np.int64)
 
 
-def _encoding_function(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
+def _make_encoder(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
     """Return a function that maps a text to its token ids and their character offsets.
 
     Parameters

@@ -269,7 +269,7 @@ def _insert_sentences(table: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
     return table.assign(sentence=sentences[indices.astype(int)])
 
 
-def _is_repeated(sentence: str, values: list[Any]) -> bool:
+def _has_duplicate_rows(sentence: str, values: list[Any]) -> bool:
     """Return whether consecutive rows of a table list the words of a sentence more than once.
 
     This happens if a table contains the same sentence twice. The summed score would be wrong. Rows
@@ -327,7 +327,7 @@ def _sum_over_words(
         column = next((table[c].astype(str) for c in ("token", "word") if c in table), scores)
         values_by_run = column.groupby(runs).agg(list)
         pairs = zip(texts.groupby(runs).first(), values_by_run, strict=True)
-        repeated = [sentence for sentence, values in pairs if _is_repeated(sentence, values)]
+        repeated = [sentence for sentence, values in pairs if _has_duplicate_rows(sentence, values)]
     keys = pd.DataFrame({"sentence": texts, "position": positions})
     repeated += texts[keys.duplicated()].tolist()
     if repeated:

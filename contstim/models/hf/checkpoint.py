@@ -167,13 +167,13 @@ def _read_checkpoint(
     """
 
     def loader_for(config: Any) -> Any:
-        is_masked = _model_kind(config, spec) == "masked"
+        is_masked = _find_model_kind(config, spec) == "masked"
         return AutoModelForMaskedLM if is_masked else AutoModelForCausalLM
 
     source = locate_checkpoint(spec)
     pretrained = load_pretrained(source, loader_for, dtype, repr(spec.location), run_code)
     model, tokenizer = pretrained.network.to(device), pretrained.tokenizer
-    kind = _model_kind(pretrained.config, spec)
+    kind = _find_model_kind(pretrained.config, spec)
     if pretrained.missing:
         raise ModelFileError(
             f"{spec.location!r} has no trained language-model head: the checkpoint lacks "
@@ -213,7 +213,7 @@ def _read_checkpoint(
     return Checkpoint(kind, network, tokenizer, max_tokens, mask_id, pretrained.code_digest)
 
 
-def _model_kind(config: Any, spec: ModelSpec) -> str:
+def _find_model_kind(config: Any, spec: ModelSpec) -> str:
     """Return the kind of a language model, ``causal`` or ``masked``.
 
     Parameters

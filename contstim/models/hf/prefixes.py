@@ -256,7 +256,7 @@ class CausalPrefixes(TokenPrefixes):
             past = replace(past, cache=None)
         return past.extend(network, rows, tokens, all_logits=all_logits)
 
-    def _mark_tokens(self, mark: str) -> _Tokens:
+    def _find_mark_tokens(self, mark: str) -> _Tokens:
         """Return the tokens of a punctuation mark that is attached to a word.
 
         These are the tokens that the mark adds to the tokens of a word. If it changes the tokens of
@@ -269,7 +269,7 @@ class CausalPrefixes(TokenPrefixes):
             return tuple(marked_ids[len(word_ids) :])
         return tuple(tokenizer.tokenize([mark])[0])
 
-    def _all_log_probs(self, tokens: _Tokens) -> FloatArray:
+    def _log_probs_after_each(self, tokens: _Tokens) -> FloatArray:
         """Return log p(tokens | prefix) for each prefix, with the same tokens, shape (R,), nats."""
         rows = np.arange(len(self._next_log_probs))
         if not tokens:
@@ -293,9 +293,9 @@ class CausalPrefixes(TokenPrefixes):
         array
             Log-probabilities, shape (R,), nats.
         """
-        model, mark_tokens = self._model, self._mark_tokens(mark) if mark else ()
+        model, mark_tokens = self._model, self._find_mark_tokens(mark) if mark else ()
         # log p(mark, end of sentence | prefix)
-        log_probs = self._all_log_probs((*mark_tokens, *model.end))
+        log_probs = self._log_probs_after_each((*mark_tokens, *model.end))
         if model.is_corrected and not model.end:
             # The correction for white space adds log p(the next token starts a new word), after
             # the mark if there is one.
@@ -307,7 +307,7 @@ class CausalPrefixes(TokenPrefixes):
             log_probs += boundary.cpu().numpy().astype(np.float64)
         if model.tokenizer.options.punctuation == "context":
             # The model reads the mark without scoring it: subtract its log-probability.
-            return log_probs - self._all_log_probs(mark_tokens)
+            return log_probs - self._log_probs_after_each(mark_tokens)
         return log_probs
 
     def word_end_log_probs(self) -> FloatArray:
@@ -329,7 +329,7 @@ class CausalPrefixes(TokenPrefixes):
 
     def comma_log_probs(self) -> FloatArray:
         """Return the log-probability of a comma after each prefix, shape (R,), nats."""
-        return self._all_log_probs(self._mark_tokens(COMMA))
+        return self._log_probs_after_each(self._find_mark_tokens(COMMA))
 
     def _predict_next_token(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
         """Return the log-probabilities of the next token after appending tokens to prefixes.
@@ -363,7 +363,7 @@ class CausalPrefixes(TokenPrefixes):
         CausalPrefixes
             All R prefixes, with and without comma.
         """
-        rows, comma = np.flatnonzero(is_marked), self._mark_tokens(COMMA)
+        rows, comma = np.flatnonzero(is_marked), self._find_mark_tokens(COMMA)
         # After a comma, the next token has different probabilities.
         next_log_probs = self._next_log_probs.clone()
         if len(rows):

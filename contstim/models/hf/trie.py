@@ -309,7 +309,7 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, expanded: IntArray) 
     log_counts = np.log(trie.n_longer + n_ending)
     # Regress log p(token) on a constant, the log count of the node and that of its parent.
     design = np.column_stack([np.ones(len(log_counts)), log_counts, log_counts[trie.parents]])
-    if len(computed) < _MIN_COMPUTED:
+    if len(computed) < _MIN_COMPUTED:  # too few to fit the coefficients
         estimates[is_unknown] = _DEFAULT_LOG_PROB
     else:
         coefficients = np.linalg.lstsq(design[computed], log_probs[computed], rcond=None)[0]

@@ -95,7 +95,7 @@ def _parse_header(data: bytes, path: Path) -> tuple[list[int], int]:
             is_in_header = True
         elif text:
             match = _COUNT.fullmatch(text) if is_in_header else None
-            if match is None or int(match.group(1)) != len(counts) + 1:
+            if match is None or int(match.group(1)) != len(counts) + 1:  # the header has ended
                 break
             counts.append(int(match.group(2)))
         offset += len(line) + 1
