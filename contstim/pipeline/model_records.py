@@ -118,7 +118,7 @@ class ModelCache:
             Specification strings of models that must not be removed from the cache.
         """
         entry = self._entries.pop(spec, None)
-        # Remove the entry for now. It is inserted again below, as the most recently used one.
+        # `pop` has removed the entry. It is inserted again below, as the most recently used one.
         if entry is None:
             # Remove the least recently used models, which come first, to make room for this model.
             removable = [cached for cached in self._entries if cached not in keep]

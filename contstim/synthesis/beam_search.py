@@ -419,9 +419,9 @@ class BeamSearch:
             Indices of the selected extensions into `rows`.
         """
         last_word_counts, first_words_counts = Counter[int](), Counter[tuple[str, ...]]()
-        # Number of selected extensions with the same last word, and with the same first words.
         selected: list[int] = []
-        # Extensions are sorted, best first. Skip those that are similar to better ones.
+        # Extensions are sorted, best first. Count the selected ones by last word and by first
+        # words, and skip an extension if many better ones are similar.
         for number, (row, index) in enumerate(zip(rows.tolist(), indices.tolist(), strict=True)):
             first_words = words[row][:N_EDGE_WORDS]
             if last_word_counts[index] >= self.diversity_cap:

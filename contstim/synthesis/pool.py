@@ -231,7 +231,7 @@ def _compute_value(gains: FloatArray, assigned: IntArray) -> float:
 
 
 class _Limits:
-    """Limits on the number of similar sentences in an assignment (see `assign_sentences`).
+    """Limits on the number of similar sampled sentences that are assigned to natural sentences.
 
     Each limit is the maximum number of sentences of a group that may be assigned. A group consists
     of the sentences that begin with the same words, that end with the same words, or that contain

@@ -71,7 +71,8 @@ class WordShareLimit:
 
     Synthetic sentences are made from natural sentences by replacing words. The natural sentences
     are processed in batches: `next_batch` returns the sentences to edit and the words to avoid, and
-    `accept` accepts or rejects the results. Both methods are called in turn until a batch is empty.
+    `accept` receives the results, some of which it rejects. The two methods are called in turn
+    until a batch is empty.
 
     1. The limit of a word is a number of sentences: the largest of `max_share` times the number of
        sentences, two, and the number of natural sentences with the word. Frequent words such as
