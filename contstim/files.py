@@ -121,9 +121,9 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
     try:
         yield temporary
         if temporary != target:
-            _synchronise_all(temporary)
+            _flush_all_to_disk(temporary)
             temporary.replace(target)
-            _synchronise(target.parent)
+            _flush_to_disk(target.parent)
     except OutputError:
         raise
     except OSError as error:
@@ -148,6 +148,24 @@ def check_new_folder(path: Path) -> None:
     parent = next((p for p in path.absolute().parents if p.exists()), Path("/"))
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise OutputError(f"cannot write {path}: no folder can be created in {parent}")
+
+
+def check_writable(path: Path) -> None:
+    """Check that a file can be written, before a long computation.
+
+    Raises
+    ------
+    OutputError
+        If the folder of the file cannot be written.
+    """
+    probe = path.with_name(path.name + ".partial")
+    # Create and remove an empty file beside `path`, whose content stays unchanged.
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror
+        raise OutputError(f"cannot write {str(path)!r}: {reason}; choose another place") from error
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -195,18 +213,18 @@ def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        _synchronise(folder.parent)
+        _flush_to_disk(folder.parent)
 
 
-def _synchronise_all(path: Path) -> None:
+def _flush_all_to_disk(path: Path) -> None:
     """Write a file, or a folder with all its files, from the system's cache to disk."""
     if path.is_dir():
         for entry in path.iterdir():
-            _synchronise_all(entry)
-    _synchronise(path)
+            _flush_all_to_disk(entry)
+    _flush_to_disk(path)
 
 
-def _synchronise(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     """Write a file, or the list of entries of a folder, from the system's cache to disk."""
     if os.name != "posix":
         return  # Windows cannot synchronise a file opened for reading; its renames are journalled.
@@ -280,7 +298,7 @@ def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lease = _create_lease(path)
-        _acquire(lease, path, resource, wait=wait)
+        _acquire_lock(lease, path, resource, wait=wait)
         with path.open("a", encoding="utf-8") as file:
             file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\n")
     except OSError as error:
@@ -302,7 +320,7 @@ def _create_lease(path: Path) -> SoftFileLease:
     )
 
 
-def _acquire(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> None:
+def _acquire_lock(lease: SoftFileLease, path: Path, resource: str, *, wait: bool) -> None:
     """Acquire a lock, or raise `LockedError` if another process holds it.
 
     A process on another machine that holds the lock shows that it is alive by its *heartbeat*: it

@@ -262,7 +262,7 @@ def _tabulate_evidence_bounds(
     return np.arange(len(convex)) * grid_step / 2, convex / 2, float(max_factors[-1])
 
 
-def log_prob_scale(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
+def log_prob_std(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
     """Compute the standard deviation of the log-probabilities of each model over sentences.
 
     Parameters

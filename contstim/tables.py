@@ -168,14 +168,14 @@ def parse_table(
             commas = f"; decimal commas in {', '.join(map(repr, converted))}" if converted else ""
             print_once(f"{name}: cells are separated by {SEPARATORS[separator]}{commas}")
     if any(pattern.search(text) for pattern in _ESCAPED):
-        table = _map_text(table, unescape_text)
+        table = _map_text_cells(table, unescape_text)
     if cells == "text":
         return table
     text_columns = {str(table.columns[0])} | _TEXT_COLUMNS
     converted_columns = {}
     for key, column in table.items():
         if cells == "inferred":
-            column = _infer_type(column, str(key))
+            column = _infer_column_type(column, str(key))
         elif key not in text_columns:
             column = _to_numbers(column)
         converted_columns[key] = column
@@ -221,7 +221,7 @@ def _to_numbers(column: pd.Series) -> pd.Series:
     return pd.Series(numbers, index=column.index)
 
 
-def _infer_type(column: pd.Series, name: str) -> pd.Series:
+def _infer_column_type(column: pd.Series, name: str) -> pd.Series:
     """Convert a text column to numbers or Booleans if all its cells are numbers or Booleans.
 
     Columns of labels, such as participants, remain text. So do columns of codes: numbers with
@@ -282,10 +282,10 @@ def unescape_text(text: str) -> str:
 
 def escape_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with `escape_text` applied to its text cells and column names."""
-    return _map_text(table, escape_text)
+    return _map_text_cells(table, escape_text)
 
 
-def _map_text(table: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
+def _map_text_cells(table: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
     """Return a table with a function applied to its text cells and column names."""
     cached = cache(function)
     out = table.rename(columns=lambda name: cached(str(name)))

@@ -54,7 +54,7 @@ def infer_kind(condition: str) -> str:
     return kind or _KIND_BY_CONDITION.get(name.removesuffix("s"), EXPERIMENTAL)
 
 
-def add_kinds(table: pd.DataFrame) -> pd.DataFrame:
+def add_trial_kinds(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of trials or choices with a column `kind` and canonical condition names.
 
     An existing column `kind` is normalised to lower case. Otherwise the kind of a trial is

@@ -14,7 +14,7 @@ from contstim.errors import InputError
 from contstim.response_model import (
     ResponseModel,
     log_bayes_factors,
-    log_prob_scale,
+    log_prob_std,
     sentence_evidence_bounds,
 )
 
@@ -96,9 +96,9 @@ def test_no_difference_no_choice():
 
 def test_scale_is_the_deviation_of_finite_scores():
     values = np.array([[1.0, 5.0], [3.0, -np.inf], [5.0, 9.0]])
-    assert log_prob_scale(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])
+    assert log_prob_std(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])
     with pytest.raises(InputError) as caught:
-        log_prob_scale(np.array([[1.0, 2.0], [2.0, 2.0]]), "ab")
+        log_prob_std(np.array([[1.0, 2.0], [2.0, 2.0]]), "ab")
     assert str(caught.value) == (
         "model 'b' gives all sentences the same score, so it cannot be compared; leave it out"
     )

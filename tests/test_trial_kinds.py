@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from contstim.errors import InputError
-from contstim.trial_kinds import add_kinds, format_kinds
+from contstim.trial_kinds import add_trial_kinds, format_kinds
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from contstim.trial_kinds import add_kinds, format_kinds
     ],
 )
 def test_reserved_names_of_conditions(condition: str, kind: str) -> None:
-    table = add_kinds(pd.DataFrame({"condition": [condition, "a"]}))
+    table = add_trial_kinds(pd.DataFrame({"condition": [condition, "a"]}))
     assert table["kind"].tolist() == [kind, "experimental"]
     name = condition.strip()
     assert table["condition"][0] == (name if kind == "experimental" else name.casefold())
@@ -27,19 +27,19 @@ def test_reserved_names_of_conditions(condition: str, kind: str) -> None:
 
 def test_the_column_kind_decides() -> None:
     table = pd.DataFrame({"kind": ["Catch ", "EXPERIMENTAL"], "condition": ["a", "catch"]})
-    assert add_kinds(table)["kind"].tolist() == ["catch", "experimental"]
+    assert add_trial_kinds(table)["kind"].tolist() == ["catch", "experimental"]
     with pytest.raises(InputError, match="contains 'syntax'; it must be experimental, catch"):
-        add_kinds(table.assign(kind=["catch", "syntax"]))
+        add_trial_kinds(table.assign(kind=["catch", "syntax"]))
     with pytest.raises(InputError, match="contains ''"):
-        add_kinds(table.assign(kind=["catch", None]))
+        add_trial_kinds(table.assign(kind=["catch", None]))
 
 
 def test_trials_with_an_expected_sentence_are_catch_trials() -> None:
     table = pd.DataFrame({"condition": ["a", "b", "filler"], "expected": [1, None, 2]})
-    assert add_kinds(table)["kind"].tolist() == ["catch", "experimental", "filler"]
+    assert add_trial_kinds(table)["kind"].tolist() == ["catch", "experimental", "filler"]
     # If all have one, as in suites of minimal pairs, it states what is right.
     table["expected"] = [1, 2, None]
-    kinds = add_kinds(table)
+    kinds = add_trial_kinds(table)
     assert kinds["kind"].tolist() == ["experimental", "experimental", "filler"]
     assert format_kinds(kinds) == "2 experimental, 1 filler"
-    assert add_kinds(kinds).equals(kinds)
+    assert add_trial_kinds(kinds).equals(kinds)

@@ -16,7 +16,7 @@ from cyclopts import App
 from cyclopts.help.help import create_parameter_help_panel
 
 from contstim.cli import COMMANDS
-from contstim.cli.application import describe_entry, label_entry
+from contstim.cli.application import describe_option, label_option
 
 LIMIT = 20
 #: Limits of single commands.
@@ -68,10 +68,10 @@ def _list_options(app: App) -> list[Option]:
     for group in arguments.groups:
         panel = create_parameter_help_panel(group, arguments.filter_by(group=group), "plaintext")
         for entry in panel.entries:
-            name, _, value = label_entry(entry).partition(" ")
+            name, _, value = label_option(entry).partition(" ")
             if name.startswith("--"):
                 value = value.removesuffix(" ...").removeprefix("[NAME=]")
-                options.append(Option(name, value, describe_entry(entry)))
+                options.append(Option(name, value, describe_option(entry)))
     return options
 
 

@@ -17,7 +17,7 @@ from contstim.display import displayable
 from contstim.errors import InputError, NoDataError, format_count
 from contstim.evaluation.inference import benjamini_hochberg
 from contstim.evaluation.items import encode_items, normalise_trials
-from contstim.trial_kinds import EXPERIMENTAL, add_kinds
+from contstim.trial_kinds import EXPERIMENTAL, add_trial_kinds
 
 #: Condition of anchors: trials that all participants see and that no policy chooses.
 ANCHOR_CONDITION = "anchor"
@@ -210,7 +210,7 @@ def find_chosen_trials(choices: pd.DataFrame) -> BoolArray:
         if column not in choices:
             raise InputError(f"the choices have no column {column!r}; give one row per trial")
     # Exclude trials without a rating, catch trials and practice trials.
-    table = add_kinds(choices)
+    table = add_trial_kinds(choices)
     is_answered = pd.to_numeric(table["rating"], errors="coerce").notna()
     mask = is_answered & (table["kind"] == EXPERIMENTAL)
     # Exclude anchors, which all participants see, so that the policy has not chosen them.

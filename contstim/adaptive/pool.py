@@ -12,7 +12,7 @@ from contstim.arrays import FloatArray
 from contstim.display import displayable
 from contstim.errors import InputError
 from contstim.files import digest
-from contstim.response_model import log_prob_scale
+from contstim.response_model import log_prob_std
 
 
 @displayable
@@ -104,7 +104,7 @@ class Pool:
 
         models = tuple(str(name) for name in log_probs.columns)
         log_ratios = values[rows_2] - values[rows_1]
-        scaled = log_ratios / log_prob_scale(values, models)
+        scaled = log_ratios / log_prob_std(values, models)
         preferences = link.response_model.preferences(scaled)
         return cls(pairs.reset_index(drop=True), models, log_ratios, preferences)
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pandas as pd
 
-from contstim.benchmarks.estimates import with_shares
+from contstim.benchmarks.estimates import add_ceiling_shares
 from contstim.display import displayable
 from contstim.errors import InputError
 from contstim.evaluation.result import Evaluation
@@ -36,7 +36,7 @@ SCORED_HERE = "scored here"
 AS_PUBLISHED = "as published, no interval"
 
 _KEYS = ["analysis", "measure", "model"]
-# Columns that the criterion of a benchmark may compute; `with_shares` adds further ones.
+# Columns that the criterion of a benchmark may compute; `add_ceiling_shares` adds further ones.
 _COMPUTED_COLUMNS = (
     "analysis", "measure", "model", "value", "ci_low", "ci_high", "chance",
     "ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high",
@@ -179,6 +179,7 @@ class Benchmark(ABC):
     def check_model_names(self, models: Iterable[str]) -> None:
         """Raise InputError if a model has the name of a published model."""
         published = self.published_models
+        # Results are identified by the name of the model, so names must differ.
         for model in models:
             if model in published:
                 raise InputError(
@@ -202,16 +203,19 @@ class Benchmark(ABC):
         """
         values_by_model = dict(self.published_values)
         sources = dict.fromkeys(values_by_model, self.source)
+        # Add the models of the score table to the published models.
         if scores is not None:
             new_values = self.extract_values(scores)
             self.check_model_names(new_values)
             values_by_model.update(new_values)
             sources.update(dict.fromkeys(new_values, SCORED_HERE))
+        # One row per model, analysis and measure.
         rows = []
         for model, values in values_by_model.items():
             for row in self.estimate(values):
                 rows.append({**row, "model": model, "source": sources[model]})
-        table = with_shares(pd.DataFrame(rows).reindex(columns=list(_COMPUTED_COLUMNS)))
+        # Add the position of each value between chance and the noise ceiling.
+        table = add_ceiling_shares(pd.DataFrame(rows).reindex(columns=list(_COMPUTED_COLUMNS)))
         results = self.add_published_results(table)
         return BenchmarkResult(results, self.detail_tables(values_by_model))
 
@@ -252,6 +256,8 @@ class Benchmark(ABC):
             the publication and `note` is `AS_PUBLISHED`.
         """
         computed_keys = pd.MultiIndex.from_frame(results[_KEYS])
+        # A printed number is a result only if no scores were published from which it can be
+        # computed.
         printed = self.published_results[self.published_results["quantity"] == "value"]
         is_computed = pd.MultiIndex.from_frame(printed[_KEYS]).isin(computed_keys)
         without_scores = printed[~is_computed].rename(columns={"place": "source"})

@@ -154,6 +154,7 @@ class FetchedData:
         readers = self.data_set.benchmarks
         chosen = name or next(iter(readers), "")
         require_known(f"benchmark of {self.data_set.name}", chosen, readers)
+        # A reader converts the files of the data set to a benchmark.
         try:
             return readers[chosen](self.files)
         except ContstimError:
@@ -177,11 +178,13 @@ def _bundled_data_sets() -> dict[str, DataSet]:
     data_sets = {}
     for name, declared in tomllib.loads(text).items():
         repository, commit = declared["repository"], declared["commit"]
+        # Files are downloaded from a fixed commit, so that their content cannot change.
         raw_url = f"https://raw.githubusercontent.com/{repository}/{commit}/"
         files = tuple(
             DataFile(Path(path).name, size, sha256, raw_url + quote(path))
             for path, size, sha256 in declared["files"]
         )
+        # A data set may have several benchmarks. Their files are read on demand.
         benchmarks: dict[str, Reader] = {}
         for part, options in declared["benchmarks"].items():
             benchmarks[part] = partial(
@@ -292,6 +295,8 @@ def _find_files(data_set: DataSet, source: Path) -> FetchedData:
     paths = sorted(path for path in source.rglob("*") if path.is_file())
     files = _Files(data_set, source)
     notes: list[str] = []
+    # Prefer a file with the published content, whatever its name. Otherwise use a file with the
+    # published name, and note that its content differs. Comparing sizes first saves hashing.
     for file in data_set.files:
         same_content = (
             p for p in paths if p.stat().st_size == file.size and file_digest(p) == file.sha256
@@ -313,6 +318,7 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
     import pooch  # loads requests, which reading from a folder does without
 
     folder = data_folder(data_set)
+    # Before the first download, show the citation and the licence of the data set.
     if not folder.exists():
         print(data_set.card, f"Kept in {folder}", sep="\n", file=sys.stderr)
     pooch.get_logger().setLevel("ERROR")
@@ -322,6 +328,7 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
         registry={file.name: f"sha256:{file.sha256}" for file in data_set.files},
         urls={file.name: file.url for file in data_set.files},
     )
+    # Download the files that are missing, and check the digests of all files.
     files = {}
     for file in data_set.files:
         try:

@@ -33,7 +33,7 @@ def z_scores(values: ArrayLike) -> FloatArray:
     return np.asarray((values - finite.mean()) / finite.std())
 
 
-def mean_over_items(values: FloatArray, chance: float) -> Estimate:
+def estimate_mean(values: FloatArray, chance: float) -> Estimate:
     """Estimate a mean over items, which are a random sample, with a 95 % confidence interval.
 
     The interval is a Student's t interval on Fisher's z scale, and therefore stays within the
@@ -59,6 +59,8 @@ def mean_over_items(values: FloatArray, chance: float) -> Estimate:
     mean = float(values.mean())
     if n < MIN_UNITS:
         return mean, np.nan, np.nan
+    # The interval is Student's t interval with n - 1 degrees of freedom, within the bounds of the
+    # values.
     stderr = float(values.std(ddof=1) / np.sqrt(n))
     low, high = MeanEstimate(mean, stderr, n - 1).bounded_interval(chance)
     return mean, low, high
@@ -92,6 +94,8 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     # The share is 1 + g / c, where g is the gap and c is the ceiling minus chance.
     g, g_low, g_high = gap
     c, c_low, c_high = (value - chance for value in ceiling)
+    # With the gap g = value - ceiling and c = ceiling - chance, the model's share of the ceiling is
+    # (value - chance) / (ceiling - chance) = 1 + g / c. It is undefined unless c is positive.
     if not c > 0:
         return np.nan, np.nan, np.nan
     if np.isnan([g_low, g_high, c_low, c_high]).any() or c_low <= 0:
@@ -108,7 +112,9 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
             return np.nan
         return float((g * c + side * np.sqrt(discriminant)) / square)
 
-    # Which margin of c applies depends on the sign of the ratio: use the consistent solution.
+    # Limits of the ratio g / c (MOVER, Donner and Zou 2012). A margin is the distance from an
+    # estimate to a limit of its interval. Which margin of c applies depends on the sign of the
+    # ratio: try the one for a positive ratio, and use the other one if the ratio is not positive.
     c_margin_below, c_margin_above = c - c_low, c_high - c
     low = solve(g - g_low, c_margin_above, -1)
     if not low >= 0:
@@ -119,7 +125,7 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     return float(1 + g / c), 1 + low, 1 + high
 
 
-def with_shares(results: pd.DataFrame) -> pd.DataFrame:
+def add_ceiling_shares(results: pd.DataFrame) -> pd.DataFrame:
     """Add the position of each result between chance and the noise ceiling.
 
     The new columns are `share` and the limits of its interval, `share_low` and `share_high`; see
@@ -134,6 +140,7 @@ def with_shares(results: pd.DataFrame) -> pd.DataFrame:
     gap_columns = ["gap_ci_low", "gap_ci_high"]
     ceiling_columns = ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
     numbers = results[["value", "chance", *gap_columns, *ceiling_columns]].astype(float)
+    # The share is 0 at chance and 1 at the noise ceiling. The gap is value minus ceiling.
     shares = []
     for row in numbers.to_dict("records"):
         gap = (row["value"] - row["ceiling_lower"], row["gap_ci_low"], row["gap_ci_high"])
@@ -246,17 +253,18 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     n_acceptable = int(labels.sum())
     n_unacceptable = len(labels) - n_acceptable
     n_smaller = min(n_acceptable, n_unacceptable)
+    # The AUC compares each acceptable with each unacceptable sentence.
     if n_smaller == 0:
         return np.nan, np.nan, np.nan
     # The rank of a sentence among all sentences minus its rank within its group is the number of
-    # sentences of the other group with a lower score.
+    # sentences of the other group with a lower score. Ties count one half, by average ranks.
     ranks = rankdata(scores)
     lower_unacceptable = (ranks[labels] - rankdata(scores[labels])) / n_unacceptable
     lower_acceptable = (ranks[~labels] - rankdata(scores[~labels])) / n_acceptable
     area = float(lower_unacceptable.mean())
     if n_smaller < MIN_UNITS:
         return area, np.nan, np.nan
-    # DeLong's variance: the sum of the variances of the two means.
+    # DeLong's variance: both sets of proportions have the mean AUC; add the variances of the means.
     variance = lower_unacceptable.var(ddof=1) / n_acceptable
     variance += lower_acceptable.var(ddof=1) / n_unacceptable
     estimate = MeanEstimate(area, float(np.sqrt(variance)), n_smaller - 1)
@@ -301,10 +309,46 @@ def best_threshold(labels: ArrayLike, scores: FloatArray) -> float:
     denominator = np.sqrt(n_above * (n - n_above) * float(n_true) * float(n - n_true))
     with np.errstate(invalid="ignore", divide="ignore"):
         mcc = (n * n_true_above - n_above * n_true) / denominator
-    # Equal scores cannot be separated, and no sentence is above the last threshold.
+    # Equal scores cannot be separated, and no sentence is above the last threshold. Thresholds
+    # with an undefined correlation are not chosen either.
     mcc[np.append(sorted_scores[1:] == sorted_scores[:-1], True)] = -np.inf
     mcc[np.isnan(mcc)] = -np.inf
     best = int(np.argmax(mcc))
+    # The threshold is the midpoint between the best score and the next higher one.
     if best + 1 == n:
         return float(sorted_scores[-1])
     return float((sorted_scores[best] + sorted_scores[best + 1]) / 2)
+
+
+def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: float) -> BoolArray:
+    """Test the Acceptability Delta Criterion for P sentence pairs.
+
+    The *delta* of a pair is the difference between its sentences in acceptability. A pair satisfies
+    the criterion if the model's delta has the same sign as the human delta, and the two differ by
+    less than `delta`.
+
+    Parameters
+    ----------
+    human, model : (P,) arrays
+        Human deltas and model deltas, in standard deviations.
+    delta
+        Limit of the difference, which is not included. With infinity, only signs are compared.
+
+    Returns
+    -------
+    (P,) array of bool
+        Whether each pair satisfies the criterion.
+
+    Raises
+    ------
+    InputError
+        If `delta` is not positive.
+
+    Source
+    ------
+    Vazquez Martinez (2021), Eq. 1.1 and 1.2.
+    """
+    if not delta > 0:
+        raise InputError(f"delta must be positive, not {delta}")
+    human, model = (np.asarray(deltas, dtype=np.float64) for deltas in (human, model))
+    return np.asarray((np.sign(human) == np.sign(model)) & (np.abs(human - model) < delta))

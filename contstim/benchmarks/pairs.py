@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.benchmarks.benchmark import SCORED_HERE, Benchmark, BenchmarkResult
-from contstim.benchmarks.estimates import mean_over_items, with_shares
+from contstim.benchmarks.estimates import add_ceiling_shares, estimate_mean
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
@@ -80,12 +80,13 @@ class ChoiceBenchmark(Benchmark):
             all_scores = scores if all_scores is None else join_scores(all_scores, scores)
         elif all_scores is None:
             raise InputError(f"{self.name} has no published models; name one, --model SPEC")
+        # Analyse the human choices as in a study, then convert the table to benchmark results.
         evaluation = evaluate(self.human, all_scores)
         table = evaluation.models.rename(columns={"n_trials": "n_items"})
         missing_columns = [name for name in CEILING_INTERVALS if name not in table]
         table = table.reindex(columns=[*table, *missing_columns])
         chance_by_measure = {name: MEASURES[name].chance for name in table["measure"].unique()}
-        table = with_shares(table.assign(chance=table["measure"].map(chance_by_measure)))
+        table = add_ceiling_shares(table.assign(chance=table["measure"].map(chance_by_measure)))
         is_published = table["model"].isin(self.published_models)
         table["source"] = np.where(is_published, self.source, SCORED_HERE)
         return BenchmarkResult(self.add_published_results(table), evaluation=evaluation)
@@ -127,12 +128,14 @@ class ParadigmBenchmark(Benchmark):
         phenomena, chance = self.phenomena, 0.5
         accuracy = values.reindex(phenomena.index).to_numpy(dtype=float)
         human_accuracy = self.human_accuracies.reindex(phenomena.index).to_numpy(dtype=float)
+        # Analyse all phenomena together, then each phenomenon separately.
         for analysis in ("all", *phenomena.unique()):
             is_included = (phenomena == analysis).to_numpy() | (analysis == "all")
             model, human = accuracy[is_included], human_accuracy[is_included]
-            value, low, high = mean_over_items(model, chance)
-            ceiling, ceiling_low, ceiling_high = mean_over_items(human, chance)
-            _, gap_low, gap_high = mean_over_items(model - human, 0.0)
+            value, low, high = estimate_mean(model, chance)
+            # The noise ceiling is the human accuracy, averaged over the same paradigms.
+            ceiling, ceiling_low, ceiling_high = estimate_mean(human, chance)
+            _, gap_low, gap_high = estimate_mean(model - human, 0.0)
             yield {
                 "analysis": analysis,
                 "measure": "accuracy",
@@ -206,6 +209,7 @@ class PairBenchmark(ParadigmBenchmark):
         for model, score_by_sentence in super().extract_values(scores).items():
             good = score_by_sentence.loc[self.pairs["sentence_good"]].to_numpy()
             bad = score_by_sentence.loc[self.pairs["sentence_bad"]].to_numpy()
+            # Accuracy by paradigm, a set of pairs that test the same grammatical contrast.
             is_right = pd.Series(good > bad, self.pairs["paradigm"])
             accuracies[model] = is_right.groupby(level=0).mean()
         return accuracies
@@ -257,6 +261,7 @@ def read_minimal_pairs(
     """
     path = Path(source)
     if path.is_dir():
+        # A folder with tables or JSON files, in which other tables are ignored.
         table_paths = sorted(p for p in path.rglob("*") if p.suffix in (".csv", ".tsv"))
         tables = [table for p in table_paths if (table := _read_pair_table(p)) is not None]
         files = sorted(path.glob("*.jsonl"))
@@ -268,8 +273,10 @@ def read_minimal_pairs(
             raise InputError(f"{path} has no columns of pairs; it needs {required}")
         tables = [pair_table]
     else:
-        tables = [_read_json_pairs(stem, text) for stem, text in _unzip(path).items()]
+        tables = [_read_json_pairs(stem, text) for stem, text in _read_zipped_pairs(path).items()]
     rows = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"paradigm": []})
+    # A paradigm is a set of pairs that test the same grammatical contrast. Take up to `limit` pairs
+    # of each: the first ones or, with a seed, a random sample in their original order.
     parts = []
     for name, group in rows.groupby("paradigm", sort=False):
         if paradigms and name not in paradigms:
@@ -277,6 +284,7 @@ def read_minimal_pairs(
         if limit is not None and limit < len(group):
             order = np.arange(len(group))
             if seed is not None:
+                # Seeding with the name makes the sample independent of the other paradigms.
                 order = np.random.default_rng([seed, *str(name).encode()]).permutation(len(group))
             group = group.iloc[np.sort(order[:limit])]
         parts.append(group)
@@ -285,7 +293,7 @@ def read_minimal_pairs(
     return pd.concat(parts, ignore_index=True)
 
 
-def _unzip(path: Path) -> dict[str, str]:
+def _read_zipped_pairs(path: Path) -> dict[str, str]:
     """Read all files of minimal pairs (``.jsonl``) in a zip archive.
 
     Returns
@@ -301,6 +309,7 @@ def _unzip(path: Path) -> dict[str, str]:
                 for name in sorted(archive.namelist())
                 if name.endswith(".jsonl") and not Path(name).name.startswith(".")
             ]
+            # Refuse a "zip bomb", an archive that would fill the memory when unpacked.
             if sum(archive.getinfo(name).file_size for name in names) > _MAX_UNPACKED:
                 raise InputError(
                     f"{str(path)!r} would take more than {_MAX_UNPACKED >> 20} MiB when unpacked; "
@@ -330,8 +339,10 @@ def _read_json_pairs(stem: str, text: str) -> pd.DataFrame:
             good, bad = entry["sentence_good"], entry["sentence_bad"]
         except (ValueError, KeyError, TypeError):
             entry, good, bad = {}, None, None
+        # The line is not JSON, or a sentence is missing or not a text.
         if not isinstance(good, str) or not isinstance(bad, str):
             raise InputError(f"line {number} of {stem}.jsonl is not a minimal pair")
+        # `term` is the linguistic phenomenon, under the first of its possible keys.
         rows.append(
             {
                 "paradigm": stem,
@@ -354,6 +365,7 @@ def _read_pair_table(path: Path) -> pd.DataFrame | None:
         sentence, because a folder may contain other tables too.
     """
     table = read_table(path, cells="text")
+    # Published tables name the columns of the good and the bad sentence differently.
     columns = next((pair for pair in _PAIR_COLUMNS if {*pair} <= {*table.columns}), None)
     if columns is None:
         return None
@@ -363,7 +375,8 @@ def _read_pair_table(path: Path) -> pd.DataFrame | None:
         row = int(is_incomplete.argmax()) + 1
         raise InputError(f"row {row} of {path} has no sentence; fill it")
     table = table.fillna("")
-    # The files of MultiBLiMP have the same name, in a folder for each language.
+    # MultiBLiMP has a folder for each language, with files of the same, generic name. The folder
+    # then becomes part of the name of the paradigm.
     is_generic = path.stem in ("data", "train", "test")
     language = path.parent.name if is_generic else ""
     names = [c for c in _PARADIGM_COLUMNS if c in table and (is_generic or c != "phenomenon")]
@@ -421,6 +434,7 @@ def pair_accuracy(
     wide = score_table({"model": score}, sentences)["model"]
     good = wide.loc[pairs["sentence_good"]].to_numpy()
     bad = wide.loc[pairs["sentence_bad"]].to_numpy()
+    # A pair is right if the good sentence has the strictly higher score.
     scored = pairs.assign(accuracy=good > bad, n_tied=good == bad, n_pairs=1)
     aggregations = {"accuracy": "mean", "n_tied": "sum", "n_pairs": "sum"}
     by_paradigm = scored.groupby(["paradigm", "field", "term"], sort=False)

@@ -125,6 +125,7 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
         )
     collected = read_study_data(study, data)
     choices = collected.choices
+    # Leave out participants who have not answered every trial.
     complete = choices[choices["participant"].isin(collected.complete_participants)]
     if complete.empty:
         raise NoDataError(f"nobody has answered every trial of {folder} yet; publish it then")
@@ -189,7 +190,7 @@ def publish(
             raise InputError(f"the choices have no column {column!r}; leave it out of --columns")
     public_columns = [str(c) for c in choices if c in PUBLISHED_COLUMNS or c in columns]
     withheld_keys = {alphanumeric_key(sentence) for sentence in withheld}
-    published, labels = _anonymise(choices, public_columns, withheld_keys)
+    published, labels = _anonymise_choices(choices, public_columns, withheld_keys)
     tables = {"choices": published}
     if source is not None:
         tables["scores"] = _tabulate_scores(source, choices, labels)
@@ -220,12 +221,12 @@ def publish(
         write_atomically(new_folder / "README.md", readme)
         files = sorted(path for path in new_folder.rglob("*") if path.is_file())
         ids = choices["participant"].astype(str).unique()
-        _check_files(new_folder, files, ids, withheld_keys)
+        _refuse_confidential_text(new_folder, files, ids, withheld_keys)
         sums = [f"{file_digest(path)}  {path.relative_to(new_folder).as_posix()}" for path in files]
         write_atomically(new_folder / CHECKSUMS, "\n".join(sums) + "\n")
 
 
-def _anonymise(
+def _anonymise_choices(
     choices: pd.DataFrame, columns: Sequence[str], withheld_keys: Collection[str]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Replace participants by pseudonyms, and withheld sentences by numbered labels.
@@ -247,14 +248,18 @@ def _anonymise(
         Labels of the withheld sentences, such as ``withheld sentence 1``, by sentence.
     """
     participants = choices["participant"].astype(str)
+    # Replace participants by p01, p02, ... in the order of the table.
     ids = participants.unique()
     n_digits = len(str(len(ids)))
     pseudonyms = {name: f"p{n:0{n_digits}}" for n, name in enumerate(ids, start=1)}
+    # A withheld sentence must not be published. It is recognised by its letters and digits only,
+    # without regard to case, spaces and punctuation.
     labels: dict[str, str] = {}
     for sentence in map(str, pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())):
         if alphanumeric_key(sentence) in withheld_keys:
             labels[sentence] = f"withheld sentence {len(labels) + 1}"
 
+    # Replace withheld sentences in all columns, also in columns other than the two sentences.
     def withhold(cell: object) -> object:
         if isinstance(cell, str) and alphanumeric_key(cell) in withheld_keys:
             return labels.get(cell, "withheld text")
@@ -310,6 +315,7 @@ def _format_readme(
         Descriptions of the columns of all tables, by name of the column.
     """
     choices, scores_path = human.choices, paths.get("scores")
+    # Optional paragraphs are empty if no scores are published or no sentences are withheld.
     return _README.format(
         title=about.title,
         description=about.description,
@@ -329,7 +335,7 @@ def _format_readme(
     )
 
 
-def _check_files(
+def _refuse_confidential_text(
     folder: Path, files: Iterable[Path], ids: Iterable[str], withheld_keys: Iterable[str]
 ) -> None:
     """Check that no file contains the id of a participant or a withheld sentence.
@@ -352,6 +358,7 @@ def _check_files(
     InputError
         If a file contains one of them.
     """
+    # Do not search for short ids and sentences, which may occur in a file by chance.
     searched_ids = []
     for participant in ids:
         # Ids of letters only may be words, so they must be longer.
@@ -360,6 +367,7 @@ def _check_files(
             searched_ids.append(participant.casefold())
     searched_keys = [key for key in withheld_keys if len(key) >= _MIN_SENTENCE]
     for path in files:
+        # HTML entities such as &amp; are decoded, since the files include an HTML report.
         text = unescape(path.read_bytes().decode("utf-8", "replace"))
         name = path.relative_to(folder).as_posix()
         folded = text.casefold()
@@ -368,6 +376,7 @@ def _check_files(
                 f"{name} would contain the id of a participant; remove it from the columns that "
                 "are published"
             )
+        # Compare letters and digits only, so that punctuation and line breaks hide nothing.
         text_key = alphanumeric_key(text) if searched_keys else ""
         if any(key in text_key for key in searched_keys):
             raise InputError(f"{name} would contain a withheld sentence; remove it from the data")

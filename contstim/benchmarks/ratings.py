@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.benchmarks import estimates
@@ -70,6 +69,7 @@ class RatingBenchmark(Benchmark):
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         answers, score = self._answers, values.to_numpy(dtype=float)
+        # `answers` contains all ratings as arrays.
         participant = answers.participant
         n_participants = np.nan if participant is None else float(participant.max() + 1)
         yield {
@@ -129,10 +129,12 @@ class _RatingData:
         n_missing = int(np.isnan(rating).sum())
         if n_missing:
             raise InputError(f"{n_missing} ratings are missing; leave them out")
+        # Convert sentences, participants and items to integer codes.
         sentence = pd.Index(sentences).get_indexer(pd.Index(ratings["sentence"]))
         participant = None
         if "participant" in ratings:
             participant = np.asarray(pd.factorize(ratings["participant"])[0])
+        # Without a column of items, each sentence is an item of its own.
         item = np.arange(len(sentences))
         if "item" in ratings:
             item_by_sentence = ratings.drop_duplicates("sentence")["item"]
@@ -162,6 +164,7 @@ class _RatingData:
             Statistics of the S sentences; the mean is NaN for sentences without a rating.
         """
         weight, n_sentences = is_included.astype(float), len(self.item)
+        # Sum the included ratings by sentence; a weight of 0 excludes a rating.
         n_ratings = np.bincount(self.sentence, weight, n_sentences).astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.bincount(self.sentence, self.rating * weight, n_sentences) / n_ratings
@@ -171,10 +174,12 @@ class _RatingData:
             decrease = weight * (self.rating - mean[self.sentence]) / (n - 1)
             decrease = np.where(n > 1, decrease, 0.0)
             if self.participant is not None:
+                # Remove a participant's mean effect: equal shifts do not affect a correlation.
                 n_rated_sentences = np.count_nonzero(n_ratings)
                 mean_decrease = np.bincount(self.participant, decrease) / n_rated_sentences
                 decrease = decrease - weight * mean_decrease[self.participant]
 
+            # Delete-one jackknife: (n - 1) / n times the sum of squared decreases.
             sum_of_squares = np.bincount(self.sentence, decrease**2 * weight, n_sentences)
             jackknife_variance = (n_ratings - 1) / n_ratings * sum_of_squares
         error_variance = np.where(n_ratings > 1, jackknife_variance, np.nan)
@@ -206,13 +211,14 @@ class _RatingData:
         """
         has_score = np.isfinite(score)
         means, *means_without_participant = self._all_means
-        value, ceiling = _correlate(score, means, has_score)
+        value, ceiling = _correlate_with_ratings(score, means, has_score)
         without_item = [
-            _correlate(score, means, has_score & (self.item != item))
+            _correlate_with_ratings(score, means, has_score & (self.item != item))
             for item in np.unique(self.item)
         ]
         without_participant = [
-            _correlate(score, other_means, has_score) for other_means in means_without_participant
+            _correlate_with_ratings(score, other_means, has_score)
+            for other_means in means_without_participant
         ]
         # Jackknife variance over n units: (n - 1) / n times the sum of squared deviations, of the
         # correlation and the ceiling on Fisher's z scale, and of their difference.
@@ -243,7 +249,7 @@ class _RatingData:
         return {"value": value, "ceiling_lower": ceiling, **dict(zip(names, limits, strict=True))}
 
 
-def _correlate(
+def _correlate_with_ratings(
     score: FloatArray, ratings: _MeanRatings, is_included: BoolArray
 ) -> tuple[float, float]:
     """Compute the correlation of scores with mean ratings, and its noise ceiling.
@@ -266,47 +272,16 @@ def _correlate(
     x, y = score[is_used], ratings.mean[is_used]
     if len(x) < MIN_UNITS or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan, np.nan
+    # Mean squared standard error of the mean ratings; unknown if no sentence has two ratings.
     used_variances = ratings.error_variance[is_used]
     is_undefined = np.isnan(used_variances).all()
     error_variance = np.nan if is_undefined else float(np.nanmean(used_variances))
     # The reliability is the share of the variance of mean ratings that is not error.
     reliability = 1 - error_variance / y.var(ddof=1)
+    # A perfect model is expected to correlate with the observed ratings by the square root of their
+    # reliability (Spearman 1904).
     ceiling = np.sqrt(reliability) if reliability > 0 else np.nan
     return float(np.corrcoef(x, y)[0, 1]), float(ceiling)
-
-
-def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: float) -> BoolArray:
-    """Test the Acceptability Delta Criterion for P sentence pairs.
-
-    The *delta* of a pair is the difference between its sentences in acceptability. A pair satisfies
-    the criterion if the model's delta has the same sign as the human delta, and the two differ by
-    less than `delta`.
-
-    Parameters
-    ----------
-    human, model : (P,) arrays
-        Human deltas and model deltas, in standard deviations.
-    delta
-        Limit of the difference, which is not included. With infinity, only signs are compared.
-
-    Returns
-    -------
-    (P,) array of bool
-        Whether each pair satisfies the criterion.
-
-    Raises
-    ------
-    InputError
-        If `delta` is not positive.
-
-    Source
-    ------
-    Vazquez Martinez (2021), Eq. 1.1 and 1.2.
-    """
-    if not delta > 0:
-        raise InputError(f"delta must be positive, not {delta}")
-    human, model = (np.asarray(deltas, dtype=np.float64) for deltas in (human, model))
-    return np.asarray((np.sign(human) == np.sign(model)) & (np.abs(human - model) < delta))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -390,20 +365,25 @@ class DeltaBenchmark(Benchmark):
         judgements = self.judgements.set_index("id")["judgement"]
         joined = pd.concat([judgements, values.rename("score")], axis=1, join="inner").dropna()
         judged, scored = joined.to_numpy(dtype=float).T
+        # Sentences of one phenomenon may be dependent; they form a cluster.
         correlation = estimates.clustered_correlation(judged, scored, _phenomena(joined.index))
-        yield _row("all", "sentence_correlation", correlation, len(joined))
+        yield _result_row("all", "sentence_correlation", correlation, len(joined))
 
+        # Deltas: differences between the acceptable and the unacceptable sentence of each pair.
         human, model = self.human_deltas(), self.model_deltas(values)
         has_both = ~np.isnan(human) & ~np.isnan(model)
         human, model = human[has_both], model[has_both]
         phenomena = _phenomena(self.pairs.loc[has_both, "gramm_id"])
         correlation = estimates.clustered_correlation(human, model, phenomena)
-        yield _row("all", "pair_correlation", correlation, len(model))
-        yield _row("all", "blimp", estimates.clustered_proportion(model > 0, phenomena), len(model))
+        yield _result_row("all", "pair_correlation", correlation, len(model))
+        # Criterion of BLiMP: the acceptable sentence has the higher score.
+        proportion = estimates.clustered_proportion(model > 0, phenomena)
+        yield _result_row("all", "blimp", proportion, len(model))
+        # Acceptability Delta Criterion: equal signs, and a difference of less than `delta`.
         for delta in (0.5, 1.0, 5.0):
-            is_satisfied = acceptability_delta_criterion(human, model, delta)
+            is_satisfied = estimates.acceptability_delta_criterion(human, model, delta)
             proportion = estimates.clustered_proportion(is_satisfied, phenomena)
-            yield _row("all", f"adc_{delta:g}", proportion, len(model))
+            yield _result_row("all", f"adc_{delta:g}", proportion, len(model))
 
 
 def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
@@ -412,7 +392,7 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
     return np.asarray(pd.factorize(phenomenon)[0])
 
 
-def _row(
+def _result_row(
     analysis: str, measure: str, estimate: estimates.Estimate, n_items: int
 ) -> dict[str, object]:
     """Return a row of the table of benchmark results: a model's value with confidence limits.
@@ -482,12 +462,15 @@ class LabelBenchmark(Benchmark):
 
     def estimate(self, values: pd.Series) -> Iterator[Mapping[str, object]]:  # noqa: D102
         train_scores = values.loc[self.train["sentence"]].to_numpy(dtype=float)
+        # Sentences with scores above the threshold are predicted to be acceptable.
         threshold = estimates.best_threshold(self.train["label"], train_scores)
         all_parts = pd.concat(list(self.parts.values()), ignore_index=True)
+        # Analyse all parts together, then each part separately.
         for analysis, table in {"all": all_parts, **self.parts}.items():
             scores = values.loc[table["sentence"]].to_numpy(dtype=float)
             labels = table["label"].to_numpy() > 0
             predictions = scores > threshold
+            # The correlation of a constant variable is set to 0, without an interval.
             mcc = (0.0, np.nan, np.nan)
             if np.ptp(labels.astype(int)) and np.ptp(predictions.astype(int)):
                 # The Matthews correlation is Pearson's correlation of two binary variables. Each
@@ -496,5 +479,6 @@ class LabelBenchmark(Benchmark):
                 mcc = estimates.clustered_correlation(
                     labels.astype(float), predictions.astype(float), clusters
                 )
-            yield _row(analysis, "mcc", mcc, len(table))
-            yield _row(analysis, "auc", estimates.area_under_curve(labels, scores), len(table))
+            yield _result_row(analysis, "mcc", mcc, len(table))
+            auc = estimates.area_under_curve(labels, scores)
+            yield _result_row(analysis, "auc", auc, len(table))

@@ -57,7 +57,7 @@ def read_golan2023_choices(files: _Files, shared: _Shared) -> Benchmark:
     return ChoiceBenchmark(**shared, human=read_choices(path, format="golan2023"))
 
 
-def _blimp_summary(files: _Files) -> pd.DataFrame:
+def _read_blimp_accuracies(files: _Files) -> pd.DataFrame:
     """Read the published accuracies of BLiMP.
 
     Returns
@@ -87,7 +87,8 @@ def read_blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
     Warstadt et al. (2020), doi 10.1162/tacl_a_00321.
     """
     models = list(_BLIMP_MODELS.values())
-    summary = _blimp_summary(files)
+    summary = _read_blimp_accuracies(files)
+    # Rows called "overall" contain means over a phenomenon, or over all phenomena.
     is_overall = summary["UID"] == "overall"
     overall = summary[is_overall].melt("linguistics_term", models, "model", "value")
     source = "Warstadt et al. (2020), Table 3, as corrected in models_summary.jsonl"
@@ -119,6 +120,7 @@ def read_blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
     pair_numbers = range(1, 6)
     columns = [f"Input.item_{k}_condition" for k in pair_numbers]
     columns += [f"Answer.Choice{k}" for k in pair_numbers]
+    # Each row of the file is a task of five pairs; convert it to five rows.
     raw = read_table(files["human_responses.csv"], ["anonCode", *columns], cells="text")
     parts = []
     for k in pair_numbers:
@@ -133,7 +135,8 @@ def read_blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
         }
         parts.append(pd.DataFrame(answers))
     table = pd.concat(parts, ignore_index=True).dropna(subset=["paradigm", "rating"])
-    phenomena = _blimp_summary(files).set_index("UID")["linguistics_term"].drop("overall")
+    phenomena = _read_blimp_accuracies(files).set_index("UID")["linguistics_term"].drop("overall")
+    # Attention checks have no paradigm of BLiMP.
     table = table[table["paradigm"].isin(phenomena.index)].reset_index(drop=True)
     table = table.astype({"expected": int, "rating": int}).assign(
         condition=table["paradigm"].map(phenomena), item=pd.factorize(table["paradigm"])[0] + 1
@@ -158,13 +161,14 @@ def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
     masked_scores = read_table(
         files["bert_mlm_results_li-adger_sentences.csv"], ["id"], cells="inferred"
     ).set_index("id")
+    # Masked models: pseudo-log-likelihood (PLL) by sentence.
     names = [str(column) for column in masked_scores if str(column).endswith("_mlm")]
     scores = {f"{name.removesuffix('_mlm')}, PLL": masked_scores[name] for name in names}
     by_pair = read_table(
         files["li-adger_min_pairs_all_models.csv"], ["gramm_id", "ungramm_id"], cells="inferred"
     )
     for name, column in (("SLOR", "slor"), ("log-probability", "logProb")):
-        # Scores of the grammatical and of the ungrammatical sentences, by sentence id.
+        # The scores of the trigram model are listed by pair; convert them to scores by sentence id.
         grammatical = by_pair.set_index("gramm_id")[f"{column}_gramm"]
         ungrammatical = by_pair.set_index("ungramm_id")[f"{column}_ungramm"]
         by_id = pd.concat([grammatical, ungrammatical]).dropna()
@@ -224,6 +228,7 @@ def read_event_ratings(
             "rating": table["Score"],
         }
     ).dropna(subset=["rating"])
+    # Scores of published models, one file per model.
     scores = {}
     for model, suffix in models.items():
         # The last two of five columns are not used.
@@ -243,13 +248,14 @@ def _read_lines(path: Path, names: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: table[name].str.strip() for name in names})
 
 
-def _sprouse_materials(files: _Files) -> pd.DataFrame:
+def _read_sprouse_pairs(files: _Files) -> pd.DataFrame:
     """Read the sentence pairs of Sprouse et al. (2013) from their Excel file.
 
     The columns are `bad_id`, `bad`, `good_id` and `good`: ids and texts of the unacceptable and the
     acceptable sentence.
     """
     path = files["SSA.Materials.xlsx"]
+    # openpyxl warns of a feature of the Excel file that does not concern its cells.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Unknown extension", UserWarning)
         rows = read_table(path, cells="text")
@@ -269,7 +275,7 @@ def _plain_ids(ids: pd.Series) -> pd.Series:
     return ids.astype("str").str.replace(r"\s", "", regex=True).str.lower()
 
 
-def _sprouse_answers(path: Path) -> pd.DataFrame:
+def _read_sprouse_answers(path: Path) -> pd.DataFrame:
     """Read a CSV file of answers, skipping the lines of comments before its header."""
     lines = path.read_text("latin-1").splitlines()
     is_header = [line.startswith("participant,") for line in lines]
@@ -283,9 +289,11 @@ def read_sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
     The file has two rows per choice, one for each sentence of the pair. Only the row of the
     unacceptable sentence is used.
     """
-    answers = _sprouse_answers(files["FC.logistic.csv"])
+    answers = _read_sprouse_answers(files["FC.logistic.csv"])
+    # Each choice has two rows, one per sentence. Use the row of the unacceptable ("bad") sentence,
+    # in which `judgment` is 1 if it was chosen.
     bad = answers[~answers["item"].str.startswith("good.")].reset_index(drop=True)
-    pairs = _sprouse_materials(files).drop_duplicates("bad_id").set_index("bad_id")
+    pairs = _read_sprouse_pairs(files).drop_duplicates("bad_id").set_index("bad_id")
     ids = _plain_ids(bad["item"])
     table = pd.DataFrame(
         {
@@ -318,10 +326,11 @@ def read_sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Be
     file
         Name of the file with Likert ratings or magnitude estimates.
     """
-    answers, pairs = _sprouse_answers(files[file]), _sprouse_materials(files)
+    answers, pairs = _read_sprouse_answers(files[file]), _read_sprouse_pairs(files)
     ids = pd.concat([pairs["bad_id"], pairs["good_id"]])
     sentences = pd.concat([pairs["bad"], pairs["good"]]).set_axis(ids)
     item = _plain_ids(answers["item"])
+    # Sentences that differ only in the last number of the id belong to one phenomenon (item).
     ratings = pd.DataFrame(
         {
             "participant": answers["participant"],
@@ -339,6 +348,7 @@ def read_cola_labels(files: _Files, shared: _Shared) -> Benchmark:
     for name in ("in_domain_train", "in_domain_valid", "out_of_domain_valid"):
         data = read_cola(files[f"{name}.tsv"])
         parts[name] = pd.DataFrame({"sentence": data.sentences, "label": data.labels})
+    # Choose the threshold of scores on the training set, and evaluate on the other two.
     train, in_domain, out_of_domain = parts.values()
     development_sets = {"in domain": in_domain, "out of domain": out_of_domain}
     return LabelBenchmark(**shared, train=train, parts=development_sets)
@@ -367,7 +377,9 @@ def read_syntaxgym(
     suites = []
     for name in circuits:
         suite = read_suite(files[f"{name}.json"])
+        # As in the publication, test only the first prediction (formula) of a suite.
         suites.append(Suite(suite.name, suite.formulas[:1], suite.cases))
+    # Accuracies of published models, by test suite.
     accuracies = {}
     for file_name, model in models.items():
         path = files[f"syntaxgym_results_{file_name}.csv"]
@@ -401,8 +413,11 @@ def read_devarda2024(files: _Files, shared: _Shared, *, models: Mapping[str, str
     # Cells are read as text, because one of the words is "None".
     columns = ["sentence", "word", *number_columns]
     words = read_table(files["all_measures.csv"], columns, cells="text")
+    # Exclude words with punctuation.
     words = words[~words["word"].str.contains("[.,']", regex=True)].reset_index(drop=True)
     numbers = words[number_columns].astype(float)
+    # Surprisals (-log p) become log-probabilities, so that all measures increase with the
+    # predictability of the word.
     table = pd.DataFrame(
         {
             "sentence": words["sentence"],

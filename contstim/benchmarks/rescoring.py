@@ -55,9 +55,11 @@ def word_error_rate() -> CorpusMetric:
 
     def count(reference: str, hypothesis: str) -> list[float]:
         words = jiwer.process_words(reference, hypothesis)
+        # Errors and words of the reference, which are summed over utterances.
         n_missed = words.substitutions + words.deletions
         return [n_missed + words.insertions, n_missed + words.hits]
 
+    # The rate is total errors / total words; lower is better (-1).
     return CorpusMetric(count, lambda sums: float(sums[0] / sums[1]), -1)
 
 
@@ -68,6 +70,8 @@ def bleu() -> CorpusMetric:
     """
     scorer = _import_extra("sacrebleu").BLEU(effective_order=True)
 
+    # BLEU is computed from sums over utterances: matching and total n-grams of orders 1 to 4, and
+    # the lengths of hypotheses and references.
     def count(reference: str, hypothesis: str) -> list[float]:
         score = scorer.sentence_score(hypothesis, [reference])
         return [*score.counts, *score.totals, score.sys_len, score.ref_len]
@@ -78,6 +82,7 @@ def bleu() -> CorpusMetric:
         score = scorer.compute_bleu(n_grams[:4], n_grams[4:], *lengths, smooth_method="exp")
         return float(score.score)
 
+    # Higher values are better (1).
     return CorpusMetric(count, compute, 1)
 
 
@@ -119,9 +124,11 @@ class NBestLists:
     def __init__(self, table: pd.DataFrame, metric: CorpusMetric) -> None:
         self.table = table.sort_values("utterance", kind="stable").reset_index(drop=True)
         self.metric = metric
+        # The metric is computed from counts summed over utterances, so count once in advance.
         pairs = zip(self.table["reference"], self.table["hypothesis"], strict=True)
         self.counts = np.array([metric.count(*pair) for pair in pairs], dtype=np.float64)
         self.codes = pd.factorize(self.table["utterance"])[0]
+        # Row of the first hypothesis of each utterance, where the code changes.
         self.starts = np.flatnonzero(np.diff(self.codes, prepend=-1))
         self.is_test: BoolArray = (self.table["split"] == "test").to_numpy()[self.starts]
 
@@ -137,7 +144,7 @@ class NBestLists:
         """Return the metric for the hypotheses in the selected rows."""
         return self.metric.compute(self.counts[rows].sum(axis=0))
 
-    def tune(
+    def tune_weights(
         self, log_probs: FloatArray, weights: Sequence[float], length_weights: Sequence[float]
     ) -> tuple[float, float, IntArray]:
         """Find the weights with the best metric on the development set by grid search.
@@ -161,16 +168,19 @@ class NBestLists:
         """
         scores = self.table["score"].to_numpy()
         n_words = self.table["hypothesis"].map(lambda text: len(text.split())).to_numpy()
+        # Grid search. Only a strictly better value replaces the best one, so that ties are resolved
+        # by the order of the grid: small length weights first, then small weights.
         best, best_value = (np.nan, np.nan, np.empty(0, dtype=np.int64)), -np.inf
         length_weights = sorted({*length_weights}, key=lambda value: (abs(value), value))
         for length_weight, weight in product(length_weights, sorted(weights)):
+            # Select one hypothesis per utterance; only the development set decides on the weights.
             rows = self.select(scores + weight * log_probs + length_weight * n_words)
             value = self.metric.sign * self.evaluate(rows[~self.is_test])
             if value > best_value:
                 best, best_value = (weight, length_weight, rows), value
         return best
 
-    def iter_systems(
+    def iter_system_selections(
         self,
         models: Sequence[SentenceModel],
         weights: Sequence[float],
@@ -187,19 +197,23 @@ class NBestLists:
         rows : array
             Row of the selected hypothesis of each utterance, shape (U,).
         """
+        # The baseline uses the scores of the first-pass system alone.
         yield "baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy())
-        # The oracle selects the hypothesis with the best metric.
+        # Each system yields its name, its two weights, and the selected row of each utterance. The
+        # oracle selects the hypothesis with the best metric, as an upper bound.
         quality = np.array([self.metric.compute(counts) for counts in self.counts])
         yield "oracle", np.nan, np.nan, self.select(self.metric.sign * quality)
-        yield "length", *self.tune(np.zeros(len(quality)), [0.0], length_weights)
+        # Tune the weight of the number of words without a language model.
+        yield "length", *self.tune_weights(np.zeros(len(quality)), [0.0], length_weights)
         texts = self.table["sentence"].to_numpy()
         for model in models:
+            # Score each distinct sentence once.
             unique_texts, inverse = np.unique(texts, return_inverse=True)
             scores = model.score(unique_texts.tolist())
             if not np.isfinite(scores).all():
                 text = unique_texts[~np.isfinite(scores)][0]
                 raise InputError(f"{model.name} has no finite score for {text!r}; remove it")
-            yield model.name, *self.tune(scores[inverse], weights, length_weights)
+            yield model.name, *self.tune_weights(scores[inverse], weights, length_weights)
 
 
 def rescore(
@@ -246,7 +260,7 @@ def rescore(
     selected : DataFrame
         Selected hypothesis of each test utterance, by system.
     """
-    table = _check(hypotheses)
+    table = _check_hypotheses(hypotheses)
     require_known("metric", metric, CORPUS_METRICS)
     corpus_metric = CORPUS_METRICS[metric]()
     results, selected = [], []
@@ -262,7 +276,7 @@ def rescore(
             n_test, np.full(n_test, 1 / n_test), n_bootstrap
         )
         baseline: FloatArray | None = None  # values of the first system
-        for system, weight, length_weight, rows in lists.iter_systems(
+        for system, weight, length_weight, rows in lists.iter_system_selections(
             models, weights, length_weights
         ):
             # Compute the value on the test set, then the value in each bootstrap sample.
@@ -279,7 +293,7 @@ def rescore(
     return pd.DataFrame(results, columns=RESULT_COLUMNS), pd.concat(selected, ignore_index=True)
 
 
-def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
+def _check_hypotheses(hypotheses: pd.DataFrame) -> pd.DataFrame:
     """Check a table of hypotheses, and add the optional columns that it lacks.
 
     Without a column `split`, every other utterance is in the development set.
@@ -296,10 +310,12 @@ def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
     for name, default in (("language", ""), ("sentence", table["hypothesis"])):
         if name not in table:
             table[name] = default
+    # By default, every other utterance is in the development set.
     if "split" not in table:
         numbers = table.groupby(key, sort=False).ngroup()
         table["split"] = np.where(numbers % 2, "test", "dev")
     scores = pd.to_numeric(table["score"], errors="coerce")
+    # For each column, which cells are missing or invalid.
     invalid = {
         **{name: table[name].isna() for name in ("utterance", "language", "sentence")},
         "score": ~np.isfinite(scores),
@@ -313,6 +329,7 @@ def _check(hypotheses: pd.DataFrame) -> pd.DataFrame:
                 f"utterance {row['utterance']!r} has the {name} {row[name]!r}; correct or remove it"
             )
     for name in ("reference", "split"):
+        # An utterance must have one reference and belong to one split.
         variants = table.drop_duplicates([*key, name])
         repeated = variants["utterance"][variants.duplicated(key)]
         if len(repeated):

@@ -58,8 +58,10 @@ def score_whole_sentences(
         If scores cannot be saved.
     """
     texts = list(sentences)
+    # Fill the cache batch by batch, so that an interrupted run loses at most one batch.
     for batch in _batches(texts, f"scoring, {model.name}"):
         cache.score_with_counts(model, batch)
+    # Now all scores come from the cache, in the order of the sentences.
     scores = cache.score_with_counts(model, texts)
     table = pd.DataFrame(
         {
@@ -103,12 +105,14 @@ def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCach
         If scores cannot be saved.
     """
     event = model.event
+    # The score must be the sum of log p(word | preceding words).
     is_sum = model.kind.splits_over_words and event.reduction == "sum"
     if not (is_sum and event.metric == "chain"):
         raise InputError(
             f"{model.name!r} does not predict each word from the words before it; name a causal "
             "model, such as contstim:gpt"
         )
+    # The identity of a model, its specification and weights, is the key of its saved scores.
     texts, identity = list(sentences), model_identity(model)
     for batch in _batches(texts, f"scoring words, {model.name}"):
         saved = cache.read_words(identity)
@@ -168,6 +172,7 @@ class BenchmarkRun:
         """The primary result of each benchmark and model, the best model first."""
         rows = []
         for name, outcome in self.outcomes.items():
+            # Each benchmark names one analysis and measure by which models are compared.
             analysis, measure = self.benchmarks[name].primary_measure
             table = outcome.results
             chosen = table[(table["analysis"] == analysis) & (table["measure"] == measure)]
@@ -277,6 +282,7 @@ def run_benchmarks(
         raise InputError("a benchmark is named twice; name each once")
     for benchmark in benchmarks:
         benchmark.check_model_names(model.name for model in models)
+    # Score the sentences of each benchmark, then compare with the published models.
     scores: dict[str, pd.DataFrame | None] = {}
     outcomes = {}
     store = ScoreCache(cache)
@@ -302,8 +308,9 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         If the folder cannot be written, or contains the working folder.
     """
     check_replaceable(folder)
+    # Write the new folder completely, before the old one is removed.
     new = folder.with_name(f".{folder.name}.new")
-    remove(new)
+    remove(new)  # left over from a crash
     with replace_atomically(new) as temporary:
         yield temporary
     remove(folder)

@@ -99,10 +99,12 @@ class Suite:
                     f"suite {self.name!r}: there are {len(log_probs)} values for the "
                     f"{len(region_by_word)} words of {sentence!r}"
                 )
+            # The surprisal of a region is the sum of -log2 p over its words.
             by_region = {number: 0.0 for number, _ in regions}
             for number, log_prob in zip(region_by_word, log_probs, strict=True):
                 by_region[number] -= float(log_prob) / np.log(2)
             surprisals.setdefault(item, {})[condition] = by_region
+        # Test each prediction, a formula that compares surprisals, for each item.
         rows = []
         for item, conditions in surprisals.items():
             for index, formula in enumerate(self.formulas):
@@ -169,6 +171,7 @@ def read_suite(path: str | Path) -> Suite:
     try:
         suite = decode_json(path.read_text(encoding="utf-8"))
         formulas = tuple(str(prediction["formula"]) for prediction in suite["predictions"])
+        # A case is one sentence: a version of an item in one condition, split into regions.
         cases = tuple(
             (
                 int(item["item_number"]),
@@ -211,6 +214,7 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
     def replace_region(match: re.Match[str]) -> str:
         """Replace a region with a Python variable and store its surprisal in `surprisals`."""
         region, condition = match.groups()
+        # Surprisals by region number; a formula uses * for the whole sentence.
         regions = conditions.get(condition, {})
         if not regions or (region != "*" and int(region) not in regions):
             raise InputError(
@@ -223,6 +227,7 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
                 f"the formula {formula!r} needs the surprisal of region {region} of condition "
                 f"{condition!r}, which the model does not give"
             )
+        # Put a variable into the formula, and remember its value.
         name = f"region_{len(surprisals)}"
         surprisals[name] = value
         return f" {name} "
@@ -259,6 +264,7 @@ def _evaluate(node: ast.expr, surprisals: Mapping[str, float]) -> float | bool:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return float(number)
+        # A variable is the surprisal of a region of the sentence.
         case ast.Name(id=name):
             return surprisals[name]
         case ast.BinOp(left=left, op=op, right=right):
@@ -269,4 +275,5 @@ def _evaluate(node: ast.expr, surprisals: Mapping[str, float]) -> float | bool:
         case ast.BoolOp(op=op, values=values):
             parts = [bool(_evaluate(value, surprisals)) for value in values]
             return all(parts) if isinstance(op, ast.And) else any(parts)
+    # Anything else is refused, because formulas come from downloaded files.
     raise ValueError(ast.dump(node))

@@ -105,6 +105,8 @@ class SuiteBenchmark(ParadigmBenchmark):
         for model, log_probs in _word_log_probs_by_model(scores).items():
             score_words = partial(_look_up_log_probs, log_probs_by_sentence=log_probs)
             tables = [suite.evaluate(score_words) for suite in self.suites]
+            # An item is right if all predictions of its suite are true. The accuracy of a suite is
+            # the proportion of items that are right.
             is_right = pd.concat(tables).groupby(["suite", "item"], sort=False)["correct"].all()
             accuracies[model] = is_right.groupby("suite", sort=False).mean()
         return accuracies
@@ -160,6 +162,7 @@ class WordBenchmark(Benchmark):
         """Return the log-probability of each row of `words` under each model."""
         sentences = self.words["sentence"].astype(str).tolist()
         positions = self.words["position"].tolist()
+        # Each row of the table describes one word, identified by its sentence and its position.
         values = {}
         for model, log_probs_by_sentence in _word_log_probs_by_model(scores).items():
             sentence_log_probs = _look_up_log_probs(sentences, log_probs_by_sentence)
@@ -176,6 +179,7 @@ class WordBenchmark(Benchmark):
         for measure in self.measures:
             human = self.words[measure].to_numpy(dtype=float)
             has_both = np.isfinite(log_probs) & ~np.isnan(human)
+            # Words of one sentence may be dependent: sentences are clusters, numbered from 0.
             clusters = np.unique(sentence[has_both], return_inverse=True)[1]
             value, low, high = clustered_correlation(human[has_both], log_probs[has_both], clusters)
             yield {

@@ -170,7 +170,7 @@ class PlainTextHelp:
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print one group of options, or the subcommands."""
-        entries = [(label_entry(entry), describe_entry(entry)) for entry in panel.entries]
+        entries = [(label_option(entry), describe_option(entry)) for entry in panel.entries]
         entries = [entry for entry in entries if not entry[0].startswith("--help")]
         if entries:
             print(f"\n{panel.title}:", file=console.file)
@@ -189,7 +189,7 @@ class PlainTextHelp:
             print(f"{first_line} {text}".rstrip(), file=console.file)
 
 
-def label_entry(entry: HelpEntry) -> str:
+def label_option(entry: HelpEntry) -> str:
     """Return the label of a help entry: ``--option VALUE``, or the name of an argument."""
     if entry.positional_label:
         return entry.positional_label
@@ -199,7 +199,7 @@ def label_entry(entry: HelpEntry) -> str:
     return f"{', '.join(entry.all_options)} {metavar}".strip()
 
 
-def describe_entry(entry: HelpEntry) -> str:
+def describe_option(entry: HelpEntry) -> str:
     """Return the description of a help entry, with "(repeatable)" and the default value."""
     text = " ".join(_to_text(entry.description).split())
     is_list = get_origin(entry.type) in (list, tuple) and not entry.positional_label

@@ -25,7 +25,7 @@ class Output(str):
 STANDARD_OUTPUT = Output("-")
 
 
-def parsed_by(parse: Callable[[str], Any], metavar: str) -> Parameter:
+def custom_parameter(parse: Callable[[str], Any], metavar: str) -> Parameter:
     """Create the annotation of a command parameter with a function that parses its value.
 
     Parameters
@@ -67,7 +67,7 @@ def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") ->
             raise InputError(f"{quoted} is too large, the maximum is {maximum}")
         raise InputError(f"{quoted} is not a whole number from {minimum} up")
 
-    return parsed_by(parse, metavar)
+    return custom_parameter(parse, metavar)
 
 
 def float_parameter(
@@ -98,7 +98,7 @@ def float_parameter(
             raise InputError(f"{truncate(text, 40)!r} is not {expected}")
         return value
 
-    return parsed_by(parse, metavar)
+    return custom_parameter(parse, metavar)
 
 
 def check_output_file(text: str) -> Output:
@@ -178,16 +178,16 @@ def _check_accessible(text: str) -> None:
         raise OutputError(f"cannot write {text}: {reason}; choose another output") from None
 
 
-Text = Annotated[str, parsed_by(str, "TEXT")]
-Name = Annotated[str, parsed_by(str, "NAME")]
-ExecutorName = Annotated[str, parsed_by(str, "WHERE")]
-Spec = Annotated[str, parsed_by(str, "SPEC")]
+Text = Annotated[str, custom_parameter(str, "TEXT")]
+Name = Annotated[str, custom_parameter(str, "NAME")]
+ExecutorName = Annotated[str, custom_parameter(str, "WHERE")]
+Spec = Annotated[str, custom_parameter(str, "SPEC")]
 #: Path of an input file, or ``-`` for standard input.
-File = Annotated[str, parsed_by(str, "FILE")]
-OutputFile = Annotated[str, parsed_by(check_output_file, "FILE")]
-NewFile = Annotated[str, parsed_by(check_new_file, "FILE")]
-FigureFile = Annotated[str, parsed_by(check_figure_file, "FILE")]
-OutputFolder = Annotated[str, parsed_by(check_output_folder, "FOLDER")]
+File = Annotated[str, custom_parameter(str, "FILE")]
+OutputFile = Annotated[str, custom_parameter(check_output_file, "FILE")]
+NewFile = Annotated[str, custom_parameter(check_new_file, "FILE")]
+FigureFile = Annotated[str, custom_parameter(check_figure_file, "FILE")]
+OutputFolder = Annotated[str, custom_parameter(check_output_folder, "FOLDER")]
 PositiveInteger = Annotated[int, integer_parameter(1)]
 RandomSeed = Annotated[int, integer_parameter(0, 2**63 - 1)]
 Port = Annotated[int, integer_parameter(0, 65_535)]

@@ -23,7 +23,7 @@ from cyclopts import Parameter
 
 from contstim.cli import common
 from contstim.cli.application import create_application
-from contstim.cli.parameters import ExecutorName, File, Name, OutputFolder, parsed_by
+from contstim.cli.parameters import ExecutorName, File, Name, OutputFolder, custom_parameter
 from contstim.errors import InputError
 
 app = create_application("run", __doc__)
@@ -41,7 +41,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     return shard
 
 
-Shard = Annotated[tuple[int, int], parsed_by(parse_shard, "I/N"), Parameter(n_tokens=1)]
+Shard = Annotated[tuple[int, int], custom_parameter(parse_shard, "I/N"), Parameter(n_tokens=1)]
 
 
 @app.default

@@ -91,7 +91,7 @@ def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
         yield start + 1, list(sentences[start : start + _CHUNK])
 
 
-def _score_numbered(
+def _score_chunk(
     score: Callable[[Sequence[str]], _Scores],
     to_score: Sequence[str],
     first_number: int,
@@ -148,7 +148,7 @@ def write_sentence_scores(
             new = [sentence for sentence in dict.fromkeys(chunk) if sentence not in known_scores]
             scores = dict(known_scores)
             if new:
-                result = _score_numbered(model.score_with_counts, new, first_number, chunk)
+                result = _score_chunk(model.score_with_counts, new, first_number, chunk)
                 arrays = (result.score, result.n_tokens, result.n_words, result.stderr)
                 rows = zip(*(array.tolist() for array in arrays), strict=True)
                 scores.update(zip(new, rows, strict=True))
@@ -187,7 +187,7 @@ def write_word_scores(file: IO[str], sentences: Sequence[str], models: list[Sent
     writer.writerow(("sentence", "model", "position", "word", "log_prob", "surprisal"))
     for first_number, chunk in iterate_chunks(sentences):
         for model in models:
-            scores = _score_numbered(model.score_words, chunk, first_number, chunk)
+            scores = _score_chunk(model.score_words, chunk, first_number, chunk)
             for sentence, word_scores in zip(chunk, scores, strict=True):
                 words = model.language.split(sentence)
                 for position, word in enumerate(words):

@@ -108,7 +108,7 @@ def build_plan(
     )
 
 
-def report_material(study: StudyPlan) -> None:
+def warn_about_low_coverage(study: StudyPlan) -> None:
     """Print a warning on standard error if the vocabulary lacks most words of the sentences.
 
     The vocabulary is then probably in another language than the natural sentences.

@@ -158,7 +158,7 @@ def synthesize(
     }
     listed = sentence or (read_sentences(sentences) if sentences else None)
     study = synthesis_study.build_plan(options, plan, listed, limit, vocabulary, language, seed)
-    synthesis_study.report_material(study)
+    synthesis_study.warn_about_low_coverage(study)
     inputs = [sentences, vocabulary, plan]
     report = synthesis_study.write_sentences(study, out, pool, inputs, estimate, executor)
     return synthesis_study.report_synthesis(report, study, out)

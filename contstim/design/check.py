@@ -7,7 +7,7 @@ import pandas as pd
 from contstim.columns import CHOICES
 from contstim.errors import ValidationError
 from contstim.tables import require_columns
-from contstim.trial_kinds import add_kinds
+from contstim.trial_kinds import add_trial_kinds
 
 
 def check_design(trials: pd.DataFrame) -> dict[str, int]:
@@ -54,8 +54,8 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     if is_invalid.any():
         side = trials["side_1"][is_invalid].iloc[0]
         raise ValidationError(f"side_1 is {side!r}, not left or right")
-    trials = add_kinds(trials)
-    is_invalid = trials["kind"] != add_kinds(trials[["condition"]])["kind"]
+    trials = add_trial_kinds(trials)
+    is_invalid = trials["kind"] != add_trial_kinds(trials[["condition"]])["kind"]
     if is_invalid.any():
         row = trials[is_invalid].iloc[0]
         raise ValidationError(

@@ -12,7 +12,7 @@ from contstim.design.trials import draw_sides
 from contstim.errors import InputError, format_count, require_integer
 from contstim.tables import require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentence, normalise_sentences
-from contstim.trial_kinds import add_kinds
+from contstim.trial_kinds import add_trial_kinds
 
 _MAX_PARTICIPANTS = 10_000
 _PAIR = ("sentence_1", "sentence_2")
@@ -122,7 +122,7 @@ def latin_square(
     trials: pd.DataFrame = pd.concat(parts, ignore_index=True)
     first_columns = ["participant", "group", "trial"]
     if is_forced_choice:
-        trials = add_kinds(trials)
+        trials = add_trial_kinds(trials)
         trials[["model_1", "model_2"]] = trials.reindex(columns=["model_1", "model_2"])
         first_columns = [*CHOICES[:8], "stimulus", "item", "side_1", "kind"]
     trials = trials[[*first_columns, *(name for name in trials if name not in first_columns)]]

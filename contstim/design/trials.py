@@ -26,7 +26,7 @@ from contstim.text.items import group_into_items
 from contstim.text.language import split_word
 from contstim.text.languages import detect_language, language_from_script
 from contstim.text.normalise import normalise_sentence
-from contstim.trial_kinds import add_kinds
+from contstim.trial_kinds import add_trial_kinds
 
 #: Conditions of trials, named after the kinds of the two sentences.
 CONDITIONS = (
@@ -243,7 +243,7 @@ def design_trials(
             table = table.iloc[stream.permutation(len(table))].assign(group=group + 1)
             number = group * layout.participants + member + 1
             participants.append(table.assign(participant=number, trial=range(1, len(table) + 1)))
-    trials: pd.DataFrame = add_kinds(pd.concat(participants, ignore_index=True))
+    trials: pd.DataFrame = add_trial_kinds(pd.concat(participants, ignore_index=True))
     kinds = trials["condition"].map(_SENTENCE_KINDS)
     trials["kind_1"], trials["kind_2"] = kinds.str[0], kinds.str[1]
     trials = trials[[*CHOICES[:8], "stimulus", "item", "side_1", "kind", "kind_1", "kind_2"]]

@@ -23,7 +23,7 @@ from contstim.evaluation.rows import ExclusionLog, concat_exclusions, format_row
 from contstim.settings import settings, validate_choice
 from contstim.tables import MISSING, require_columns
 from contstim.text.normalise import normalise_labels, normalise_sentences
-from contstim.trial_kinds import CATCH, EXPERIMENTAL, add_kinds, format_kinds
+from contstim.trial_kinds import CATCH, EXPERIMENTAL, add_trial_kinds, format_kinds
 
 #: Columns of the choices table.
 CHOICE_COLUMNS = CHOICES
@@ -298,7 +298,7 @@ def check_choices(table: pd.DataFrame, scale: str | None = None) -> pd.DataFrame
             "expected must be 1 or 2, or one of the two sentences, not {value!r} ({rows})",
             answers,
         )
-    out = assign_items(add_kinds(out))
+    out = assign_items(add_trial_kinds(out))
 
     n_groups = out.groupby("participant")["group"].nunique()
     if (n_groups > 1).any():

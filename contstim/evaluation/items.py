@@ -10,7 +10,7 @@ from contstim.errors import InputError
 from contstim.files import digest
 from contstim.text.items import infer_items
 from contstim.text.normalise import normalise_labels, normalise_sentences
-from contstim.trial_kinds import EXPERIMENTAL, add_kinds
+from contstim.trial_kinds import EXPERIMENTAL, add_trial_kinds
 
 _SENTENCES = ["sentence_1", "sentence_2"]
 
@@ -83,7 +83,7 @@ def normalise_trials(table: pd.DataFrame) -> pd.DataFrame:
         If a kind of trial is unknown, or if one pair has several items.
     """
     texts = {name: normalise_sentences(table[name]) for name in _SENTENCES}
-    return assign_items(add_kinds(table.assign(**texts)))
+    return assign_items(add_trial_kinds(table.assign(**texts)))
 
 
 def encode_items(pairs: pd.DataFrame) -> IntArray:

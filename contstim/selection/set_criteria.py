@@ -14,7 +14,7 @@ from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.response_model import (
     ResponseModel,
     log_bayes_factors,
-    log_prob_scale,
+    log_prob_std,
     sentence_evidence_bounds,
 )
 from contstim.selection.scores import RankedScores
@@ -87,7 +87,7 @@ class SetCriterion(ABC):
             # Sentences and models in the order of `ranked`, then divide by the standard deviations.
             named = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
             values = named.loc[ranked.labels, list(ranked.models)].to_numpy(dtype=np.float64)
-            self.scaled = values / log_prob_scale(values[rows], ranked.models)
+            self.scaled = values / log_prob_std(values[rows], ranked.models)
 
     @property
     def n_model_pairs(self) -> int:

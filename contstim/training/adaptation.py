@@ -27,7 +27,7 @@ from contstim.models.hf.encoding import EncodedSentence
 from contstim.models.hf.masked import MaskedModel
 from contstim.models.hf.network import Network
 from contstim.models.registry import load_model
-from contstim.training.batches import length_batches
+from contstim.training.batches import batch_by_length
 from contstim.training.optimization import BestCheckpoint, gradient_step, linear_schedule
 from contstim.training.options import AdaptOptions
 from contstim.training.progress import TrainingProgress
@@ -86,31 +86,31 @@ def shuffled_batches(
     """
     lengths = np.array([len(sentence.ids) for sentence in encoded])
     order = rng.permutation(len(encoded))
-    batches = length_batches(order, lengths, lambda length: max_tokens // length)
+    batches = batch_by_length(order, lengths, lambda length: max_tokens // length)
     for i in rng.permutation(len(batches)):
         yield batches[i].tolist()
 
 
 def mask_tokens(
     encoded: Sequence[EncodedSentence],
-    share: float,
+    mask_fraction: float,
     mask_id: int,
     ordinary_ids: IntArray,
     rng: np.random.Generator,
 ) -> MaskedBatch:
     """Mask random tokens in sentences of equal length for masked language modelling.
 
-    In a sentence of T tokens without special tokens, ``max(1, round(share * T))`` tokens are
-    predicted. Of these, 80 % are replaced with the mask token, 10 % with a random token, and 10 %
-    stay unchanged (Devlin et al. 2019, section 3.1). Call the function in each epoch, so that new
-    tokens are masked (Liu et al. 2019, section 4.1).
+    In a sentence of T tokens without special tokens, ``max(1, round(mask_fraction * T))`` randomly
+    selected tokens are to be predicted. Of these, 80 % are replaced with the mask token, 10 % with
+    a random token, and 10 % stay unchanged (Devlin et al. 2019, section 3.1). Call the function
+    again in each epoch, so that different tokens are masked (Liu et al. 2019, section 4.1).
 
     Parameters
     ----------
     encoded
         R tokenised sentences of equal length.
-    share
-        Fraction of tokens to predict.
+    mask_fraction
+        Fraction of the tokens of a sentence to predict.
     mask_id
         Id of the mask token.
     ordinary_ids
@@ -119,14 +119,19 @@ def mask_tokens(
         Random number generator.
     """
     ids = np.array([sentence.ids for sentence in encoded])
+    # Select the tokens to predict: the given fraction of each sentence, at least one token. Special
+    # tokens, such as [CLS], have no scored position and are never selected.
     rows_by_sentence, positions_by_sentence = [], []
     for row, sentence in enumerate(encoded):
-        n_selected = max(1, round(share * len(sentence.scored_positions)))
+        n_selected = max(1, round(mask_fraction * len(sentence.scored_positions)))
         selected = rng.choice(sentence.scored_positions, size=n_selected, replace=False)
         rows_by_sentence.append(np.full(n_selected, row, dtype=np.int64))
         positions_by_sentence.append(np.sort(selected))
     rows, positions = np.concatenate(rows_by_sentence), np.concatenate(positions_by_sentence)
+    # The network has to predict the original tokens.
     targets = ids[rows, positions]
+    # As in BERT, hide 80 % of the selected tokens behind the mask, replace 10 % with random tokens,
+    # and leave 10 % unchanged.
     uniform_draws = rng.random(len(rows))
     random_ids = rng.choice(ordinary_ids, size=len(rows))
     random_or_unchanged = np.where(uniform_draws < _MASKED + _RANDOM, random_ids, targets)
@@ -234,7 +239,7 @@ def adapt(
     options = AdaptOptions() if options is None else options
     target = Path(out)
     check_new_folder(target)
-    model = _load_trainable(base)
+    model = _load_trainable_copy(base)
     rng = np.random.default_rng(options.seed)
     usable: list[str] = []
     encoded: list[EncodedSentence] = []
@@ -264,7 +269,7 @@ def adapt(
     return adaptation
 
 
-def _load_trainable(base: str) -> MaskedModel:
+def _load_trainable_copy(base: str) -> MaskedModel:
     """Load a masked model for training, with a separate copy of the weights.
 
     Parameters
@@ -388,6 +393,7 @@ def _pseudo_perplexity(
     InputError
         If the value is not finite after `step` training steps, which means that training diverged.
     """
+    # At step 0 the model is untrained, so a failure is not caused by the training.
     try:
         scores = model.score_with_counts(list(sentences))
     except ModelFileError:
@@ -397,8 +403,11 @@ def _pseudo_perplexity(
             f"the training has diverged: after {step} steps the outputs of the network are not "
             "numbers; lower the learning rate"
         ) from None
+    # The pseudo-perplexity is exp(-L / T) for the total pseudo-log-likelihood L and T tokens or
+    # words.
     counts = np.array([scores.n_tokens.sum(), scores.n_words.sum()])
     log_perplexities = -scores.score.sum() / counts
+    # The comparison is also false for NaN.
     if not (log_perplexities < _MAX_LOG_PERPLEXITY).all():
         raise InputError(
             f"the training has diverged: after {step} steps the pseudo-perplexity per word is "

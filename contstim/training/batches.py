@@ -9,7 +9,7 @@ import numpy as np
 from contstim.arrays import IntArray
 
 
-def length_batches(
+def batch_by_length(
     order: IntArray, lengths: IntArray, max_sentences: Callable[[int], int]
 ) -> list[IntArray]:
     """Split sentences into batches, each of which contains sentences of one length.
@@ -34,7 +34,9 @@ def length_batches(
     """
     if not len(order):
         return []
+    # The stable sort keeps sentences of equal length in their given order.
     order = order[np.argsort(lengths[order], kind="stable")]
+    # A new group starts wherever the sorted length changes.
     group_starts = np.flatnonzero(np.diff(lengths[order])) + 1
     batches: list[IntArray] = []
     for group in np.split(order, group_starts):

@@ -52,6 +52,7 @@ def read_cola(path: Path) -> LabelledSentences:
                 f"{path}, line {number} has {len(cells)} columns, not the four of CoLA: source, "
                 "label, mark, sentence, separated by tabs"
             )
+        # The first column (source) and the third (mark of the author) are not used.
         label, sentence = cells[1].strip(), cells[3].strip()
         if label not in ("0", "1"):
             raise InputError(f"{path}, line {number}: write 1 (acceptable) or 0, not {label!r}")
@@ -76,6 +77,7 @@ def read_cola_folder(folder: Path) -> dict[str, LabelledSentences]:
     for name in PARTS:
         path = folder / f"{name}.tsv"
         parts[name] = read_cola(path)
+        # A classifier can be neither trained nor evaluated on sentences of a single class.
         if np.ptp(parts[name].labels) == 0:
             raise InputError(
                 f"{path} has only the label {parts[name].labels[0]}; a part needs acceptable and "

@@ -21,9 +21,9 @@ from contstim.cli.parameters import (
     RandomSeed,
     Spec,
     Text,
+    custom_parameter,
     float_parameter,
     integer_parameter,
-    parsed_by,
 )
 from contstim.errors import InputError
 from contstim.models.devices import faster_precision, limit_torch_threads, resolve_device
@@ -129,11 +129,10 @@ class TextOptions:
     vocabulary: File | None = None
     min_count: PositiveInteger | None = None
 
-    def get_language(self, text: str) -> Language:
+    def resolve_language(self, text: str) -> Language:
         """Return the language whose rules are used to split the training text into words.
 
-        A note is printed if this language separates all words by spaces, but the text seems to be
-        in a language that does not, such as Chinese.
+        Print a note if this language uses spaces, but the text seems to be in one that does not.
 
         Parameters
         ----------
@@ -171,7 +170,9 @@ def train_ngram(
     order: Annotated[int, integer_parameter(1, 100), Parameter(group=MODEL)] = 3,
     closed: Annotated[bool, Parameter(group=MODEL)] = False,
     entropy: Annotated[float, float_parameter(0, metavar="SHARE"), Parameter(group=MODEL)] = 0.0,
-    fallback: Annotated[Any, parsed_by(_parse_numbers, "N,N,N"), Parameter(group=MODEL)] = None,
+    fallback: Annotated[
+        Any, custom_parameter(_parse_numbers, "N,N,N"), Parameter(group=MODEL)
+    ] = None,
 ) -> None:
     """Train an n-gram model.
 
@@ -198,7 +199,7 @@ def train_ngram(
         vocabulary=training.NgramVocabulary(listed_words, words.min_count or 1, closed),
         entropy=entropy,
         fallback=fallback,
-        language=words.get_language(text[0]),
+        language=words.resolve_language(text[0]),
     )
     counts = ", ".join(str(n) for n in trained.n_ngrams)
     print(
@@ -278,7 +279,7 @@ def train_network(
             punctuation=words.punctuation,
             storage=storage,
             device=device,
-            language=words.get_language(text[0]),
+            language=words.resolve_language(text[0]),
         )
     print(f"{out}: held-out perplexity {record['heldout_perplexity']:.2f} per token")
 

@@ -21,7 +21,7 @@ from contstim.text import PUNCTUATION_POLICIES, tokenize_word
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 from contstim.text_files import read_lines
-from contstim.training.batches import length_batches
+from contstim.training.batches import batch_by_length
 
 if TYPE_CHECKING:
     from contstim.models.recurrent import TokenVocabulary
@@ -56,6 +56,7 @@ def tokenize_lines(
     # The cache pays off because most words of a text are repeated.
     tokenize = cache(partial(tokenize_word, punctuation=punctuation))
     for line_number, line in read_lines(path):
+        # Split the line into words and then, if requested, the words into tokens.
         tokens = language.split(line)
         if punctuation != "keep" or not language.is_space_delimited:
             tokens = list(chain.from_iterable(map(tokenize, tokens)))
@@ -154,6 +155,7 @@ def read_text(
     """
     # Looking up a new word assigns the next id to it.
     word_ids: defaultdict[str, int] = defaultdict()
+    # An unseen word gets the next free id, which is the current number of words.
     word_ids.default_factory = word_ids.__len__
     # Compact arrays instead of lists, because a text may have hundreds of millions of words.
     ids, lengths, n_sentences = array("i"), array("i"), []
@@ -243,6 +245,7 @@ class TokenCorpus:
             raise InputError(
                 f"cannot hold out {heldout_share:g} of {len(self)} sentences; give more"
             )
+        # Both parts keep the sentences in the order of the corpus.
         training, heldout = order[n_heldout:], order[:n_heldout]
         return self.select(np.sort(training)), self.select(np.sort(heldout))
 
@@ -274,7 +277,7 @@ class TokenCorpus:
         # Round repetitions up with a probability equal to their fractional part.
         n_uses = np.floor(self.repeats + rng.random(len(self))).astype(np.int64)
         order = rng.permutation(np.repeat(np.arange(len(self)), n_uses))
-        batches = length_batches(order, self.lengths, lambda length: max_tokens // (length + 1))
+        batches = batch_by_length(order, self.lengths, lambda length: max_tokens // (length + 1))
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def inputs_and_targets(

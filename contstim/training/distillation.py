@@ -98,8 +98,8 @@ def distill(
     encoder = load_encoder(base, device)
 
     training_texts, heldout_texts = _split_sentences(teacher, sentences, heldout, seed)
-    training = _select_usable(teacher, encoder, training_texts)
-    unseen = _select_usable(teacher, encoder, heldout_texts)
+    training = _select_scorable_sentences(teacher, encoder, training_texts)
+    unseen = _select_scorable_sentences(teacher, encoder, heldout_texts)
     n_training, n_unseen = len(training.texts), len(unseen.texts)
     if n_training < 10 or n_unseen < 3:
         raise InputError(
@@ -188,13 +188,16 @@ def _split_sentences(
         Seed of the random draw.
     """
     normalise = teacher.language.normalise_spacing
+    # Remove duplicates, also those that differ only in spaces.
     distinct = list(dict.fromkeys(map(normalise, sentences)))
     if heldout is None:
+        # By default, hold out a random tenth of the sentences, up to a maximum number.
         order = np.random.default_rng(seed).permutation(len(distinct))
         drawn = order[: min(_MAX_HELDOUT, len(distinct) // 10)]
         heldout_texts = [distinct[i] for i in sorted(drawn)]
     else:
         heldout_texts = list(dict.fromkeys(map(normalise, heldout)))
+    # A held-out sentence must not be used for training.
     excluded = set(heldout_texts)
     return [text for text in distinct if text not in excluded], heldout_texts
 
@@ -222,11 +225,13 @@ def _score_sentences(teacher: SentenceModel, texts: Sequence[str], cache: Path) 
         If a score is not finite.
     """
     store = ScoreCache(cache)
+    # Scores are saved after each chunk, so that an interrupted run can continue.
     chunks = [texts[start : start + _CHUNK_SIZE] for start in range(0, len(texts), _CHUNK_SIZE)]
     chunk_scores = [
         store.score_with_counts(teacher, chunk).score
         for chunk in track(chunks, len(chunks), "teacher scores, in thousands")
     ]
+    # The model cannot be fitted to an infinite or undefined score.
     scores = np.concatenate(chunk_scores)
     if not np.isfinite(scores).all():
         invalid = texts[int(np.flatnonzero(~np.isfinite(scores))[0])]
@@ -252,7 +257,9 @@ class _UsableSentences(NamedTuple):
     n_tokens: IntArray
 
 
-def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -> _UsableSentences:
+def _select_scorable_sentences(
+    teacher: SentenceModel, encoder: Encoder, texts: list[str]
+) -> _UsableSentences:
     """Select the sentences that both the teacher and the student can score.
 
     All words of a selected sentence are in both vocabularies, and the sentence is not too long for
@@ -268,6 +275,7 @@ def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -
         Sentences to select from.
     """
     tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
+    # Exclude sentences with a word that the teacher or the student does not know.
     # The teacher's language determines its words; the student's words are separated by spaces.
     for vocabulary, language in ((teacher, teacher.language), (tokenizer, tokenizer.language)):
         words = list(dict.fromkeys(word for text in texts for word in language.split(text)))
@@ -275,6 +283,7 @@ def _select_usable(teacher: SentenceModel, encoder: Encoder, texts: list[str]) -
         known_words = set(itertools.compress(words, is_known))
         texts = [text for text in texts if text and known_words.issuperset(language.split(text))]
 
+    # Exclude sentences that are too long for the student, including its special tokens.
     max_tokens = math.inf if encoder.max_tokens is None else encoder.max_tokens
     usable_texts, ids, n_tokens = [], [], []
     for text, tokens in zip(texts, tokenizer.encode(texts), strict=True):

@@ -100,6 +100,7 @@ class RestartStore:
             tensors, row, _ = read_tensors(self._path(seed))
         except ModelFileError:
             return None
+        # The file stores weights under the keys "w.NAME" and margins under "m.NAME".
         weights: dict[str, torch.Tensor] = {}
         margins: dict[str, FloatArray] = {}
         for key, tensor in tensors.items():
@@ -191,8 +192,10 @@ def train_classifier(
         Mean loss of each epoch.
     """
     n_labels = 2
+    # The head, a new linear layer, has one output per label: unacceptable and acceptable.
     classifier = fitting.add_head(encoder, n_labels, options.layers, seed)
 
+    # Loss of one batch, given the outputs of the head and the indices of the batch's sentences.
     def cross_entropy(outputs: torch.Tensor, indices: IntArray) -> torch.Tensor:
         targets = torch.from_numpy(labels[indices]).to(outputs.device)
         return torch.nn.functional.cross_entropy(outputs, targets)
@@ -273,7 +276,7 @@ def finetune(
         name: prepare_sentences(encoder, part.sentences, options.layers, base)
         for name, part in parts.items()
     }
-    digest = _finetuning_digest(encoder, parts, options, device)
+    digest = _digest_arguments(encoder, parts, options, device)
     store = RestartStore(out.with_name(out.name + ".restarts"), digest)
     seeds = range(seed, seed + _MAX_ATTEMPTS * restarts)
 
@@ -359,16 +362,22 @@ def _train_restart(
         Name of the training in the progress report.
     """
     training_set, *development_sets = PARTS
+    # A restart is one training run with its own random seed.
     started = time.monotonic()
     labels = parts[training_set].labels
     classifier, losses = train_classifier(
         encoder, sentences[training_set], labels, options, seed, seed, label
     )
+    # On the development sets, a sentence is predicted to be acceptable if its margin, the logit of
+    # "acceptable" minus the logit of "unacceptable", is positive.
     margins, mcc = {}, {}
     for name in development_sets:
         margins[name] = score_logits(sentences[name].outputs(classifier), "margin")
         mcc[name] = matthews_correlation(parts[name].labels, margins[name])
+    # A degenerate classifier predicts one label for all sentences, so that its Matthews correlation
+    # coefficient (MCC) is 0.
     out_of_domain = development_sets[-1]
+    # One row of the training record, as JSON values.
     row = {
         "seed": seed,
         **mcc,
@@ -402,7 +411,9 @@ def _summarise_restarts(
         and of the majority vote.
     """
     correlations = np.array([restart.row[name] for restart in ranked])
+    # The sign of a margin is the label for which a restart votes.
     majority_labels = majority_vote([restart.margins[name] for restart in voters])
+    # The restarts are sorted, the best one first.
     return {
         "mean": float(correlations.mean()),
         "sd": float(correlations.std()),
@@ -411,7 +422,7 @@ def _summarise_restarts(
     }
 
 
-def _finetuning_digest(
+def _digest_arguments(
     encoder: Encoder, parts: Mapping[str, LabelledSentences], options: FitOptions, device: str
 ) -> str:
     """Return a digest that identifies the arguments of a fine-tuning, except the seeds.
@@ -420,6 +431,7 @@ def _finetuning_digest(
     encoder, the sentences and labels, the training options, the device and package versions.
     """
     network = encoder.network
+    # Saved results are used again only if everything that affects the training is the same.
     sentences = {name: [part.sentences, part.labels.tolist()] for name, part in parts.items()}
     return json_digest(
         {

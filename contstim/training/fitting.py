@@ -18,7 +18,7 @@ from torch import nn
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError
 from contstim.progress import track
-from contstim.training.batches import length_batches
+from contstim.training.batches import batch_by_length
 from contstim.training.encoders.network import Encoder, EncoderWithHead, TokenizedSentences
 from contstim.training.optimization import gradient_step, linear_schedule
 from contstim.training.options import FitOptions
@@ -41,6 +41,7 @@ def find_layers(network: Any) -> nn.ModuleList:
         If the network is not a single sequence of layers, like ALBERT and XLM.
     """
     n_layers = int(network.config.num_hidden_layers)
+    # The layers are the only list of modules that is as long as the configured number of layers.
     module_lists = [
         module
         for module in network.modules()
@@ -90,6 +91,7 @@ class TrainableEncoder(EncoderWithHead):
         weights = {}
         for name, parameter in self.head.named_parameters():
             weights[f"head.{name}"] = parameter.detach().clone()
+        # Weights of frozen layers are not included: they are those of the original encoder.
         for name, parameter in self.network.named_parameters():
             if parameter.requires_grad:
                 weights[f"network.{name}"] = parameter.detach().clone()
@@ -114,14 +116,14 @@ class CachedSentences(TokenizedSentences):
         super().__init__(ids)
         self.hidden = hidden
 
-    def run(self, member: EncoderWithHead, indices: IntArray) -> torch.Tensor:
+    def run(self, model: EncoderWithHead, indices: IntArray) -> torch.Tensor:
         """Compute the outputs of an encoder's head for some sentences of equal length.
 
         If layers are frozen, their cached outputs take the place of the lower layers.
 
         Parameters
         ----------
-        member
+        model
             Encoder with a head of K outputs.
         indices
             Indices of n sentences with the same number of tokens.
@@ -132,16 +134,16 @@ class CachedSentences(TokenizedSentences):
             Outputs of the head.
         """
         if self.hidden is not None:
-            assert isinstance(member, TrainableEncoder)
-            assert member.cached_layer is not None
+            assert isinstance(model, TrainableEncoder)
+            assert model.cached_layer is not None
             states = torch.from_numpy(np.stack([self.hidden[i] for i in indices]))
-            member.cached_layer.hidden = states.to(member.head.weight.device, torch.float32)
-        return super().run(member, indices)
+            model.cached_layer.hidden = states.to(model.head.weight.device, torch.float32)
+        return super().run(model, indices)
 
     def make_batches(self, max_sentences: int, rng: np.random.Generator) -> list[IntArray]:
         """Split all sentences into batches of sentences of equal length, in random order."""
         order = rng.permutation(len(self.ids))
-        batches = length_batches(order, self.lengths, lambda _: max_sentences)
+        batches = batch_by_length(order, self.lengths, lambda _: max_sentences)
         # Sort the batches by the first occurrence of their sentence length in `order`, so that
         # their order before the shuffle is random too.
         distinct_lengths = dict.fromkeys(self.lengths[order].tolist())
@@ -150,13 +152,14 @@ class CachedSentences(TokenizedSentences):
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def _count_frozen(network: Any, n_trained: int | None) -> int:
+def _count_frozen_layers(network: Any, n_trained: int | None) -> int:
     """Return the number of lower layers that are not trained.
 
     `n_trained` is the number of upper layers to train, or None to train all of them.
     """
     if n_trained is None:
         return 0
+    # The upper layers are trained, the lower ones are frozen.
     n_layers = len(find_layers(network))
     if not 1 <= n_trained <= n_layers:
         raise InputError(
@@ -192,19 +195,24 @@ def add_head(
         If the network has fewer than `n_trained` layers.
     """
     network = copy.deepcopy(encoder.network)
+    # Initialise the head as in BERT: weights from N(0, 0.02²), biases 0.
     generator = torch.Generator().manual_seed(seed)
     head = nn.Linear(encoder.width, n_outputs)
     with torch.no_grad():
         head.weight.copy_(0.02 * torch.randn(head.weight.shape, generator=generator))
         head.bias.zero_()
     head.to(encoder.device)
+    # Without a number of layers, train the whole network, including its embeddings.
     if n_trained is None:
         network.requires_grad_(True)
         return TrainableEncoder(network, head)
-    n_frozen, layers = _count_frozen(network, n_trained), find_layers(network)
+    # Otherwise train the upper layers only.
+    n_frozen, layers = _count_frozen_layers(network, n_trained), find_layers(network)
     layers[n_frozen:].requires_grad_(True)
     if n_frozen == 0:
         return TrainableEncoder(network, head)
+    # The frozen lower layers give the same output in each epoch. Replace them with one layer that
+    # returns cached outputs, followed by layers that do nothing.
     cached_layer = _CachedLayer()
     layers[0] = cached_layer
     for i in range(1, n_frozen):
@@ -229,20 +237,24 @@ def cache_frozen_layers(
         Number of upper layers to train. None: train the whole network, so that nothing is cached.
     """
     sentences = CachedSentences(ids)
-    n_frozen = _count_frozen(encoder.network, n_trained)
+    n_frozen = _count_frozen_layers(encoder.network, n_trained)
     if n_frozen == 0:
         return sentences
+    # One array per sentence of L tokens, shape (L, D), to be filled in below.
     hidden = [np.zeros((0, 0), dtype=np.float16)] * len(sentences)
     outputs: list[torch.Tensor] = []
 
     def save_output(module: Any, args: Any, output: torch.Tensor) -> None:
         outputs[:] = [output]
 
+    # Run only the frozen layers, and record the output of the highest one with a hook.
     lower_network = copy.deepcopy(encoder.network)
     layers = find_layers(lower_network)
     for i in range(n_frozen, len(layers)):
         layers[i] = _IdentityLayer()
     layers[n_frozen - 1].register_forward_hook(save_output)
+    # Half precision halves the size of the cache. Each array is copied, because a view would keep
+    # the whole batch in memory.
     batches = sentences.inference_batches()
     with torch.inference_mode():
         for indices in track(batches, len(batches), "frozen layers, in batches"):
@@ -254,7 +266,7 @@ def cache_frozen_layers(
 
 
 def fit(
-    member: TrainableEncoder,
+    model: TrainableEncoder,
     sentences: CachedSentences,
     loss: LossFunction,
     options: FitOptions,
@@ -265,7 +277,7 @@ def fit(
 
     Parameters
     ----------
-    member
+    model
         Encoder with its head. Weights that require a gradient are trained.
     sentences
         Training sentences.
@@ -283,9 +295,11 @@ def fit(
     list of float
         Mean loss of each epoch.
     """
-    weights = [p for p in member.network.parameters() if p.requires_grad]
-    weights += list(member.head.parameters())
-    max_rate = options.learning_rate or _RATE_TIMES_WIDTH / member.head.in_features
+    weights = [p for p in model.network.parameters() if p.requires_grad]
+    weights += list(model.head.parameters())
+    # A wider network needs a lower learning rate.
+    max_rate = options.learning_rate or _RATE_TIMES_WIDTH / model.head.in_features
+    # Weight decay applies to matrices, but not to biases and normalisation weights (vectors).
     optimizer = torch.optim.AdamW(
         [
             {"params": [p for p in weights if p.ndim > 1], "weight_decay": options.weight_decay},
@@ -293,19 +307,21 @@ def fit(
         ],
         betas=(0.9, 0.98),
     )
+    # List the batches of all epochs in advance, to know the total number of steps.
     steps = [
         (epoch, indices)
         for epoch in range(options.epochs)
         for indices in sentences.make_batches(options.batch, np.random.default_rng([seed, epoch]))
     ]
-    device = member.head.weight.device
+    device = model.head.weight.device
     use_bfloat16 = options.precision == "bfloat16"
     loss_sums = np.zeros(options.epochs)
-    member.network.eval()  # without dropout
+    model.network.eval()  # without dropout
     for step, (epoch, indices) in enumerate(track(steps, len(steps), label)):
         with torch.autocast(device.type, torch.bfloat16, enabled=use_bfloat16):
-            outputs = sentences.run(member, indices)
+            outputs = sentences.run(model, indices)
         rate = max_rate * linear_schedule(step, len(steps), options.warm_up)
         value = gradient_step(optimizer, weights, loss(outputs.float(), indices), rate)
+        # The loss is a mean over the batch. The batch size is its weight in the epoch's mean.
         loss_sums[epoch] += value * len(indices)
     return [float(total) / len(sentences) for total in loss_sums]

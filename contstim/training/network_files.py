@@ -63,13 +63,15 @@ def save_network(
     tensors: dict[str, Tensor] = {}
     for name, tensor in network.weights.items():
         values = tensor.detach().cpu()
+        # Vectors, such as biases, are small and always stored as float32.
         if tensor.ndim < 2 or storage == "float32":
             tensors[name] = values
         elif storage == "float16":
             tensors[name] = values.half()
         else:
-            # Scale the largest magnitude of each row to 127.
+            # int8: scale the largest magnitude of each row to 127, and store the scale factors.
             scale = values.abs().amax(1) / 127
+            # A row of zeros is divided by 1 instead of 0.
             scale = torch.where(scale > 0, scale, torch.ones_like(scale))
             tensors[name] = (values / scale[:, None]).round().to(torch.int8)
             tensors[name + ".scale"] = scale

@@ -262,12 +262,16 @@ def estimate_discounts(adjusted: IntArray, order: int, fallback: Discounts | Non
         If there is no `fallback` and n_1, n_2 or n_3 is 0 or a D_k lies outside 0 to k.
     """
     n1, n2, n3, n4 = (int((adjusted == k).sum()) for k in (1, 2, 3, 4))
+    # n_k is the number of n-grams with count k. The formulas divide by n_1, n_2 and n_3.
     if min(n1, n2, n3) == 0:
         k = 1 + [n1, n2, n3].index(0)
         problem = f"no {order}-gram has the adjusted count {k}"
     else:
+        # Discounts of modified Kneser-Ney smoothing for counts 1, 2, and 3 or more: D_k = k - (k +
+        # 1) y n_(k+1) / n_k (Chen and Goodman 1998).
         y = n1 / (n1 + 2 * n2)
         discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
+        # A discount is subtracted from a count, so it must not exceed the count.
         invalid = [k for k, d in enumerate(discounts, start=1) if not 0 <= d <= k]
         if not invalid:
             return discounts

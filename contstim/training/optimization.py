@@ -56,9 +56,11 @@ def gradient_step(
     """
     torch.autograd.backward(loss)
     torch.nn.utils.clip_grad_norm_(weights, max_norm)
+    # The learning rate changes from step to step according to the caller's schedule.
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     optimizer.step()
+    # Gradients accumulate in PyTorch unless they are reset.
     optimizer.zero_grad()
     return loss.item()
 

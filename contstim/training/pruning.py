@@ -88,12 +88,18 @@ def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
     """
     n_words = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]
+    # Each pass adjusts the back-off weights of one order, which multiply the probabilities of words
+    # that were not seen after a context.
     for n, suffix_ids in enumerate(table.suffix_ids[1:], start=1):
         level, lower = levels[n], levels[n - 1]
+        # The key of an n-gram is context id * number of words + id of the last word.
         contexts, n_contexts = level.keys // n_words, len(lower.keys)
         lower_prob = np.power(10.0, lower.log_probs[suffix_ids])
+        # b(h) = mass / lower_mass: the probability that the rounded n-grams leave to all other
+        # words after the context, at the present order and at the next lower order.
         mass = _backoff_mass(contexts, np.power(10.0, level.log_probs), n_contexts)
         lower_mass = _backoff_mass(contexts, lower_prob, n_contexts)
+        # A small remainder consists mostly of rounding error; such a context keeps its weight.
         is_reliable = (mass > _MIN_MASS) & (lower_mass > _MIN_MASS) & (mass < 1.0)
         log_backoffs = lower.log_backoffs.copy()
         log_backoffs[is_reliable] = np.log10(mass[is_reliable] / lower_mass[is_reliable])

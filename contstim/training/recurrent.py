@@ -15,7 +15,7 @@ from torch import Tensor
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, ModelFileError, OutputError
-from contstim.files import digest_parts
+from contstim.files import check_writable, digest_parts
 from contstim.models.devices import resolve_device
 from contstim.models.recurrent import (
     NetworkConfig,
@@ -49,11 +49,13 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
     range of float64.
     """
     inputs, targets = [], []
+    # Each sentence is a batch of its own, with one column.
     for index in range(len(corpus)):
         input_ids, target_ids = corpus.inputs_and_targets(np.array([index]), network.vocabulary)
         inputs.append(input_ids[:, 0])
         targets.append(target_ids[:, 0])
     log_probs = np.concatenate(network.log_probs(inputs, targets))
+    # The perplexity is exp of the mean negative log-probability of a token.
     try:
         return math.exp(-float(log_probs.mean()))
     except OverflowError:
@@ -63,8 +65,7 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
 class Trainer:
     """Trainer of a recurrent network, which takes one step at a time.
 
-    The state of the optimizer and the position in the text can be saved and restored. The output
-    biases of the network are initialised with the logarithm of the tokens' relative frequencies.
+    The state of the optimizer and the position in the text can be saved and restored.
 
     Parameters
     ----------
@@ -86,12 +87,16 @@ class Trainer:
         self.n_sampled_steps = round(options.epochs * len(self._batches))
         n_full_steps = max(1, round(options.full_epochs * len(self._batches)))
         self.n_steps = self.n_sampled_steps + n_full_steps * (options.full_epochs > 0)
+        # Initialise the output biases with the log relative frequencies of the tokens, so that the
+        # untrained network predicts like a unigram model. Add-one smoothing avoids log 0.
         vocabulary = network.vocabulary
         counts = np.bincount(corpus.ids, minlength=vocabulary.n_outputs).astype(np.float64)
+        # Each sentence ends with one end symbol.
         counts[vocabulary.end] = len(corpus)
         frequencies = (counts + 1) / (counts + 1).sum()
         network.copy_weights({"output_bias": torch.from_numpy(np.log(frequencies)).float()})
-        # The tail, all tokens but the most frequent ones, is sampled by count^0.75.
+        # The sampled softmax draws negative samples from the tail: all tokens except the most
+        # frequent ones, with probabilities proportional to (count + 1)^0.75.
         tail_weights = (counts[options.head :] + 1) ** 0.75
         self._tail_probs = tail_weights / tail_weights.sum()
         self._tail_cumulative = np.cumsum(self._tail_probs)
@@ -125,6 +130,7 @@ class Trainer:
         """
         options, device = self.options, self.network.device
         n_outputs = self.network.vocabulary.n_outputs
+        # Full softmax: all tokens belong to the head, so none is sampled.
         if self.uses_full_softmax or n_outputs <= options.head + options.samples:
             empty = torch.zeros(0, device=device)
             return NegativeSamples(n_outputs, empty.long(), empty)
@@ -132,8 +138,11 @@ class Trainer:
         rng = np.random.default_rng([options.seed, 4, self.step])
         draws = np.searchsorted(self._tail_cumulative, rng.random(options.samples))
         draws = draws.clip(max=len(self._tail_probs) - 1)
+        # Importance weight of a token that was drawn n times in K draws: n / (K q), where q is its
+        # sampling probability.
         tail, n_draws = np.unique(draws, return_counts=True)
         log_weight = np.log(n_draws / (options.samples * self._tail_probs[tail]))
+        # Tail tokens are numbered from 0; their ids follow the ids of the head.
         return NegativeSamples(
             options.head,
             torch.from_numpy(tail + options.head).to(device),
@@ -143,10 +152,13 @@ class Trainer:
     def train_step(self) -> float:
         """Take one step and return its loss in nats per token."""
         options = self.options
+        # Continue with the next epoch if all batches of this one are used.
         while self.batch_index >= len(self._batches):
             self.epoch, self.batch_index = self.epoch + 1, 0
             self._load_batches()
         loss = self.batch_loss(self._batches[self.batch_index])
+        # Increase the learning rate linearly during the warm-up, and decrease it to 0 over all
+        # steps.
         warmup_factor = min(1.0, (self.step + 1) / max(1, options.warmup))
         rate = options.learning_rate * warmup_factor * (1 - self.step / self.n_steps)
         self.step += 1
@@ -161,11 +173,13 @@ class Trainer:
         """
         network = self.network
         dtype = torch.bfloat16 if self.options.precision == "bfloat16" else torch.float32
+        # Arrays of token ids, shape (time steps, sentences).
         inputs, targets = (
             torch.from_numpy(ids).to(network.device)
             for ids in self.corpus.inputs_and_targets(indices, network.vocabulary)
         )
         hidden, _ = network.forward(inputs, network.initial_state(inputs.shape[1], dtype))
+        # Combine time steps and sentences into one axis of predictions.
         return cross_entropy(
             network.project(hidden.flatten(0, 1)),
             targets.flatten(),
@@ -186,6 +200,7 @@ class Trainer:
     def load_state(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Continue from saved tensors and the saved position in the text."""
         self.network.copy_weights({name: tensors[f"now.{name}"] for name in self.network.weights})
+        # AdamW stores a step count and two moving averages of the gradient for each weight.
         for name, tensor in self.network.weights.items():
             self.optimizer.state[tensor] = {
                 key: tensors[f"{key}.{name}"].to(tensor.device)
@@ -279,7 +294,7 @@ def train_recurrent(
             f"got {repeats}"
         )
     torch_device = resolve_device(device)
-    _check_writable(out)
+    check_writable(out)
 
     training_text = _read_sentences(text, punctuation, language)
     if vocabulary is None:
@@ -348,17 +363,6 @@ def _read_sentences(paths: Sequence[Path], punctuation: str, language: Language)
         empty_path = paths[text.n_sentences.index(0)]
         raise InputError(f"there is no sentence in {str(empty_path)!r}")
     return text
-
-
-def _check_writable(out: Path) -> None:
-    """Raise `OutputError` if a file cannot be written, before any work."""
-    probe = out.with_name(out.name + ".partial")
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        reason = error.strerror
-        raise OutputError(f"cannot write {str(out)!r}: {reason}; choose another place") from error
 
 
 @dataclass(eq=False)
@@ -434,6 +438,7 @@ class _TrainingRun:
         seconds = self.count_seconds()
         entry = {"step": step, "loss": loss, "perplexity": value, "seconds": round(seconds, 1)}
         self.record["log"].append(entry)
+        # The next evaluation reports the mean loss of the steps after this one.
         self.losses.clear()
         bar.log(
             f"step {step} of {self.trainer.n_steps}: loss {loss:.4f}, held-out perplexity "
@@ -452,7 +457,9 @@ class _TrainingRun:
         """Write the training state."""
         self.count_seconds()
         tensors = self.trainer.state_tensors()
+        # Besides the current weights, keep the best ones, which become the result.
         tensors.update({f"best.{name}": tensor for name, tensor in self.best.weights.items()})
+        # Position in the text, state of early stopping, and training record, as JSON values.
         state = {
             "step": self.trainer.step,
             "epoch": self.trainer.epoch,
@@ -477,6 +484,7 @@ class _TrainingRun:
             saved_record = state["record"]
         except (ModelFileError, KeyError, TypeError) as error:
             raise InputError(f"{str(self.state_path)!r} is damaged; delete it and retry") from error
+        # The digest identifies the text and the options of a training run.
         if saved_record["digest"] != self.record["digest"]:
             raise InputError(
                 f"{str(self.state_path)!r} belongs to a training run with different text or "
@@ -487,5 +495,6 @@ class _TrainingRun:
             names = self.trainer.network.weights
             best_weights = {name: tensors[f"best.{name}"].clone() for name in names}
             self.best = BestCheckpoint(state["best"], state["stale"], best_weights)
+        # Continue the log and the elapsed time, but record the present options.
         self.record.update({key: saved_record[key] for key in ("log", "seconds")})
         self.losses = list(state["losses"])

@@ -69,6 +69,7 @@ def save_members(
     """
     with new_folder(out) as temporary:
         encoder.network.save_pretrained(temporary / ENCODER)
+        # A member is one trained network. Its file contains only the weights that were trained.
         for name, weights in members.items():
             tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
             save_file(tensors, temporary / f"{name}.safetensors")
@@ -76,6 +77,7 @@ def save_members(
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (temporary / RECORD).write_text(text, "utf-8")
         (temporary / CARD).write_text(card, "utf-8")
+        # Another process may have created the folder in the meantime.
         check_new_folder(out)
 
 
@@ -83,6 +85,7 @@ def describe_training(record: Mapping[str, Any]) -> str:
     """Return a sentence about the training for a model card."""
     training = record["training"]
     layers = training["layers"]
+    # `layers` is the number of upper layers that were trained.
     trained_part = "all weights" if layers is None else f"head and upper layers: {layers}"
     return (
         f"Started from `{record['base']}`; trained: {trained_part}; epochs: {training['epochs']}, "

@@ -32,7 +32,7 @@ from scipy.stats import binomtest
 from contstim.adaptive import AdaptivePlan, Link, PolicyOptions, Pool, Stopping, TrialScheduler
 from contstim.adaptive.simulation import simulate_answers
 from contstim.drawing import save_figure, series_colour
-from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
+from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_std
 from contstim.selection import read_scores
 
 _SLOPES, _EACH = (0.45, 0.91, 1.8), 5
@@ -52,7 +52,7 @@ def pools(data: Path, sets: Path, rng: np.random.Generator) -> dict[str, np.ndar
     """Return g of the designs' pairs under the models."""
     scores = read_scores(data / "natural_log_probs.npz")
     values = scores.to_numpy()
-    scaled = values / log_prob_scale(values, list(scores.columns))
+    scaled = values / log_prob_std(values, list(scores.columns))
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
     people = ResponseModel()
 

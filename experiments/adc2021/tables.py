@@ -66,7 +66,7 @@ def meets_criterion(human: FloatArray, model: FloatArray, delta: float) -> BoolA
     """Return which pairs meet the Acceptability Delta Criterion, as counted in the thesis.
 
     A delta of 0 counts as negative. The library treats its sign as neither positive nor negative
-    (`contstim.benchmarks.ratings.acceptability_delta_criterion`), which excludes two of the 2,365
+    (`contstim.benchmarks.estimates.acceptability_delta_criterion`), which excludes two of the 2,365
     pairs: their two sentences have equal scores under every model.
     """
     return np.asarray(((human > 0) == (model > 0)) & (np.abs(human - model) < delta))

@@ -29,7 +29,7 @@ import torch
 
 from contstim import load_model, pool
 from contstim.files import write_atomically
-from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
+from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_std
 from contstim.selection.sets import select_set
 from contstim.synthesis.problem import MinScore
 
@@ -123,7 +123,7 @@ def chosen(log_probs: pd.DataFrame, sources: pd.Series, seconds: float) -> Desig
 def print_sets(designs: Designs, log_probs: pd.DataFrame, sources: pd.Series) -> None:
     """Print a row for each set: on how many pairs models disagree, and how strongly."""
     values = log_probs.to_numpy(dtype=np.float64)
-    scaled = pd.DataFrame(values / log_prob_scale(values, list(log_probs)), log_probs.index)
+    scaled = pd.DataFrame(values / log_prob_std(values, list(log_probs)), log_probs.index)
     for name, design in designs.items():
         sides = [scaled.loc[design[f"sentence_{k}"]].to_numpy() for k in (1, 2)]
         nats = log_bayes_factors(ResponseModel().probabilities(sides[1] - sides[0])).mean(axis=0)

@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.response_model import ResponseModel, log_prob_scale
+from contstim.response_model import ResponseModel, log_prob_std
 
 DECISIONS = ("log-score", "accuracy")
 _ANSWERS = 4 * 10**6  # simulated at a time
@@ -47,7 +47,7 @@ def recovery_curve(
         Random seed.
     """
     values = log_probs.to_numpy(dtype=np.float64)
-    scaled = values / log_prob_scale(values, [str(name) for name in log_probs.columns])
+    scaled = values / log_prob_std(values, [str(name) for name in log_probs.columns])
     usable = np.flatnonzero(np.isfinite(values).all(axis=1))
     pairs = np.empty((0, 2), dtype=np.int64)
     if isinstance(design, pd.DataFrame):

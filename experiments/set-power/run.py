@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from recovery import DECISIONS, recovery_curve, trials_needed
 
-from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_scale
+from contstim.response_model import ResponseModel, log_bayes_factors, log_prob_std
 from contstim.selection import read_scores, select_natural_pairs, select_set
 
 N_PAIRS = 360
@@ -84,7 +84,7 @@ def main() -> None:
                 needed.append(row)
     pd.DataFrame(needed).to_csv(args.out / "needed.csv", index=False)
     values = scores.to_numpy(dtype=np.float64)
-    scaled = pd.DataFrame(values / log_prob_scale(values, list(scores)), scores.index)
+    scaled = pd.DataFrame(values / log_prob_std(values, list(scores)), scores.index)
     for name, pairs in designs.items():
         if isinstance(pairs, pd.DataFrame):
             sides = [scaled.loc[pairs[f"sentence_{k}"]].to_numpy() for k in (1, 2)]

@@ -12,7 +12,7 @@ from contstim.benchmarks.estimates import (
     ceiling_share,
     clustered_correlation,
     clustered_proportion,
-    mean_over_items,
+    estimate_mean,
     z_scores,
 )
 from contstim.errors import InputError
@@ -47,9 +47,9 @@ def test_the_mean_over_items_is_students_on_fishers_scale():
     stderr = stats.sem(there) * 2 / (1 - (2 * there.mean() - 1) ** 2)
     reach = stats.t.ppf(0.975, 3) * stderr
     expected = there.mean(), *(0.5 + 0.5 * np.tanh([z - reach, z + reach]))
-    np.testing.assert_allclose(mean_over_items(values, 0.5), expected)
-    assert np.isnan(mean_over_items(values[:2], 0.5)[1:]).all()
-    assert np.isnan(mean_over_items(values[3:4], 0.5)).all()
+    np.testing.assert_allclose(estimate_mean(values, 0.5), expected)
+    assert np.isnan(estimate_mean(values[:2], 0.5)[1:]).all()
+    assert np.isnan(estimate_mean(values[3:4], 0.5)).all()
 
 
 def test_coverage_and_variance_of_the_area_under_the_curve():

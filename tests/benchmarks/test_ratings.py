@@ -11,12 +11,8 @@ from scipy import stats
 from six_pairs import PEOPLE, SIX
 
 from contstim.benchmarks.benchmark import SCORED_HERE
-from contstim.benchmarks.ratings import (
-    DeltaBenchmark,
-    LabelBenchmark,
-    RatingBenchmark,
-    acceptability_delta_criterion,
-)
+from contstim.benchmarks.estimates import acceptability_delta_criterion
+from contstim.benchmarks.ratings import DeltaBenchmark, LabelBenchmark, RatingBenchmark
 from contstim.errors import InputError
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from contstim.training.batches import length_batches
+from contstim.training.batches import batch_by_length
 
 
 def test_batches_hold_rows_of_one_length_in_the_order_given() -> None:
     lengths = np.array([3, 2, 3, 3, 1])
-    batches = length_batches(np.array([4, 3, 2, 1, 0]), lengths, lambda length: 6 // length)
+    batches = batch_by_length(np.array([4, 3, 2, 1, 0]), lengths, lambda length: 6 // length)
     assert [batch.tolist() for batch in batches] == [[4], [1], [3, 2], [0]]
     # Rows longer than what a batch holds go alone.
-    batches = length_batches(np.arange(5), lengths, lambda length: 0)
+    batches = batch_by_length(np.arange(5), lengths, lambda length: 0)
     assert [batch.tolist() for batch in batches] == [[4], [1], [0], [2], [3]]
-    assert length_batches(np.arange(0), lengths, lambda length: 1) == []
+    assert batch_by_length(np.arange(0), lengths, lambda length: 1) == []

@@ -126,6 +126,7 @@ def _readable_benchmarks(data: data_sets.FetchedData) -> tuple[list[Benchmark], 
     """Return the benchmarks with complete files, and a note on each skipped benchmark."""
     readable, skipped = [], []
     first_error: data_sets.MissingFileError | None = None
+    # A benchmark with missing files is skipped, unless all are.
     for part in data.data_set.benchmarks:
         try:
             readable.append(data.benchmark(part))

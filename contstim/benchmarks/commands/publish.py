@@ -92,6 +92,7 @@ def publish(
     from contstim.models.registry import load_models
     from contstim.tables import read_table
 
+    # The choices come from the folder of a study, or from a table in one of several formats.
     if Path(study).is_dir():
         if format != "auto":
             raise InputError(f"--format {format} is for tables, not for the folder {study}")

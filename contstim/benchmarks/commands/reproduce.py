@@ -79,6 +79,7 @@ def reproduce(
     if status != 0:
         return status
     table = read_table(Path(out) / "published.csv", COLUMNS, cells="text").fillna("")
+    # Each row compares a computed with a published number; a note explains a missing one.
     unexplained = table[(table["ours"] == "") | (table["published"] == "")].query("note == ''")
     if len(unexplained):
         quantity = unexplained["quantity"].iloc[0]
@@ -105,6 +106,7 @@ def render_page(readme: str, table: pd.DataFrame, folder: Path) -> str:
     from contstim.page import Page
 
     page = Page(readme.partition("\n")[0].lstrip("# "))
+    # The README cites the paper in a block quotation.
     citation = re.findall(r"^> *(.*)$", readme, flags=re.MULTILINE)
     page.paragraph(" ".join(citation))
     page.paragraph(_count_comparisons(table), strong=True)

@@ -71,6 +71,8 @@ def rescore(
     models = load_models(model)
     for scored_model in models:
         report_model(scored_model)
+    # Grids for tuning on the development set: 41 weights from 0 to the maximum, and 17 length
+    # weights from minus the maximum to the maximum.
     weights = [max_weight * i / 40 for i in range(41)]
     length_weights = [max_length_weight * i / 8 for i in range(-8, 9)]
     results, choices = rescoring.rescore(

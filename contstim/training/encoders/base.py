@@ -106,8 +106,10 @@ def _load_members(
             weights = load_file(path)
         except (OSError, SafetensorError) as error:
             raise ModelFileError(f"cannot read {str(path)!r} ({error}); it is damaged") from None
+        # The last member may modify the shared encoder; the others need a copy of it.
         network = encoder.network if name == names[-1] else copy.deepcopy(encoder.network)
         parameters = dict(network.named_parameters())
+        # Restore the linear head, and the layers of the encoder that were trained.
         try:
             head = nn.Linear(encoder.width, len(weights["head.bias"]))
             head.load_state_dict({key: weights[f"head.{key}"] for key in ("weight", "bias")})
@@ -251,9 +253,11 @@ class FirstTokenModel(SentenceModel):
         """
         encoded = self.encode(sentences)
         tokenized = TokenizedSentences([tokens.ids for tokens in encoded])
+        # Members are the trained networks, for example those that vote. One array per member.
         outputs = [tokenized.outputs(member) for member in self.members]
         n_tokens = np.array([len(tokens.scored_positions) for tokens in encoded], dtype=np.int64)
         n_words = np.array([tokens.n_words for tokens in encoded], dtype=np.int64)
+        # The scores are not sampled, so their standard errors are 0.
         standard_errors = np.zeros(len(encoded), dtype=np.float64)
         return SentenceScores(self.combine(outputs, n_tokens), n_tokens, n_words, standard_errors)
 
@@ -315,11 +319,15 @@ def estimate_replacements(
     """
     sentence.check_position(position)
     encoded = model.encode([str(sentence)])[0]
+    # Positions of the tokens of the word to replace.
     positions = encoded.scored_positions[encoded.word_indices == position]
     candidates = model.tokenizer.candidates(sentence, position, words).tokens
+    # For each network of the model, outputs of shape (candidates, outputs of the head), from a
+    # linear approximation in the token embeddings.
     outputs = [
         _linearised_outputs(member, encoded.ids, positions, candidates) for member in model.members
     ]
+    # The score may depend on the length of the sentence, which differs between candidates.
     n_candidate_tokens = np.array([len(tokens) for tokens in candidates], dtype=np.int64)
     n_other_tokens = len(encoded.scored_positions) - len(positions)
     return model.combine(outputs, n_other_tokens + n_candidate_tokens)

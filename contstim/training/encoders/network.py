@@ -20,7 +20,7 @@ from contstim.models.devices import resolve_device
 from contstim.models.hf.checkpoint import find_max_tokens
 from contstim.models.hf.pretrained import load_pretrained, locate_checkpoint
 from contstim.models.registry import available_families, bundled_models
-from contstim.training.batches import length_batches
+from contstim.training.batches import batch_by_length
 
 # Maximum number of tokens per forward pass without gradients.
 _MAX_TOKENS = 4096
@@ -116,6 +116,7 @@ def _resolve_base(base: str) -> ModelSpec:
     is_spec = colon and family in available_families() and not Path(base).is_dir()
     if not is_spec:
         return ModelSpec("hf", base)
+    # A bundled transformer is stored in a folder; a bundled n-gram model has no encoder.
     spec = ModelSpec.parse(base)
     if spec.family == "contstim":
         require_known("bundled model", spec.location, bundled_models())
@@ -127,6 +128,7 @@ def _resolve_base(base: str) -> ModelSpec:
             f"{base!r} has no encoder to start from; give a masked transformer, as a folder, "
             "hf:NAME or contstim:NAME"
         )
+    # The other options concern the scoring of sentences, which the encoder does not do.
     revision = tuple(option for option in spec.options if option[0] == "revision")
     return ModelSpec("hf", spec.location, revision)
 
@@ -147,6 +149,7 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
     mask = torch.ones_like(ids)
     with torch.inference_mode():
         expected = network(input_ids=ids, attention_mask=mask)[0][:, 0]
+        # A hook passes only the first token on to the layers after the last attention.
         last_attention_output = network.get_submodule(names[-1])
         handle = last_attention_output.register_forward_pre_hook(
             lambda module, args: tuple(states[:, :1] for states in args)
@@ -156,6 +159,7 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
         except (RuntimeError, ValueError, TypeError, IndexError):
             # The network needs the other tokens after the attention.
             states = expected[:0]
+    # Remove the hook if the output of the first token is missing or has changed.
     has_first_only = states.shape[:2] == (n_sentences, 1)
     if not (has_first_only and torch.allclose(states[:, 0], expected, rtol=1e-3, atol=1e-4)):
         handle.remove()
@@ -203,19 +207,19 @@ class TokenizedSentences:
         """Return the token ids of n sentences of equal length L, shape (n, L)."""
         return torch.from_numpy(np.stack([self.ids[i] for i in indices])).to(device)
 
-    def run(self, member: EncoderWithHead, indices: IntArray) -> torch.Tensor:
-        """Return the member's outputs for n sentences of equal length, shape (n, K)."""
-        return member.outputs(self.stack(indices, member.head.weight.device))
+    def run(self, model: EncoderWithHead, indices: IntArray) -> torch.Tensor:
+        """Return the model's outputs for n sentences of equal length, shape (n, K)."""
+        return model.outputs(self.stack(indices, model.head.weight.device))
 
     def inference_batches(self) -> list[IntArray]:
         """Split all sentences into batches of sentences of equal length, shortest first."""
         indices = np.arange(len(self.ids))
-        return length_batches(indices, self.lengths, lambda length: _MAX_TOKENS // length)
+        return batch_by_length(indices, self.lengths, lambda length: _MAX_TOKENS // length)
 
-    def outputs(self, member: EncoderWithHead) -> FloatArray:
-        """Return the member's outputs for all sentences, shape (S, K)."""
-        outputs = np.zeros((len(self.ids), member.head.out_features), dtype=np.float64)
+    def outputs(self, model: EncoderWithHead) -> FloatArray:
+        """Return the model's outputs for all sentences, shape (S, K)."""
+        outputs = np.zeros((len(self.ids), model.head.out_features), dtype=np.float64)
         with torch.inference_mode():
             for indices in self.inference_batches():
-                outputs[indices] = self.run(member, indices).double().cpu().numpy()
+                outputs[indices] = self.run(model, indices).double().cpu().numpy()
         return outputs

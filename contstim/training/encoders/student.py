@@ -49,7 +49,7 @@ class RegressionTarget:
     grows: bool
 
     @classmethod
-    def fit(cls, scores: FloatArray, n_tokens: IntArray, grows: bool) -> RegressionTarget:
+    def fit(cls, scores: FloatArray, n_tokens: IntArray, is_sum: bool) -> RegressionTarget:
         """Estimate the linear trend of scores in the number of tokens by least squares.
 
         Parameters
@@ -58,7 +58,7 @@ class RegressionTarget:
             Teacher's scores of S sentences, shape (S,).
         n_tokens
             Number of tokens per sentence, shape (S,).
-        grows
+        is_sum
             Whether the score is a sum over tokens.
 
         Raises
@@ -66,16 +66,19 @@ class RegressionTarget:
         InputError
             If the residuals do not vary.
         """
+        # Regress the scores on the number of tokens: score = intercept + slope * n_tokens.
         design = np.stack([np.ones(len(scores)), n_tokens.astype(np.float64)], axis=1)
         (intercept, slope), *_ = np.linalg.lstsq(design, scores, rcond=None)
+        # The student learns only the residuals, in units of their standard deviation.
         residuals = scores - design @ np.array([intercept, slope])
         scale = float(residuals.std())
+        # Without residual variation there is nothing to learn.
         if len(scores) < 3 or not scale > 1e-6:
             raise InputError(
                 f"the teacher's scores of {len(scores)} sentences are determined by the numbers of "
                 "tokens; give more and more varied sentences"
             )
-        return cls(float(intercept), float(slope), scale, float(n_tokens.mean()), grows)
+        return cls(float(intercept), float(slope), scale, float(n_tokens.mean()), is_sum)
 
     def trend(self, n_tokens: IntArray) -> FloatArray:
         """Return the score predicted from the number of tokens, shape (S,)."""
