@@ -10,7 +10,7 @@ from contstim.errors import InputError
 RNG = np.random.default_rng(7)
 
 
-def test_the_sequence_is_the_published_boundary():
+def test_confidence_sequence_equals_the_published_formula():
     values = RNG.normal(0.1, 0.25, (3, 80)).clip(-1, 1)
     lower, upper = asymptotic_confidence_sequence(values, 0.05, start=12)
     assert (lower[:, :11] == -1).all()
@@ -23,14 +23,14 @@ def test_the_sequence_is_the_published_boundary():
     assert upper[0, 59] == pytest.approx(values[0, :60].mean() + reach, abs=1e-12)
 
 
-def test_the_sequence_of_several_rows_is_that_of_each():
+def test_confidence_sequence_is_computed_row_by_row():
     values = RNG.uniform(-1, 1, (2, 3, 20))
     lower, upper = asymptotic_confidence_sequence(values, 0.1)
     alone = asymptotic_confidence_sequence(values[1, 2], 0.1)
     np.testing.assert_array_equal((lower[1, 2], upper[1, 2]), alone)
 
 
-def test_the_sequence_covers_at_all_times_and_a_test_does_not():
+def test_confidence_sequence_has_uniform_coverage():
     values = np.where(RNG.random((2000, 150)) < 0.35, 1.0, -1.0) * RNG.random((2000, 150))
     mean = -0.3 / 2
     running = values.cumsum(axis=1) / np.arange(1, 151)
@@ -40,7 +40,7 @@ def test_the_sequence_covers_at_all_times_and_a_test_does_not():
     assert (np.abs(running - mean) > error).any(axis=1).mean() > 0.3
 
 
-def test_the_running_mean_is_covered_where_it_changes():
+def test_confidence_sequence_covers_a_drifting_mean():
     means = np.where(np.arange(120) < 60, 0.5, -0.4)
     values = RNG.binomial(20, (1 + means) / 2, (1000, 120)) / 10 - 1.0
     running = means.cumsum() / np.arange(1, 121)
@@ -48,7 +48,7 @@ def test_the_running_mean_is_covered_where_it_changes():
     assert ((lower > running) | (upper < running)).any(axis=1).mean() < 0.1
 
 
-def test_the_e_value_of_universal_inference():
+def test_log_e_value_equals_universal_inference_by_hand():
     assert log_e_value(np.log([0.02, 0.4]), np.log([0.5, 0.5]), np.log([0.1, 0.07])) == (
         pytest.approx(np.log(2.1))
     )
@@ -66,7 +66,7 @@ def test_the_e_value_of_universal_inference():
         ),
     ],
 )
-def test_impossible_arguments_are_refused(arguments, message):
+def test_invalid_alpha_values_and_bounds_are_rejected(arguments, message):
     with pytest.raises(InputError) as error:
         asymptotic_confidence_sequence(*arguments)
     assert message in str(error.value)

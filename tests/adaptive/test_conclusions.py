@@ -9,15 +9,15 @@ from contstim.adaptive.stopping import Stopping
 from contstim.errors import InputError
 
 
-def answers(chances, n_people, n_trials, seed=11):
+def simulate_answers(chances, n_people, n_trials, seed=11):
     """Participants' trials and, for each model, whether it predicts the answer."""
     person = np.repeat(np.arange(n_people), n_trials)
     right = np.random.default_rng(seed).random((len(person), len(chances))) < np.array(chances)
     return person, right.astype(float)
 
 
-def test_the_best_model_has_the_published_intervals():
-    person, scores = answers((0.9, 0.5, 0.4), 60, 30)
+def test_best_model_is_concluded_from_confidence_sequences():
+    person, scores = simulate_answers((0.9, 0.5, 0.4), 60, 30)
     found = apply_stopping_rule(person, scores, ["a", "b", "c"], Stopping())
     kinds = [one.kind for one in found]
     first = kinds.index("best")
@@ -32,21 +32,21 @@ def test_the_best_model_has_the_published_intervals():
     assert [one.kind for one in last] == kinds[-1:]
 
 
-def test_equal_models_are_equivalent_and_others_inconclusive():
-    person, scores = answers((0.85, 0.3), 80, 40)
+def test_stopping_rule_finds_equivalent_and_inconclusive_models():
+    person, scores = simulate_answers((0.85, 0.3), 80, 40)
     found = apply_stopping_rule(
         person, scores[:, [0, 0, 1]], ["a", "twin", "c"], Stopping(margin=0.2)
     )
     assert found[-1].kind == "equivalent"
     assert found[-1].models == ("a", "twin")
-    person, scores = answers((0.6, 0.58), 40, 10)
+    person, scores = simulate_answers((0.6, 0.58), 40, 10)
     stopping = Stopping(margin=0.001, participants=40)
     kinds = [one.kind for one in apply_stopping_rule(person, scores, ["a", "b"], stopping)]
     assert kinds == ["continue"] * 39 + ["inconclusive"]
 
 
-def test_prespecified_analyses_conclude_at_their_numbers():
-    person, scores = answers((0.8, 0.5, 0.3), 40, 20, 5)
+def test_conclusions_come_only_at_prespecified_analyses():
+    person, scores = simulate_answers((0.8, 0.5, 0.3), 40, 20, 5)
     plan = Stopping(analyses=(10, 20, 40), participants=40)
     found = apply_stopping_rule(person, scores, ["a", "b", "c"], plan)
     kinds = [one.kind for one in found]
@@ -56,17 +56,17 @@ def test_prespecified_analyses_conclude_at_their_numbers():
     assert first in (10, 20)
     assert kinds[first - 1 :] == ["best"] * (41 - first)
     assert found[-1].text.endswith(f"after {first} participants")
-    person, scores = answers((0.6, 0.6), 60, 20, 8)
+    person, scores = simulate_answers((0.6, 0.6), 60, 20, 8)
     plan = Stopping(analyses=(20, 40, 60), participants=60, margin=0.01)
     assert apply_stopping_rule(person, scores, ["a", "b"], plan)[-1].kind == "inconclusive"
 
 
 @pytest.mark.parametrize("chances", [(0.72, 0.5), (0.72, 0.5, 0.5)])
-def test_p_values_are_below_the_level_where_models_differ(chances):
+def test_p_values_agree_with_the_differs_column(chances):
     stopping = Stopping(analyses=(10, 20, 30), participants=30)
     seen = []
     for seed in range(12):
-        person, scores = answers(chances, 30, 4, seed)
+        person, scores = simulate_answers(chances, 30, 4, seed)
         found = apply_stopping_rule(person, scores, list("abc")[: len(chances)], stopping)
         assert found[0].pairs["p"].isna().all()  # before the first analysis
         for n in (10, 20, 30):
@@ -76,7 +76,7 @@ def test_p_values_are_below_the_level_where_models_differ(chances):
     assert min(seen) < 0.05 < max(seen)
 
 
-def test_a_shared_item_is_not_new_evidence_from_each_participant():
+def test_shared_items_make_conclusions_conservative():
     rng = np.random.default_rng(6)
     person, item = np.repeat(np.arange(30), 8), np.tile(np.arange(8), 30)
     right = rng.random(240) < np.where(item < 5, 0.95, 0.05)
@@ -89,7 +89,7 @@ def test_a_shared_item_is_not_new_evidence_from_each_participant():
     assert (alone.kind, crossed.kind) == ("best", "inconclusive")
 
 
-def test_unusable_answers_are_refused():
+def test_stopping_rule_rejects_missing_models_and_answers():
     with pytest.raises(InputError, match="cannot compare 1 model; give at least two"):
         apply_stopping_rule(np.zeros(3, dtype=int), np.zeros((3, 1)), ["a"], Stopping())
     with pytest.raises(InputError, match="there are no answers; wait for some"):

@@ -32,7 +32,7 @@ def test_boundaries_equal_published_tables(spending, published):
 
 
 @pytest.mark.parametrize("items", [0.0, 0.4, 0.9])
-def test_error_rate_if_items_are_shared_by_all_analyses(items):
+def test_error_rate_is_controlled_if_analyses_share_items(items):
     rng = np.random.default_rng(3)
     people = np.cumsum(rng.normal(size=(100_000, 5)), axis=1) * np.sqrt(10) / np.array(FIVE)
     item_variance = items / (1 - items) / 50

@@ -17,7 +17,7 @@ from contstim.evaluation.evaluate import evaluate
 LINK = Link(slopes=(0.6, 1.5))
 
 
-def study(n_people=30, n_trials=20, seed=0, crossed=True):
+def simulate_study(n_people=30, n_trials=20, seed=0, crossed=True):
     """Choices of people who follow model b; model twin is b again."""
     rng = np.random.default_rng(seed)
     n = n_trials if crossed else n_people * n_trials
@@ -36,8 +36,8 @@ def study(n_people=30, n_trials=20, seed=0, crossed=True):
     return pd.DataFrame(rows, columns=columns), scores
 
 
-def test_models_that_choose_alike_are_not_told_apart():
-    choices, scores = study(60)
+def test_identical_models_do_not_differ_significantly():
+    choices, scores = simulate_study(60)
     found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=20))
     assert all(one.kind != "best" for one in found.conclusions)
     last = found.pairs.set_index(["model_1", "model_2"])["differs"]
@@ -48,7 +48,7 @@ def test_models_that_choose_alike_are_not_told_apart():
 
 
 def test_accuracy_is_the_mean_over_participants_who_finished():
-    choices, scores = study(3, 10, crossed=False)
+    choices, scores = simulate_study(3, 10, crossed=False)
     plan = AdaptivePlan(link=LINK, trials=10)
     choices.loc[choices["participant"] == "p1", "rating"] *= -1
     begun = choices[(choices["participant"] != "p2") | (choices.index < 25)]
@@ -61,8 +61,8 @@ def test_accuracy_is_the_mean_over_participants_who_finished():
     assert interim_analysis(choices[:5], scores, plan).models["accuracy"].isna().all()
 
 
-def test_a_participant_who_leaves_delays_nobody():
-    choices, scores = study(12, 10)
+def test_dropouts_do_not_delay_interim_analyses():
+    choices, scores = simulate_study(12, 10)
     plan = AdaptivePlan(link=LINK, trials=10)
     for leaver in ("p0", "p5"):
         own = choices["participant"] == leaver
@@ -74,8 +74,8 @@ def test_a_participant_who_leaves_delays_nobody():
         pd.testing.assert_frame_equal(found.pairs, expected.pairs)
 
 
-def test_participants_count_in_the_order_in_which_they_finish():
-    choices, scores = study(6, 10)
+def test_participants_are_analysed_in_order_of_completion():
+    choices, scores = simulate_study(6, 10)
     stopping = Stopping(analyses=(4, 6), participants=6)
     plan = AdaptivePlan(link=LINK, trials=10, stopping=stopping)
     minutes = pd.to_timedelta(choices.index, unit="min")
@@ -90,8 +90,8 @@ def test_participants_count_in_the_order_in_which_they_finish():
     pd.testing.assert_frame_equal(backwards.conclusions[3].pairs, found.pairs)
 
 
-def test_a_middle_answer_counts_one_half_as_in_evaluate():
-    choices, scores = study(12, 10)
+def test_neutral_ratings_count_one_half_as_in_evaluate():
+    choices, scores = simulate_study(12, 10)
     choices.loc[choices.index % 10 == 3, "rating"] = 0.0
     found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=10))
     assert found.conclusions[-1].n_participants == 12
@@ -103,8 +103,8 @@ def test_a_middle_answer_counts_one_half_as_in_evaluate():
 
 
 @pytest.mark.parametrize("none", ["", None])
-def test_pairs_without_an_item_are_items_of_their_own(none):
-    choices, scores = study(12, 10)
+def test_pairs_without_an_item_are_separate_items(none):
+    choices, scores = simulate_study(12, 10)
     stopping = Stopping(analyses=(6, 12), participants=12)
     plan = AdaptivePlan(link=LINK, trials=10, stopping=stopping)
     plain = interim_analysis(choices, scores, plan).pairs
@@ -112,8 +112,8 @@ def test_pairs_without_an_item_are_items_of_their_own(none):
     pd.testing.assert_frame_equal(unnamed, plain)
 
 
-def test_the_posterior_is_that_of_the_answers_one_by_one():
-    choices, scores = study(8, 6, crossed=False)
+def test_posterior_equals_sequential_updates():
+    choices, scores = simulate_study(8, 6, crossed=False)
     found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=6))
     posterior = ModelPosterior(LINK, 3)
     sd = scores.to_numpy().std(axis=0)
@@ -125,8 +125,8 @@ def test_the_posterior_is_that_of_the_answers_one_by_one():
     assert found.models["log_e_value"].iloc[0] > found.models["log_e_value"].iloc[1]
 
 
-def test_swapping_sentences_and_sides_changes_nothing():
-    choices, scores = study(6, 10, crossed=False)
+def test_swapping_sentences_and_sides_keeps_the_results():
+    choices, scores = simulate_study(6, 10, crossed=False)
     plan = AdaptivePlan(link=LINK, trials=10)
     sided = choices.assign(side_1="left")
     swapped = sided.copy()
@@ -137,8 +137,8 @@ def test_swapping_sentences_and_sides_changes_nothing():
     pd.testing.assert_frame_equal(one, two)
 
 
-def test_rows_are_used_in_the_order_of_blocks():
-    choices, scores = study(6, 10, crossed=False)
+def test_posterior_uses_answers_in_block_order():
+    choices, scores = simulate_study(6, 10, crossed=False)
     plan = AdaptivePlan(link=LINK, trials=10)
     blocks = choices.assign(block=np.repeat(np.arange(6), 10))
     shuffled = blocks.sample(frac=1, random_state=0)
@@ -147,7 +147,7 @@ def test_rows_are_used_in_the_order_of_blocks():
 
 
 @pytest.mark.parametrize("name", ["filler", "fillers", "natural_vs_shuffled"])
-def test_fillers_and_catch_trials_do_not_count(name):
+def test_fillers_and_catch_trials_are_excluded(name):
     """Four pairs follow a, eight of another condition b: only the first count."""
     names = [f"s{k:02d}" for k in range(24)]
     scores = pd.DataFrame({"a": [0.0, 1.0] * 12, "b": [1.0, 0.0] * 12}, index=names)
@@ -165,8 +165,8 @@ def test_fillers_and_catch_trials_do_not_count(name):
     assert found.first_stop.n_participants == 6
 
 
-def test_unusable_choices_are_refused():
-    choices, scores = study(3, 4)
+def test_invalid_choices_are_rejected():
+    choices, scores = simulate_study(3, 4)
     plan = AdaptivePlan(link=LINK, trials=20)
     for table, message in (
         (choices.drop(columns="rating"), "the choices have no column 'rating'; give one row"),

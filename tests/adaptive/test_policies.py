@@ -18,7 +18,7 @@ from contstim.adaptive.posterior import ModelPosterior
 from contstim.errors import InputError
 
 
-def make_view(n=40, models=3, thresholds=(), seed=0, weights=None):
+def make_state(n=40, models=3, thresholds=(), seed=0, weights=None):
     rng = np.random.default_rng(seed)
     posterior = ModelPosterior(Link(thresholds=thresholds), models, max_answers=10)
     for _ in range(4):
@@ -47,14 +47,14 @@ def joint_information(state, pairs):
 
 
 @pytest.mark.parametrize("thresholds", [(), SIX_POINT])
-def test_information_is_that_of_all_answers_listed(thresholds):
-    state = make_view(thresholds=thresholds)
+def test_information_equals_enumeration_of_answers(thresholds):
+    state = make_state(thresholds=thresholds)
     brute = [joint_information(state, [pair]) for pair in range(40)]
     np.testing.assert_allclose(POLICIES["information"].pair_values(state), brute, atol=2e-6)
 
 
-def test_a_block_is_greedy_in_joint_information():
-    state = make_view(n=12)
+def test_blocks_maximise_joint_information_greedily():
+    state = make_state(n=12)
     choosing = PolicyOptions(epsilon=0.0, temperature=1e-7, block_size=4)
     chosen, propensities = choose_block(choosing, state, np.random.default_rng(0))
     assert propensities == pytest.approx([1.0] * 4)
@@ -65,8 +65,8 @@ def test_a_block_is_greedy_in_joint_information():
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_propensities_are_the_frequencies_of_choices(policy):
-    state = make_view(n=6)
+def test_propensities_equal_selection_frequencies(policy):
+    state = make_state(n=6)
     choosing = PolicyOptions(
         policy=policy, epsilon=0.3, temperature=0.02, block_size=2, shortlist=4
     )
@@ -86,30 +86,30 @@ def test_propensities_are_the_frequencies_of_choices(policy):
     assert total == pytest.approx(1, abs=0.02)
 
 
-class _Third(Policy):
+class _ThirdPairPolicy(Policy):
     reason = "the third first"
 
     def pair_values(self, state):
         return -abs(np.arange(len(state.grid_positions)) - 2.0)
 
 
-def test_a_scripts_own_policy_is_one_more_entry(monkeypatch):
-    monkeypatch.setitem(POLICIES, "third", _Third())
+def test_custom_policies_can_be_registered(monkeypatch):
+    monkeypatch.setitem(POLICIES, "third", _ThirdPairPolicy())
     choosing = PolicyOptions(policy="third", epsilon=0.0, temperature=0.01, block_size=1)
-    chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0))
+    chosen, _ = choose_block(choosing, make_state(), np.random.default_rng(0))
     assert chosen == [2]
 
 
-def test_values_below_0_do_not_rise_by_repeats_and_a_shortlist_lasts_for_a_block(monkeypatch):
-    monkeypatch.setitem(POLICIES, "third", _Third())
+def test_negative_values_with_repetition_penalty_and_shortlist(monkeypatch):
+    monkeypatch.setitem(POLICIES, "third", _ThirdPairPolicy())
     words = [frozenset("ab")] * 40
     choosing = PolicyOptions(policy="third", epsilon=0, temperature=1e-3, block_size=4, shortlist=1)
-    chosen, _ = choose_block(choosing, make_view(), np.random.default_rng(0), words)
+    chosen, _ = choose_block(choosing, make_state(), np.random.default_rng(0), words)
     assert sorted(chosen[1:3]) == [1, 3]
     assert chosen[3] in (0, 4)
 
 
-class _NeverFive(Policy):
+class _ExcludingPolicy(Policy):
     reason = "but never the first five"
 
     def pair_values(self, state):
@@ -117,30 +117,30 @@ class _NeverFive(Policy):
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
-def test_never_is_never(monkeypatch, epsilon):
-    monkeypatch.setitem(POLICIES, "never", _NeverFive())
+def test_pairs_with_value_minus_infinity_are_never_chosen(monkeypatch, epsilon):
+    monkeypatch.setitem(POLICIES, "never", _ExcludingPolicy())
     choosing = PolicyOptions(policy="never", epsilon=epsilon, block_size=2, shortlist=2)
     for seed in range(40):
-        chosen, propensities = choose_block(choosing, make_view(n=8), np.random.default_rng(seed))
+        chosen, propensities = choose_block(choosing, make_state(n=8), np.random.default_rng(seed))
         assert min(chosen) >= 5
         assert epsilon / 3 <= propensities[0] <= 1
-    chosen, _ = choose_block(choosing, make_view(n=6), np.random.default_rng(0))
+    chosen, _ = choose_block(choosing, make_state(n=6), np.random.default_rng(0))
     assert chosen == [5]
-    assert choose_block(choosing, make_view(n=5), np.random.default_rng(0)) == ([], [])
+    assert choose_block(choosing, make_state(n=5), np.random.default_rng(0)) == ([], [])
 
 
-def test_a_fixed_order_is_kept_whatever_the_temperature_and_words():
+def test_fixed_policy_ignores_temperature_and_words():
     choosing = PolicyOptions(
         policy="fixed", epsilon=0.5, temperature=100, block_size=6, shortlist=2
     )
     words = [frozenset("ab")] * 40
-    chosen, propensities = choose_block(choosing, make_view(), np.random.default_rng(0), words)
+    chosen, propensities = choose_block(choosing, make_state(), np.random.default_rng(0), words)
     assert chosen == [0, 1, 2, 3, 4, 5]
     assert propensities == [1.0] * 6
 
 
-def test_repeated_words_cost():
-    state = make_view(n=3, weights=np.array([0.5, 0.5, 0.0]))
+def test_repetition_penalty_avoids_repeated_words():
+    state = make_state(n=3, weights=np.array([0.5, 0.5, 0.0]))
     state = PolicyState(
         np.repeat(state.grid_positions[:1], 3, axis=0),
         state.preferences,
@@ -158,8 +158,8 @@ def test_repeated_words_cost():
         assert 2 in chosen
 
 
-def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
-    state = make_view(n=5)
+def test_policies_choose_only_available_pairs():
+    state = make_state(n=5)
     state.available[:3] = False
     for policy in POLICIES:
         chosen, propensities = choose_block(
@@ -169,7 +169,7 @@ def test_nothing_is_chosen_that_is_not_available_and_the_pool_may_run_out():
         assert propensities[1] == pytest.approx(1.0)
 
 
-def test_only_information_is_said_to_value_a_block_as_a_whole():
+def test_only_information_policy_describes_joint_selection():
     joint = {
         name: "together" in POLICIES[name].describe_selection(PolicyOptions(name))
         for name in POLICIES
@@ -177,7 +177,7 @@ def test_only_information_is_said_to_value_a_block_as_a_whole():
     assert joint == {"information": True, "random": False, "fixed": False}
 
 
-def test_an_unknown_policy_is_refused():
+def test_unknown_policies_are_rejected():
     with pytest.raises(
         InputError, match=r"unknown policy 'informatio'; did you mean 'information'"
     ):

@@ -9,7 +9,7 @@ from contstim.adaptive.pool import Pool
 from contstim.errors import InputError
 
 
-def test_a_pool_that_cannot_be_used_is_refused():
+def test_invalid_pools_are_rejected():
     link = Link()
     scores = pd.DataFrame({"x": [-1.0, -2.0, -np.inf], "y": [-3.0, -1.0, -2.0]}, index=list("abc"))
     pairs = pd.DataFrame({"sentence_1": ["a"], "sentence_2": ["b"]})
@@ -37,7 +37,7 @@ def test_a_pool_that_cannot_be_used_is_refused():
         Pool.from_scores(pairs, twice, link)
 
 
-def test_a_pool_with_two_pairs_of_a_family_is_refused():
+def test_pools_with_several_pairs_of_an_item_are_rejected():
     names = [f"sentence {k}" for k in range(8)]
     scores = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 2)), names, ["a", "b"])
     pairs = pd.DataFrame({"sentence_1": names[:4], "sentence_2": names[4:]})

@@ -17,7 +17,7 @@ from contstim.response_model import ResponseModel
 PEOPLE = ResponseModel(slope_sd=0.47, side_sd=0.29, item_sd=1.36, lapse=0.02)
 
 
-def brute_chance(g, answer, beta, b, people, cuts):
+def integrate_answer_probability(g, answer, beta, b, people, cuts):
     """P(answer) with the item effect integrated adaptively by SciPy."""
 
     def chance(u):
@@ -28,7 +28,7 @@ def brute_chance(g, answer, beta, b, people, cuts):
     return (1 - people.lapse) * inside + people.lapse / (len(cuts) + 1)
 
 
-def brute_log_likelihood(trials, slope, people, cuts):
+def grid_log_likelihood(trials, slope, people, cuts):
     """One person's marginal likelihood on a dense grid of midpoints."""
     z = (np.arange(-6, 6, 0.15) + 0.075)[:, None]
     side = (np.arange(-6, 6, 0.15) + 0.075)[None, :]
@@ -47,7 +47,7 @@ def brute_log_likelihood(trials, slope, people, cuts):
 
 
 @pytest.mark.parametrize("thresholds", [(), SIX_POINT])
-def test_the_posterior_is_that_of_brute_force(thresholds):
+def test_posterior_equals_numerical_integration(thresholds):
     rng = np.random.default_rng(3)
     link = Link(
         PEOPLE, slopes=(0.5, 1.4), slope_weights=(1, 2), thresholds=thresholds, prior=(2, 1)
@@ -63,7 +63,7 @@ def test_the_posterior_is_that_of_brute_force(thresholds):
     for model in range(2):
         of_slope = [
             sum(
-                brute_log_likelihood(
+                grid_log_likelihood(
                     [(g[model], y) for who, g, y in trials if who == person], slope, PEOPLE, cuts
                 )
                 for person in range(2)
@@ -77,25 +77,25 @@ def test_the_posterior_is_that_of_brute_force(thresholds):
 
 
 @pytest.mark.parametrize("thresholds", [(), (0.4,), SIX_POINT])
-def test_probabilities_of_answers_are_those_of_an_adaptive_integral(thresholds):
+def test_answer_probabilities_equal_adaptive_quadrature(thresholds):
     link = Link(PEOPLE, thresholds=thresholds)
     cuts = [-t for t in reversed(thresholds)] + [0.0, *thresholds]
     for beta, g, b in ((0.8, 1.3, 0.2), (3.0, -3.0, -0.5), (9.0, 3.0, 0.0)):
         own = ParticipantQuadrature(link).answer_probabilities(np.array(beta * g + b))
         for answer in range(link.n_answers):
-            brute = brute_chance(g, answer, beta, b, PEOPLE, cuts)
+            brute = integrate_answer_probability(g, answer, beta, b, PEOPLE, cuts)
             assert own[answer] == pytest.approx(brute, abs=2e-7)
         assert own.sum() == pytest.approx(1)
 
 
-def test_a_narrow_posterior_is_integrated_as_well():
+def test_narrow_posterior_is_integrated_accurately():
     rng = np.random.default_rng(5)
     link = Link(PEOPLE, slopes=(1.0,))
     posterior = ModelPosterior(link, 1)
     trials = [(float(rng.uniform(-3, 3)), int(rng.integers(2))) for _ in range(80)]
     for g, answer in trials:
         posterior.add_answer("a", np.array([g]), answer)
-    brute = brute_log_likelihood(trials, 1.0, PEOPLE, [0.0])
+    brute = grid_log_likelihood(trials, 1.0, PEOPLE, [0.0])
     assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-5)
 
 
@@ -108,7 +108,7 @@ def test_a_narrow_posterior_is_integrated_as_well():
         ({}, 150, SIX_POINT),
     ],
 )
-def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trials, thresholds):
+def test_quadrature_is_accurate_for_variable_participants(people, trials, thresholds):
     rng = np.random.default_rng(8)
     link = Link(ResponseModel(item_sd=0, **people), slopes=(1.0,), thresholds=thresholds)
     posterior = ModelPosterior(link, 1, trials)
@@ -132,7 +132,7 @@ def test_nodes_are_close_enough_however_much_people_vary_or_answer(people, trial
     assert posterior.log_evidence[0] == pytest.approx(brute, abs=1e-4)
 
 
-def test_what_no_quadrature_can_hold_and_an_answer_too_many_are_refused():
+def test_excessive_variance_and_answers_are_rejected():
     with pytest.raises(InputError, match=r"40 trials of participants with side_sd 50 and slope"):
         ModelPosterior(Link(ResponseModel(side_sd=50)), 2, max_answers=40)
     posterior = ModelPosterior(Link(), 1, max_answers=1)
@@ -141,7 +141,7 @@ def test_what_no_quadrature_can_hold_and_an_answer_too_many_are_refused():
         posterior.add_answer("Ada", np.array([1.0]), 1)
 
 
-def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bits():
+def test_predictions_sum_to_the_evidence_and_are_reproducible():
     rng = np.random.default_rng(0)
     answers = [
         (int(rng.integers(4)), rng.uniform(-2, 2, 3), int(rng.integers(2))) for _ in range(40)
@@ -155,7 +155,7 @@ def test_predictions_add_up_to_the_evidence_and_the_same_order_gives_the_same_bi
     assert one.answer_curves(2).tobytes() == two.answer_curves(2).tobytes()
 
 
-def test_curves_are_the_predictive_probabilities():
+def test_answer_curves_equal_predictive_probabilities():
     posterior = ModelPosterior(Link(thresholds=SIX_POINT), 2)
     for g, answer in (((1.0, -1.0), 5), ((2.0, 0.5), 4), ((-1.5, 0.3), 1)):
         posterior.add_answer("a", np.array(g), answer)
@@ -169,7 +169,7 @@ def test_curves_are_the_predictive_probabilities():
             np.testing.assert_allclose(curves[:, answer, place], np.exp(log_probability), atol=1e-5)
 
 
-def test_the_right_model_wins_whatever_the_scale_of_its_slope():
+def test_posterior_recovers_the_model_for_any_slope():
     rng = np.random.default_rng(1)
     for slope in (0.6, 2.0):
         posterior = ModelPosterior(Link(), 3)
@@ -193,13 +193,13 @@ def test_the_right_model_wins_whatever_the_scale_of_its_slope():
         ({"slope_weights": (1.0,)}, "there are 7 slopes and 1 slope_weights; give each slope its"),
     ],
 )
-def test_a_link_that_makes_no_sense_is_refused(given, message):
+def test_invalid_link_parameters_are_rejected(given, message):
     with pytest.raises(InputError) as error:
         Link(**given)
     assert message in str(error.value)
 
 
-def test_ratings_off_the_scale_are_refused():
+def test_ratings_outside_the_scale_are_rejected():
     assert [Link().encode_rating(r) for r in (-2.5, -0.5, 0.5)] == [0, 0, 1]
     six = Link(thresholds=SIX_POINT)
     assert [six.encode_rating(r) for r in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)] == [0, 1, 2, 3, 4, 5]

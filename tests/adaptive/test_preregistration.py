@@ -26,12 +26,12 @@ participants = 60
 """
 
 
-def stated(plan):
+def plan_text(plan):
     """Return all paragraphs of a plan."""
     return "\n\n".join(describe_adaptive_plan(plan).values())
 
 
-def test_the_document_states_every_number(tmp_path, capsys):
+def test_document_states_every_number_of_the_plan(tmp_path, capsys):
     (tmp_path / "plan.toml").write_text(PLAN)
     assert main(["preregister", str(tmp_path / "plan.toml")]) == 0
     assert capsys.readouterr().out.startswith("# Adaptive study\n")
@@ -62,31 +62,31 @@ def test_the_document_states_every_number(tmp_path, capsys):
         ),
     ],
 )
-def test_a_plan_that_cannot_be_used_is_refused(tmp_path, capsys, text, message):
+def test_unknown_plan_keys_are_rejected(tmp_path, capsys, text, message):
     (tmp_path / "plan.toml").write_text(text)
     assert main(["preregister", str(tmp_path / "plan.toml")]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_what_a_policy_does_not_do_is_not_stated():
-    text = stated(AdaptivePlan(trial_selection=PolicyOptions("fixed")))
+def test_document_omits_inapplicable_policy_options():
+    text = plan_text(AdaptivePlan(trial_selection=PolicyOptions("fixed")))
     assert (
         "no pair twice, and 24 anchors, which are the same for all participants. The pairs" in text
     )
     for not_done in ("With probability", "propensity", "chosen trials", "in blocks of", "skipped"):
         assert not_done not in text
-    assert "skipped after 200 later ones" in stated(AdaptivePlan())
+    assert "skipped after 200 later ones" in plan_text(AdaptivePlan())
 
 
-def answered(rows):
+def make_choices(rows):
     """Return a table of choices from participant, sentences and condition."""
     names = ["participant", "sentence_1", "sentence_2", "condition"]
     return pd.DataFrame(rows, columns=names).assign(rating=1.5, available=10)
 
 
-def test_departures_are_listed_a_sentence_each():
+def test_deviations_from_an_adaptive_plan_are_listed():
     plan = AdaptivePlan(trials=1, anchors=1, stopping=Stopping(participants=1))
-    table = answered(
+    table = make_choices(
         [
             ("p", "a", "b", "adaptive"),
             ("q", "b", "a", "adaptive"),  # the same pair
@@ -105,33 +105,33 @@ def test_departures_are_listed_a_sentence_each():
     assert "the choices have no propensities" in find_deviations(table, plan)[-1]
 
 
-def test_who_left_and_was_replaced_is_no_participant_more():
+def test_replaced_dropouts_are_not_deviations():
     plan = AdaptivePlan(trials=2, anchors=0, stopping=Stopping(participants=2))
     left, *others = ((who, f"{who}{k}", f"not {who}{k}", "adaptive") for who in "pqr" for k in "12")
-    table = answered([left, *others[1:]]).assign(propensity=0.5)
+    table = make_choices([left, *others[1:]]).assign(propensity=0.5)
     assert find_deviations(table, plan) == []
-    assert find_deviations(answered([left, *others]).assign(propensity=0.5), plan) == [
+    assert find_deviations(make_choices([left, *others]).assign(propensity=0.5), plan) == [
         "3 participants finished; the plan has at most 2."
     ]
 
 
-def test_a_fixed_study_asks_everybody_the_same_pairs_and_nobody_one_twice():
+def test_deviations_from_a_fixed_order_are_listed():
     choosing = PolicyOptions(policy="fixed")
     plan = AdaptivePlan(choosing, trials=2, anchors=0, stopping=Stopping(participants=9))
     rows = [(who, a, b, "natural") for who in "pq" for a, b in ("ab", "cd")]
-    assert find_deviations(answered(rows), plan) == []
-    assert find_deviations(answered([*rows, ("q", "b", "a", "natural")]), plan) == [
+    assert find_deviations(make_choices(rows), plan) == []
+    assert find_deviations(make_choices([*rows, ("q", "b", "a", "natural")]), plan) == [
         "a participant answered 3 trials; the plan has 2.",
         "1 trial with a repeated pair; the plan shows no participant a pair twice.",
     ]
 
 
-def test_the_rule_is_stated_with_its_assumptions():
+def test_document_states_stopping_rule_and_assumptions():
     analyses = Stopping(analyses=(10, 20, 30), participants=30, spending="pocock")
-    text = stated(AdaptivePlan(stopping=analyses))
+    text = plan_text(AdaptivePlan(stopping=analyses))
     assert "spent across the interim analyses by the Pocock function" in text
     assert "Interim analyses are prespecified after 10, 20 and 30 participants." in text
-    text = stated(AdaptivePlan(auto_close=True))
+    text = plan_text(AdaptivePlan(auto_close=True))
     assert "from 10 participants on" in text
     assert "are approximately normal" in text
     assert "closes the study once the stopping rule is satisfied" in text

@@ -44,7 +44,7 @@ groups = 2
 """
 
 
-def trials(people=6, pairs=8):
+def make_trials(people=6, pairs=8):
     """Return trials in two groups with pairs of their own, two pairs per item, two catch trials."""
     rows = []
     for who in range(people):
@@ -58,17 +58,17 @@ def trials(people=6, pairs=8):
     return pd.DataFrame(rows, columns=[*columns, "model_1", "model_2", "item"])
 
 
-def test_pairs_without_an_item_are_items_of_their_own():
-    table = trials()
+def test_pairs_without_an_item_are_separate_items():
+    table = make_trials()
     table["item"] = table["item"].where(table["trial"] > 4)  # two of four have none
     assert PlannedDesign.from_trials(table).items == 2 + 4
     assert PlannedDesign.from_trials(table.drop(columns="item")).items == 8
 
 
-def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
+def test_document_states_numbers_of_plan_and_trials(tmp_path, capsys):
     plan, table = tmp_path / "plan.toml", tmp_path / "trials.csv"
     plan.write_text(ANALYSIS)
-    trials().to_csv(table, index=False)
+    make_trials().to_csv(table, index=False)
     assert main(["preregister", str(plan), "--trials", str(table)]) == 0
     text = capsys.readouterr().out
     for stated in (
@@ -93,7 +93,7 @@ def test_every_number_of_a_plan_and_its_trials_is_stated(tmp_path, capsys):
     assert "Signed-rank" not in text
 
 
-def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
+def test_document_of_a_study_plan_matches_its_run(tmp_path, capsys):
     study = tmp_path / "study.toml"
     study.write_text(
         'models = ["contstim:unigram", "contstim:bigram", "contstim:trigram"]\n'
@@ -124,7 +124,7 @@ def test_a_plan_of_stages_says_what_its_run_makes(tmp_path, capsys):
     assert made["participant"].nunique() == 6
 
 
-def test_plans_that_contradict_each_other_are_refused(tmp_path, capsys):
+def test_two_analysis_plans_are_rejected(tmp_path, capsys):
     for name in ("a.toml", "b.toml"):
         (tmp_path / name).write_text("equivalence = 0.1\n")
     paths = [str(tmp_path / name) for name in ("a.toml", "b.toml")]
@@ -134,9 +134,9 @@ def test_plans_that_contradict_each_other_are_refused(tmp_path, capsys):
     )
 
 
-def test_a_sample_that_contradicts_the_trials_is_refused(tmp_path, capsys):
+def test_sample_contradicting_the_trials_is_rejected(tmp_path, capsys):
     plan, table = tmp_path / "plan.toml", tmp_path / "trials.csv"
-    trials(people=4).drop(columns="item").to_csv(table, index=False)
+    make_trials(people=4).drop(columns="item").to_csv(table, index=False)
     command = ["preregister", str(plan), "--trials", str(table)]
     for line, there in (("participants = 40", 4), ("groups = 1", 2), ("trials_each = 9", 8)):
         plan.write_text(f"[sample]\n{line}\n")
@@ -152,7 +152,7 @@ def test_a_sample_that_contradicts_the_trials_is_refused(tmp_path, capsys):
     assert "column 'item'" not in text.replace("has no column 'item'", "")
 
 
-def test_a_file_that_is_no_plan_is_told_what_a_plan_is(tmp_path, capsys):
+def test_unrecognised_plan_files_are_rejected(tmp_path, capsys):
     study = tmp_path / "study.toml"
     study.write_text('title = "Which?"\n[trials]\npath = "trials.csv"\n')
     assert main(["preregister", str(study)]) == 2
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_plan_is_told_what_a_plan_is(tmp_path, capsys):
     )
 
 
-def test_signed_rank_plans_and_samples_alone():
+def test_document_of_signed_rank_plan_without_trials():
     options = EvaluationOptions(
         inference="signed-rank", sample=Sample(participants=24, groups=2, trials_each=12)
     )
@@ -173,7 +173,7 @@ def test_signed_rank_plans_and_samples_alone():
     assert describe_study(EvaluationOptions()).keys() == {"Exclusions", "Analysis"}
 
 
-def test_columns_that_analyses_go_by_are_named():
+def test_document_names_factor_columns_of_analyses():
     levels = ("language", "de"), ("language", "en"), ("frequency", "high")
     analyses = (Analysis("some", ("hard",), factor_levels=levels),)
     options = EvaluationOptions(condition=("language", "frequency"), analyses=analyses)
@@ -182,7 +182,7 @@ def test_columns_that_analyses_go_by_are_named():
     assert "are also compared between levels of language and frequency." in text
 
 
-def test_the_power_stated_is_that_of_the_design():
+def test_stated_power_equals_power_curve():
     design = PlannedDesign(24, 2, 30, 10, 2)
     text = describe_study(EvaluationOptions(), design)["Power"]
     simulator = StudySimulator.from_difference(0.2, pairs_per_item=3, n_groups=2)
@@ -197,16 +197,16 @@ def test_the_power_stated_is_that_of_the_design():
     assert "(p < 0.05, before correction for 36 comparisons)" in nine
 
 
-def test_power_is_not_stated_of_another_test():
+def test_power_is_stated_only_for_accuracy():
     design = PlannedDesign(24, 2, 30, 10, 2)
     options = EvaluationOptions(measures=("signed_rank_cosine",))
     assert describe_study(options, design)["Power"] == "Power is computed only for accuracy."
 
 
-def test_data_that_are_not_as_planned_are_departures(tmp_path):
+def test_deviations_from_the_planned_sample_are_listed(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text("[sample]\nparticipants = 7\ngroups = 2\ntrials_each = 8\n")
-    choices = trials().assign(rating=-1.5, rt_ms=900.0)
+    choices = make_trials().assign(rating=-1.5, rt_ms=900.0)
     gone = choices[(choices["participant"] != 1) | (choices["trial"] > 1)]
     assert evaluate(choices, plan=plan).provenance.deviations == (
         "The data have 6 participants; the plan has 7.",
@@ -223,6 +223,6 @@ def test_data_that_are_not_as_planned_are_departures(tmp_path):
 
 
 @pytest.mark.parametrize("table", [{"participants": 0}, {"people": 3}])
-def test_a_sample_that_makes_no_sense_is_refused(table):
+def test_invalid_sample_settings_are_rejected(table):
     with pytest.raises(InputError, match=f"sample.{next(iter(table))}"):
         parse_settings(Sample, table, "sample")

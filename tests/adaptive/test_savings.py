@@ -46,7 +46,7 @@ def answers_by_binomial(share: float, target: float) -> int:
     raise AssertionError
 
 
-def test_answers_agree_with_the_binomial_distribution() -> None:
+def test_predicted_answers_agree_with_the_binomial_distribution() -> None:
     scores, pairs = two_models(N_PAIRS // 4)
     table = predict_savings(
         scores, pairs, pairs[: N_PAIRS // 4], n_answers=500, n_studies=1000
@@ -58,7 +58,7 @@ def test_answers_agree_with_the_binomial_distribution() -> None:
     assert table.loc["adaptive", "k"] == pytest.approx(4, rel=0.25)
 
 
-def test_pairs_are_the_same_with_their_sentences_exchanged() -> None:
+def test_sentence_order_within_pairs_does_not_matter() -> None:
     scores, pairs = two_models(N_PAIRS // 4)
     exchanged = pairs.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
     tables = [
@@ -85,7 +85,7 @@ def test_without_disagreement_the_target_is_not_reached() -> None:
     assert table[["answers", "k"]].isna().to_numpy().all()
 
 
-def test_one_model_is_refused() -> None:
+def test_single_models_are_rejected() -> None:
     scores, pairs = two_models(0)
     with pytest.raises(InputError, match="two or more"):
         predict_savings(scores[["one"]], pairs)
@@ -104,13 +104,13 @@ def test_mutual_information_equals_enumeration() -> None:
             assert value == pytest.approx((by_answer * np.log(by_answer / product)).sum())
 
 
-def test_fitted_curve_reaches_a_level() -> None:
+def test_answers_needed_uses_the_non_decreasing_fit() -> None:
     # The non-decreasing least-squares fit is .2, .4, .4, .8 by hand.
     curve = np.array([0.2, 0.5, 0.3, 0.8])
     assert [answers_needed(curve, level) for level in (0.1, 0.4, 0.45)] == [1, 2, 4]
     assert np.isnan(answers_needed(curve, 0.9))
 
 
-def test_equal_models_are_named_equally_often() -> None:
+def test_ties_for_the_best_model_are_broken_at_random() -> None:
     named = name_best(np.tile([1.0, 0.0, 1.0], (3000, 1)), np.random.default_rng(0))
     assert np.bincount(named, minlength=3) == pytest.approx([1500, 0, 1500], abs=110)

@@ -28,7 +28,7 @@ def play(scheduler, n_blocks, seed=0, slow=()):
     return weights
 
 
-def test_no_pair_is_issued_twice_and_no_anchor_ever():
+def test_pairs_are_issued_once_and_anchors_never():
     scheduler = TrialScheduler(PLAN, make_pool())
     play(scheduler, 18)
     issued = [pair for block in scheduler.blocks for pair in block.pairs]
@@ -37,7 +37,7 @@ def test_no_pair_is_issued_twice_and_no_anchor_ever():
     assert [block.n_available for block in scheduler.blocks[:3]] == [55, 52, 49]
 
 
-def test_pairs_that_are_never_asked_are_not_counted_as_available(monkeypatch):
+def test_excluded_pairs_are_not_counted_as_available(monkeypatch):
     class Never(type(POLICIES["information"])):
         def pair_values(self, view):
             return np.where(
@@ -53,14 +53,14 @@ def test_pairs_that_are_never_asked_are_not_counted_as_available(monkeypatch):
     assert [block.n_available for block in scheduler.blocks[:3]] == [27, 24, 21]
 
 
-def test_nobody_is_issued_more_than_the_plan_has():
+def test_participants_get_at_most_the_planned_trials():
     scheduler = TrialScheduler(NINE_TRIALS, make_pool())
     play(scheduler, 12)
     with pytest.raises(InputError, match=r"participant 'p0' already has the 9 trials of the plan"):
         scheduler.choose_next_block("p0")
 
 
-def test_an_open_block_holds_up_those_after_it_until_it_is_skipped_blocks():
+def test_pending_blocks_delay_later_ones_until_skipped():
     scheduler = TrialScheduler(PLAN, make_pool())
     play(scheduler, 12, slow=(2,))
     assert [block.n_processed for block in scheduler.blocks] == [
@@ -87,7 +87,7 @@ def test_an_open_block_holds_up_those_after_it_until_it_is_skipped_blocks():
     assert scheduler.posterior.n_answers == before + 3
 
 
-def test_a_replay_gives_the_same_bits_whatever_the_order_of_arrival():
+def test_replay_does_not_depend_on_answer_order():
     scheduler = TrialScheduler(PLAN, make_pool())
     play(scheduler, 15, slow=(1, 7))
     again = TrialScheduler(PLAN, make_pool())
@@ -97,7 +97,7 @@ def test_a_replay_gives_the_same_bits_whatever_the_order_of_arrival():
     assert again.choose_next_block("p1") == scheduler.choose_next_block("p1")
 
 
-def test_a_block_that_could_not_be_written_down_is_chosen_again():
+def test_unrecorded_blocks_are_chosen_again():
     scheduler, other = (TrialScheduler(PLAN, make_pool()) for _ in range(2))
     for one in (scheduler, other):
         play(one, 9, slow=(2,))
@@ -106,7 +106,7 @@ def test_a_block_that_could_not_be_written_down_is_chosen_again():
     assert scheduler.choose_next_block("p2") == other.choose_next_block("p2")
 
 
-def test_what_does_not_belong_is_refused():
+def test_unissued_answers_and_wrong_blocks_are_rejected():
     scheduler = TrialScheduler(PLAN, make_pool())
     block = scheduler.choose_next_block("p0")
     with pytest.raises(InputError, match=r"pair 7 was not issued to participant 'p0'"):
@@ -118,7 +118,7 @@ def test_what_does_not_belong_is_refused():
         TrialScheduler(PLAN, make_pool(5))
 
 
-def test_each_block_is_chosen_again_from_the_log():
+def test_reissue_reproduces_each_block_from_the_log():
     scheduler, pool = TrialScheduler(PLAN, make_pool()), make_pool()
     rng = np.random.default_rng(0)
     for turn in range(10):
@@ -137,7 +137,7 @@ def test_each_block_is_chosen_again_from_the_log():
     assert again.weights.tobytes() == scheduler.weights.tobytes()
 
 
-def test_a_fixed_study_asks_everybody_the_same_and_its_posterior_counts_a_pair_once():
+def test_fixed_policy_shows_the_same_trials_to_all():
     plan = replace(NINE_TRIALS, trial_selection=PolicyOptions(policy="fixed", block_size=3))
     scheduler = TrialScheduler(plan, make_pool(14))
     play(scheduler, 12)

@@ -18,7 +18,7 @@ SURE = ResponseModel(slope=50, slope_sd=0, side_sd=0, item_sd=0, lapse=0)
 SHORT = replace(PLAN, trials=4, stopping=Stopping(participants=12, margin=0.01))
 
 
-def test_sure_people_name_their_model_and_the_verdict_comes_before_the_last() -> None:
+def test_deterministic_participants_recover_their_model() -> None:
     pool = make_pool()
     found = simulate(SHORT, pool, None, SURE, n_studies=6)
     assert found["truth"].tolist() == list("abcabc")
@@ -29,7 +29,7 @@ def test_sure_people_name_their_model_and_the_verdict_comes_before_the_last() ->
     pd.testing.assert_frame_equal(found, simulate(SHORT, pool, None, SURE, n_studies=6))
 
 
-def test_a_best_model_that_people_do_not_follow_is_a_false_winner() -> None:
+def test_participants_following_no_model_recover_none() -> None:
     pool = make_pool(150)
     opposite = replace(pool, preferences=pool.preferences[:, [0, 0, 0]] * [1, -1, -1])
     far = replace(PLAN, trials=6, stopping=Stopping(participants=24, margin=0.01))
@@ -43,7 +43,7 @@ def test_a_best_model_that_people_do_not_follow_is_a_false_winner() -> None:
     assert not none["recovered"].any()
 
 
-def test_people_of_tied_models_lean_to_neither_where_these_differ() -> None:
+def test_tied_models_are_most_probable_equally_often() -> None:
     pool = make_pool()
     differ = np.sign(pool.preferences[:, 0]) != np.sign(pool.preferences[:, 1])
     only = replace(pool, pairs=pool.pairs[differ].reset_index(drop=True))
@@ -56,13 +56,13 @@ def test_people_of_tied_models_lean_to_neither_where_these_differ() -> None:
     assert not found["recovered"].any()
 
 
-def test_ratings_are_simulated_where_the_link_has_thresholds() -> None:
+def test_links_with_thresholds_simulate_ratings() -> None:
     plan = replace(SHORT, link=replace(SHORT.link, thresholds=SIX_POINT))
     assert simulate(plan, make_pool(), "b", SURE, n_studies=1)["recovered"].all()
 
 
 @pytest.mark.parametrize("analyses", [(), (4, 8, 12)])
-def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
+def test_studies_end_at_the_first_possible_stop(analyses) -> None:
     stopping = Stopping(participants=12, margin=0.2, analyses=analyses)
     pool, plan = make_pool(), replace(SHORT, stopping=stopping)
     preferences = pool.preferences[:, 0]
@@ -82,7 +82,7 @@ def test_a_study_ends_where_its_whole_record_could_have(analyses) -> None:
     assert len(result.conclusions) == 1
 
 
-def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
+def test_simulated_answers_use_curve_and_item_effects() -> None:
     pool = make_pool()
     nothing, effects = np.zeros(len(pool.pairs)), np.where(np.arange(len(pool.pairs)) % 2, 1, -1)
     scheduler = TrialScheduler(replace(SHORT, trials=9), pool)
@@ -97,11 +97,11 @@ def test_people_answer_by_the_curve_given_and_the_pairs_effects() -> None:
         assert ratings == [2.5 if pair % 2 else -2.5 for pair in block.pairs]
 
 
-def test_a_pool_too_small_for_one_participant_is_refused() -> None:
+def test_pools_too_small_for_one_participant_are_rejected() -> None:
     with pytest.raises(InputError, match="the pool has 60 pairs, too few for the 56 trials"):
         simulate(replace(PLAN, trials=56), make_pool(), n_studies=1)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_unknown_true_models_are_rejected() -> None:
     with pytest.raises(UnknownNameError, match="'d'"):
         simulate(SHORT, make_pool(), "d")

@@ -15,6 +15,6 @@ from contstim.errors import InputError
         ({"alpha": 1.0}, "alpha is 1.0; give less than 1"),
     ],
 )
-def test_an_impossible_rule_is_refused(given, message):
+def test_invalid_stopping_rules_are_rejected(given, message):
     with pytest.raises(InputError, match=message):
         Stopping(**given)

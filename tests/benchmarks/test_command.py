@@ -13,7 +13,7 @@ from contstim.cli import main
 from contstim.evaluation import HumanData, read_choices
 
 
-def _choices(_files):
+def _choice_benchmark(_files):
     choices = datasets.simulated_choices().query("condition == 'natural_controversial'")
     scores = datasets.natural_scores()[["contstim:rnn"]].rename(columns={"contstim:rnn": "old"})
     human = read_choices(choices)
@@ -23,15 +23,15 @@ def _choices(_files):
 
 
 @pytest.fixture(autouse=True)
-def made(tmp_path, monkeypatch):
+def example_data_set(tmp_path, monkeypatch):
     monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     words = dict.fromkeys(("title", "citation", "licence", "terms", "source"), "made")
-    whole = DataSet(name="made", files=(), benchmarks={"choices": _choices}, **words)
+    whole = DataSet(name="made", files=(), benchmarks={"choices": _choice_benchmark}, **words)
     monkeypatch.setitem(DATA_SETS._objects, "made", whole)
 
 
-def test_the_list_has_titles_licences_and_benchmarks(capsys):
+def test_list_names_licences_and_benchmarks(capsys):
     assert main(["benchmark"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in DATA_SETS)
@@ -39,7 +39,7 @@ def test_the_list_has_titles_licences_and_benchmarks(capsys):
     assert "blimp/pairs, blimp/choices" in shown
 
 
-def test_results_beside_published_models(capsys):
+def test_results_include_published_models(capsys):
     words = ["benchmark", "made", "--model", "contstim:bigram?unknown=unk"]
     assert main([*words, "--out", "out"]) == 0
     shown = capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_results_beside_published_models(capsys):
     assert (results["share_low"] < results["share"]).all()
 
 
-def test_swapped_columns_of_minimal_pairs_are_noticed(capsys, monkeypatch):
+def test_accuracy_below_chance_prints_a_warning(capsys, monkeypatch):
     """A bigram that prefers the sentence that the table calls bad is below chance."""
     good, bad = (
         ["The dog sat here.", "She left the house."],
@@ -69,10 +69,10 @@ def test_swapped_columns_of_minimal_pairs_are_noticed(capsys, monkeypatch):
     assert note in capsys.readouterr().out
 
 
-def test_benchmarks_whose_files_are_missing_are_named(capsys, monkeypatch, tmp_path):
+def test_benchmarks_with_missing_files_are_reported(capsys, monkeypatch, tmp_path):
     (tmp_path / "downloads").mkdir()
     words = dict.fromkeys(("title", "citation", "licence", "terms", "source"), "made")
-    parts = {"lost": lambda files: files["lost.csv"], "choices": _choices}
+    parts = {"lost": lambda files: files["lost.csv"], "choices": _choice_benchmark}
     file = DataFile("lost.csv", 1, "0" * 64, "http://example.org/lost.csv")
     part = DataSet(name="part", files=(file,), benchmarks=parts, **words)
     monkeypatch.setitem(DATA_SETS._objects, "part", part)
@@ -91,6 +91,6 @@ def test_benchmarks_whose_files_are_missing_are_named(capsys, monkeypatch, tmp_p
         (["made/x", "--out", "out"], "unknown benchmark of made 'x'; choose one of 'choices'"),
     ],
 )
-def test_errors_are_one_line(words, message, capsys):
+def test_invalid_arguments_give_one_line_errors(words, message, capsys):
     assert main(["benchmark", *words]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]

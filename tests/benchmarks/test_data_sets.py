@@ -16,10 +16,10 @@ SIZE = len(CONTENT)
 
 
 @pytest.fixture
-def made(served, monkeypatch):
+def fetch_data_set(served, monkeypatch):
     """Return a function that fetches a data set of one file at a path of the server."""
 
-    def fetch_made(path="data.bin", source=None, name="made"):
+    def fetch_example(path="data.bin", source=None, name="made"):
         sha256 = hashlib.sha256(CONTENT).hexdigest()
         data_set = DataSet(
             name=name,
@@ -35,54 +35,54 @@ def made(served, monkeypatch):
         return fetch(name, source)
 
     served.files["data.bin"] = CONTENT
-    return fetch_made
+    return fetch_example
 
 
-def test_a_file_is_downloaded_once_after_its_licence(made, served, capsys):
-    data = made()
+def test_files_are_downloaded_once_after_showing_the_licence(fetch_data_set, served, capsys):
+    data = fetch_data_set()
     assert data.benchmark("bytes") == CONTENT
     shown = capsys.readouterr().err
     assert "Licence: CC0. Anything goes." in shown
     assert "Cite: Nobody (2026)" in shown
     assert str(data_folder(data.data_set)) in shown
-    made()
+    fetch_data_set()
     assert served.asked == ["data.bin"]
     assert capsys.readouterr().err == ""
     with pytest.raises(UnknownNameError, match="unknown benchmark of made 'words'"):
         data.benchmark("words")
 
 
-def test_a_damaged_file_of_the_cache_is_downloaded_again(made, served):
-    place = made().files["data.bin"]
+def test_damaged_cached_files_are_downloaded_again(fetch_data_set, served):
+    place = fetch_data_set().files["data.bin"]
     place.write_bytes(CONTENT[:-1] + b"x")
-    assert made().benchmark("bytes") == CONTENT
+    assert fetch_data_set().benchmark("bytes") == CONTENT
     assert len(served.asked) == 2
 
 
 @pytest.mark.parametrize("path", ["gone.bin", "416"])
-def test_an_error_of_the_server_is_one_line(made, served, path):
+def test_server_errors_are_reported_as_input_errors(fetch_data_set, served, path):
     with pytest.raises(InputError, match="data.bin of made cannot be downloaded .*--from FOLDER"):
-        made(path)
+        fetch_data_set(path)
     assert served.asked == [path]
 
 
-def test_other_content_is_not_kept(made, served):
+def test_downloads_with_wrong_content_are_discarded(fetch_data_set, served):
     served.files["other.bin"] = CONTENT[::-1]
     with pytest.raises(InputError, match="data.bin of made cannot be downloaded .*hash"):
-        made("other.bin")
+        fetch_data_set("other.bin")
     served.files["short.bin"] = CONTENT[:100]
     with pytest.raises(InputError, match="data.bin of made cannot be downloaded"):
-        made("short.bin")
+        fetch_data_set("short.bin")
     assert not any(path.is_file() for path in data_folder(DATA_SETS["made"]).rglob("*"))
 
 
 @pytest.mark.parametrize("length", [None, "9", "x", "-5", "9" * 30])
-def test_a_download_stops_at_the_published_size(made, served, length):
+def test_downloads_stop_at_the_published_size(fetch_data_set, served, length):
     served.files["long.bin"] = CONTENT * 20
     if length is not None:
         served.lengths["long.bin"] = length
     with pytest.raises(InputError, match="data.bin of made cannot be downloaded") as caught:
-        made("long.bin")
+        fetch_data_set("long.bin")
     message = str(caught.value)
     with warnings.catch_warnings():  # requests leaves the socket of an invalid answer open
         warnings.simplefilter("ignore", ResourceWarning)
@@ -93,27 +93,27 @@ def test_a_download_stops_at_the_published_size(made, served, length):
     assert not any(path.is_file() for path in data_folder(DATA_SETS["made"]).rglob("*"))
 
 
-def test_files_of_a_folder_by_content_then_by_name(made, served, tmp_path):
+def test_folder_files_are_found_by_content_then_by_name(fetch_data_set, served, tmp_path):
     folder = tmp_path / "downloads"
     (folder / "sub").mkdir(parents=True)
-    data = made(source=folder)
+    data = fetch_data_set(source=folder)
     with pytest.raises(InputError, match=f"{folder} has no file data.bin as "):
         data.benchmark()
     (folder / "DATA.BIN").write_bytes(CONTENT[::-1])
-    data = made(source=folder)
+    data = fetch_data_set(source=folder)
     assert data.benchmark() == CONTENT[::-1]
     (note,) = data.notes
     assert f"{folder / 'DATA.BIN'} differs from the published file" in note
     (folder / "sub" / "renamed").write_bytes(CONTENT)
-    data = made(source=folder)
+    data = fetch_data_set(source=folder)
     assert data.benchmark() == CONTENT
     assert data.notes == ()
     assert served.asked == []
     with pytest.raises(InputError, match="there is no folder"):
-        made(source=tmp_path / "nowhere")
+        fetch_data_set(source=tmp_path / "nowhere")
 
 
-def test_the_declared_data_sets():
+def test_declared_data_sets_have_hashes_sizes_and_urls():
     assert len(DATA_SETS) >= 9
     for name in ("golan2023", "blimp", "syntaxgym"):
         data_set = DATA_SETS[name]

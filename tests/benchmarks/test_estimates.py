@@ -25,7 +25,7 @@ def fieller(g, s_g, c, s_c, t):
 
 
 @pytest.mark.parametrize("g", [-0.3, -0.02, 0.0, 0.1])
-def test_the_share_with_normal_intervals_is_fiellers(g):
+def test_ceiling_share_interval_equals_fieller_interval(g):
     s_g, c, s_c, t, chance = 0.04, 0.35, 0.05, 1.96, 0.5
     gap = (g, g - t * s_g, g + t * s_g)
     ceiling = (chance + c, chance + c - t * s_c, chance + c + t * s_c)
@@ -34,13 +34,13 @@ def test_the_share_with_normal_intervals_is_fiellers(g):
     np.testing.assert_allclose(ends, fieller(g, s_g, c, s_c, t))
 
 
-def test_a_ceiling_that_may_be_chance_gives_no_interval():
+def test_ceiling_near_chance_gives_no_interval():
     assert ceiling_share((-0.1, -0.2, 0.0), (0.7, 0.5, 0.9), 0.5)[0] == pytest.approx(0.5)
     assert np.isnan(ceiling_share((-0.1, -0.2, 0.0), (0.7, 0.5, 0.9), 0.5)[1:]).all()
     assert np.isnan(ceiling_share((0.1, 0.0, 0.2), (0.4, 0.3, 0.5), 0.5)).all()
 
 
-def test_the_mean_over_items_is_students_on_fishers_scale():
+def test_mean_over_items_has_a_t_interval_on_fisher_scale():
     values = np.array([0.7, 0.9, 0.8, np.nan, 0.6])
     there = values[~np.isnan(values)]
     z = np.arctanh(2 * there.mean() - 1)
@@ -52,7 +52,7 @@ def test_the_mean_over_items_is_students_on_fishers_scale():
     assert np.isnan(estimate_mean(values[3:4], 0.5)).all()
 
 
-def test_coverage_and_variance_of_the_area_under_the_curve():
+def test_area_under_curve_coverage_and_variance():
     true = stats.norm.cdf(1 / np.sqrt(2))
     held = []
     for seed in range(400):
@@ -77,7 +77,7 @@ def test_coverage_and_variance_of_the_area_under_the_curve():
     assert np.isnan(area_under_curve(np.arange(5) < 1, np.arange(5.0))[1:]).all()
 
 
-def test_repeated_values_in_a_cluster_add_nothing():
+def test_duplicates_within_clusters_do_not_change_estimates():
     rng = np.random.default_rng(0)
     x, right = rng.normal(size=50), rng.random(50) < 0.7
     y = x + rng.normal(size=50)
@@ -89,7 +89,7 @@ def test_repeated_values_in_a_cluster_add_nothing():
     np.testing.assert_allclose(clustered_proportion(np.tile(right, 2), twice), expected)
 
 
-def test_z_scores_are_scipys():
+def test_z_scores_equal_scipy():
     x = np.array([1.0, 4.0, 2.0, 9.0])
     np.testing.assert_allclose(z_scores(x), stats.zscore(x))
     gap = z_scores([1.0, np.nan, 3.0])
@@ -98,7 +98,7 @@ def test_z_scores_are_scipys():
         z_scores([2, 2, 2])
 
 
-def test_threshold_for_labels_of_one_kind_and_infinite_scores():
+def test_best_threshold_with_one_label_or_infinite_scores():
     with pytest.raises(InputError, match="needs acceptable and unacceptable sentences"):
         best_threshold([1, 1], np.array([1.0, 2.0]))
     assert best_threshold([0, 1], np.array([-np.inf, 2.0])) == -np.inf

@@ -24,7 +24,7 @@ from contstim.errors import InputError
 from contstim.evaluation import evaluate, read_choices
 
 
-def benchmark(**changes):
+def choice_benchmark(**changes):
     human = read_choices(datasets.simulated_choices().query("condition != 'catch'"))
     scores = datasets.natural_scores()[["contstim:bigram", "contstim:trigram"]]
     shown = {*human.choices["sentence_1"], *human.choices["sentence_2"]}
@@ -36,16 +36,16 @@ def benchmark(**changes):
     )
 
 
-def scored(bench, name="mine"):
+def score_table(bench, name="mine"):
     column = datasets.natural_scores()["contstim:gpt"]
     rows = [(s, name, column[s], 9, 8, 0.0, "nats") for s in bench.sentences]
     columns = ["sentence", "model", "log_prob", "n_tokens", "n_words", "stderr", "unit"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_choices_are_judged_by_evaluate_beside_published_models():
-    bench = benchmark()
-    judged = bench.evaluate(scored(bench))
+def test_choice_benchmark_equals_evaluate():
+    bench = choice_benchmark()
+    judged = bench.evaluate(score_table(bench))
     assert list(judged.results) == list(RESULTS)
     sources = judged.results.groupby("model")["source"].first().to_dict()
     assert sources == {"bigram": "Nobody (2026)", "trigram": "Nobody (2026)", "mine": SCORED_HERE}
@@ -65,21 +65,23 @@ def test_choices_are_judged_by_evaluate_beside_published_models():
     assert row["share_low"].item() < row["share"].item() < row["share_high"].item()
 
 
-def test_the_name_of_a_published_model_is_refused():
-    bench = benchmark()
+def test_names_of_published_models_are_rejected():
+    bench = choice_benchmark()
     with pytest.raises(InputError, match="made/choices has a published model 'trigram'"):
-        bench.evaluate(scored(bench, "trigram"))
+        bench.evaluate(score_table(bench, "trigram"))
 
 
 def test_published_results_with_and_without_scores():
-    value = benchmark().evaluate().results.query("analysis == 'all' and measure == 'accuracy'")
+    value = (
+        choice_benchmark().evaluate().results.query("analysis == 'all' and measure == 'accuracy'")
+    )
     trigram = value.set_index("model").loc["trigram"]
     rows = [
         ("all", "accuracy", "trigram", "value", trigram["value"] + 0.01, "Table 1"),
         ("all", "accuracy", "trigram", "ceiling_lower", trigram["ceiling_lower"], "Table 1"),
         ("all", "accuracy", "other", "value", 0.9, "Table 2"),
     ]
-    bench = benchmark(published_results=published_table(rows))
+    bench = choice_benchmark(published_results=published_table(rows))
     results = bench.evaluate().results
     compared = bench.compare_published_results(results)
     np.testing.assert_array_equal(compared["difference"].round(9), [-0.01, 0.0, np.nan])
@@ -110,7 +112,7 @@ def pair_benchmark():
     )
 
 
-def test_a_pair_is_right_if_the_good_sentence_scores_higher():
+def test_pair_is_correct_if_the_good_sentence_scores_higher():
     bench = pair_benchmark()
     assert len(bench.sentences) == 32
     right = {"p": 4, "q": 3, "r": 2, "s": 0}
@@ -178,7 +180,7 @@ def test_accuracy_of_minimal_pairs_by_hand(tmp_path, zipped):
         pair_accuracy(pairs, lambda texts: [np.nan if t == "aaa" else 0.0 for t in texts])
 
 
-def test_archives_that_cannot_be_read(tmp_path):
+def test_unreadable_archives_are_rejected(tmp_path):
     source = tmp_path / "blimp.zip"
     with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(9):  # each has 16 MiB, which is within the bound
@@ -198,39 +200,39 @@ def test_archives_that_cannot_be_read(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", "3", '{"sentence_good": 1, "sentence_bad": "a"}'])
-def test_lines_that_are_no_minimal_pairs(tmp_path, text):
+def test_invalid_lines_of_minimal_pairs_are_rejected(tmp_path, text):
     (tmp_path / "x.jsonl").write_text(text)
     with pytest.raises(InputError, match=r"line 1 of x\.jsonl is not a minimal pair"):
         read_minimal_pairs(tmp_path)
 
 
-def rows_of(source, **options):
+def read_rows(source, **options):
     return read_minimal_pairs(source, **options).to_numpy().tolist()
 
 
-def test_suites_of_other_languages_in_their_own_columns(tmp_path):
+def test_minimal_pairs_of_other_languages_are_read(tmp_path):
     turkish = tmp_path / "tur" / "binding.csv"
     turkish.parent.mkdir()
     turkish.write_text(
         "good_sentence,bad_sentence,good_cue,phenomenon\nKendimi gördüm.,Beni gördüm.,kendimi,b\n",
         "utf-8",
     )
-    assert rows_of(turkish.parent) == [["binding", "", "b", "Kendimi gördüm.", "Beni gördüm."]]
-    assert rows_of(turkish) == rows_of(turkish.parent)
+    assert read_rows(turkish.parent) == [["binding", "", "b", "Kendimi gördüm.", "Beni gördüm."]]
+    assert read_rows(turkish) == read_rows(turkish.parent)
     semicolons = turkish.read_text("utf-8").replace(",", ";")
     turkish.write_text(semicolons, "utf-8")
-    assert rows_of(turkish)[0][0] == "binding"
+    assert read_rows(turkish)[0][0] == "binding"
 
     many = tmp_path / "many"
     for language, rows in {"deu": "Er geht.\tEr gehst.\tSV-P\nSie sind.\tSie ist.\tSV-#\n"}.items():
         (many / language).mkdir(parents=True)
         table = f"sen\twrong_sen\tphenomenon\n{rows}"
         (many / language / "data.tsv").write_text(table, "utf-8")
-    assert rows_of(many) == [
+    assert read_rows(many) == [
         ["deu SV-P", "deu", "SV-P", "Er geht.", "Er gehst."],
         ["deu SV-#", "deu", "SV-#", "Sie sind.", "Sie ist."],
     ]
-    assert rows_of(many, paradigms=["deu SV-#"])[0][3] == "Sie sind."
+    assert read_rows(many, paradigms=["deu SV-#"])[0][3] == "Sie sind."
 
     dutch = tmp_path / "nl.csv"
     dutch.write_text(
@@ -240,7 +242,7 @@ def test_suites_of_other_languages_in_their_own_columns(tmp_path):
         "auxiliaries,order,Hij is gegaan.,Hij gegaan is.\n",
         "utf-8",
     )
-    assert [row[:3] for row in rows_of(dutch, limit=1)] == [
+    assert [row[:3] for row in read_rows(dutch, limit=1)] == [
         ["number", "", "anaphor"],
         ["order", "", "auxiliaries"],
     ]
@@ -248,7 +250,7 @@ def test_suites_of_other_languages_in_their_own_columns(tmp_path):
     chinese.mkdir()
     pair = {"sentence_good": "他喜欢猫。", "sentence_bad": "他猫喜欢。", "phenomenon": "order"}
     (chinese / "ba_a.jsonl").write_text(json.dumps(pair), "utf-8")
-    assert rows_of(chinese) == [["ba_a", "", "order", "他喜欢猫。", "他猫喜欢。"]]
+    assert read_rows(chinese) == [["ba_a", "", "order", "他喜欢猫。", "他猫喜欢。"]]
     table = pair_accuracy(read_minimal_pairs(dutch), lambda texts: [-len(text) for text in texts])
     assert table[["paradigm", "accuracy", "n_pairs"]].to_numpy().tolist() == [
         ["number", 0.5, 2],
@@ -256,7 +258,7 @@ def test_suites_of_other_languages_in_their_own_columns(tmp_path):
     ]
 
 
-def test_tables_that_hold_no_pairs(tmp_path):
+def test_tables_without_pairs_are_rejected(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("good,bad\na,b\n", "utf-8")
     with pytest.raises(InputError, match=r"other\.csv has no columns of pairs; it needs sentence"):

@@ -70,7 +70,7 @@ def texts_of(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder published by the command, with one withheld sentence."""
     folder = tmp_path_factory.mktemp("published")
     choices = make_choices()
@@ -84,8 +84,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_folder_is_psychds_with_checksums(written: Path) -> None:
-    out = written / "out"
+def test_published_folder_is_psychds_with_checksums(published_folder: Path) -> None:
+    out = published_folder / "out"
     assert check_psychds(out) == {
         "data/study-Whowalkedhome_task-choices_data.csv": 36,
         "data/study-Whowalkedhome_task-scores_data.csv": 24,
@@ -102,11 +102,13 @@ def test_the_folder_is_psychds_with_checksums(written: Path) -> None:
     assert "1 sentences may not be published" in readme
 
 
-def test_pseudonyms_and_listed_columns(written: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(written / "out/data/study-Whowalkedhome_task-choices_data.csv")
+def test_publishing_uses_pseudonyms_and_listed_columns(
+    published_folder: Path, tmp_path: Path
+) -> None:
+    table = pd.read_csv(published_folder / "out/data/study-Whowalkedhome_task-choices_data.csv")
     assert table["participant"].unique().tolist() == ["p1", "p2", "p3", "p4", "p5", "p6"]
     assert not {"mail", "session"} & {*table}
-    everything = "".join(texts_of(written / "out").values())
+    everything = "".join(texts_of(published_folder / "out").values())
     assert not any(person in everything for person in PEOPLE)
     human = read_choices(make_choices().assign(place=["here", "there"] * 18))
     publish(human, ABOUT, tmp_path / "out", columns=["place"])
@@ -139,7 +141,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
-def test_withheld_sentences_in_other_spellings(tmp_path: Path, spelling: str) -> None:
+def test_withheld_sentences_match_other_spellings(tmp_path: Path, spelling: str) -> None:
     human = read_choices(make_choices())
     publish(human, ABOUT, tmp_path / "out", withheld=[spelling])
     table = pd.read_csv(tmp_path / "out/data/study-Whowalkedhome_task-choices_data.csv")
@@ -148,7 +150,7 @@ def test_withheld_sentences_in_other_spellings(tmp_path: Path, spelling: str) ->
     assert not any("0 old" in text for text in texts_of(tmp_path / "out").values())
 
 
-def test_a_withheld_sentence_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_withheld_sentences_in_the_description_are_rejected(tmp_path: Path) -> None:
     human = read_choices(make_choices())
     about = DataSetDescription(
         "Walks", ("Ada",), "MIT", f"We asked whether {SECRET.lower()} is good"
@@ -157,25 +159,27 @@ def test_a_withheld_sentence_elsewhere_is_refused(tmp_path: Path) -> None:
         publish(human, about, tmp_path / "out", withheld=[SECRET])
 
 
-def test_the_published_data_give_the_same_evaluation(written: Path) -> None:
-    direct = evaluate(read_choices(written / "choices.csv"), make_scores(make_choices())).models
-    data = written / "out/data"
+def test_published_data_give_the_same_evaluation(published_folder: Path) -> None:
+    direct = evaluate(
+        read_choices(published_folder / "choices.csv"), make_scores(make_choices())
+    ).models
+    data = published_folder / "out/data"
     human = read_choices(data / "study-Whowalkedhome_task-choices_data.csv")
     scores = pd.read_csv(data / "study-Whowalkedhome_task-scores_data.csv")
     published = evaluate(human, scores).models
     np.testing.assert_allclose(published["value"], direct["value"])
-    results = pd.read_csv(written / "out/results/models.csv")
+    results = pd.read_csv(published_folder / "out/results/models.csv")
     np.testing.assert_allclose(results["value"], direct["value"])
 
 
-def test_an_id_in_another_case_is_refused(tmp_path: Path) -> None:
+def test_participant_ids_in_another_case_are_rejected(tmp_path: Path) -> None:
     choices = make_choices()
     choices["group"] = choices["participant"].str.upper()
     with pytest.raises(InputError, match="would contain the id of a participant"):
         publish(read_choices(choices), ABOUT, tmp_path / "out")
 
 
-def test_a_study_is_published_when_someone_has_finished(tmp_path: Path, capsys) -> None:
+def test_studies_without_complete_sessions_are_not_published(tmp_path: Path, capsys) -> None:
     make_trials(participants=4).to_csv(tmp_path / "trials.csv", index=False)
     study = add(create_study(tmp_path / "study", tmp_path / "trials.csv"), RECRUITER)
     command = ["publish", str(study.folder), "--title", "Walks", "--author", "Ada Example"]
@@ -204,7 +208,11 @@ def test_a_study_is_published_when_someone_has_finished(tmp_path: Path, capsys) 
         (["--format", "tidi"], "unknown format 'tidi'"),
     ],
 )
-def test_options_that_do_not_fit(written: Path, options: list[str], message: str, capsys) -> None:
-    command = ["publish", str(written / "choices.csv"), "--title", "T", "--author", "A"]
-    assert main([*command, "--licence", "MIT", "--out", str(written / "new"), *options]) == 2
+def test_incompatible_options_are_rejected(
+    published_folder: Path, options: list[str], message: str, capsys
+) -> None:
+    command = ["publish", str(published_folder / "choices.csv"), "--title", "T", "--author", "A"]
+    assert (
+        main([*command, "--licence", "MIT", "--out", str(published_folder / "new"), *options]) == 2
+    )
     assert message in capsys.readouterr().err

@@ -16,7 +16,7 @@ from contstim.benchmarks.ratings import DeltaBenchmark, LabelBenchmark, RatingBe
 from contstim.errors import InputError
 
 
-def rated(n_sentences=200, n_people=12, noise=1.0, people=True, seed=0):
+def simulate_ratings(n_sentences=200, n_people=12, noise=1.0, people=True, seed=0):
     """Return ratings that sum a sentence's and a person's effect and noise, and the sentences'."""
     rng = np.random.default_rng(seed)
     true = rng.normal(size=n_sentences)
@@ -28,17 +28,19 @@ def rated(n_sentences=200, n_people=12, noise=1.0, people=True, seed=0):
     return (long if people else long.drop(columns="participant")), pd.Series(true, names)
 
 
-def bench(ratings, scores=None, **changes):
+def rating_benchmark(ratings, scores=None, **changes):
     scores = pd.DataFrame() if scores is None else scores
     words = {"name": "made/ratings", "title": "Made", "source": "Nobody (2026)"}
     return RatingBenchmark(**words, ratings=ratings, scores=scores, **changes)
 
 
-def test_the_correlation_and_the_ceiling_of_known_ratings():
-    ratings, true = rated(n_sentences=400, noise=1.5)
+def test_correlation_and_ceiling_of_known_ratings():
+    ratings, true = simulate_ratings(n_sentences=400, noise=1.5)
     rng = np.random.default_rng(1)
     guess = true + rng.normal(size=len(true))
-    row = bench(ratings, pd.DataFrame({"truth": true, "guess": guess})).evaluate().results
+    row = (
+        rating_benchmark(ratings, pd.DataFrame({"truth": true, "guess": guess})).evaluate().results
+    )
     row = row.set_index("model")
     means = ratings.groupby("sentence", sort=False)["rating"].mean()
     expected = stats.pearsonr(guess[means.index], means).statistic
@@ -51,19 +53,19 @@ def test_the_correlation_and_the_ceiling_of_known_ratings():
     assert row["n_items"].tolist() == [400, 400]
 
 
-def test_the_ceiling_if_each_participant_rated_a_few():
-    ratings, true = rated(n_sentences=400, n_people=60, noise=1.0)
+def test_ceiling_with_few_ratings_per_participant():
+    ratings, true = simulate_ratings(n_sentences=400, n_people=60, noise=1.0)
     some = ratings.groupby("sentence").sample(8, random_state=0)
-    row = bench(some, pd.DataFrame({"truth": true})).evaluate().results.iloc[0]
+    row = rating_benchmark(some, pd.DataFrame({"truth": true})).evaluate().results.iloc[0]
     # People's leanings are in the means, since others rated other sentences.
     assert row["ceiling_lower"] == pytest.approx(np.sqrt(1 / (1 + 2 / 8)), abs=0.03)
     assert row["share"] == pytest.approx(1.0, abs=0.03)
 
 
-def test_without_participants_the_interval_is_fishers():
-    ratings, true = rated(n_sentences=300, noise=0.5, people=False)
+def test_interval_without_participants_is_fisher_interval():
+    ratings, true = simulate_ratings(n_sentences=300, noise=0.5, people=False)
     guess = true + np.random.default_rng(2).normal(size=len(true))
-    row = bench(ratings, pd.DataFrame({"guess": guess})).evaluate().results.iloc[0]
+    row = rating_benchmark(ratings, pd.DataFrame({"guess": guess})).evaluate().results.iloc[0]
     reach = (np.arctanh(row["ci_high"]) - np.arctanh(row["ci_low"])) / 2
     assert reach == pytest.approx(1.968 / np.sqrt(300 - 3), rel=0.12)
     assert np.isnan(row["n_participants"])
@@ -71,34 +73,34 @@ def test_without_participants_the_interval_is_fishers():
 
 
 def test_items_and_participants_widen_the_interval():
-    ratings, true = rated(n_sentences=60)
+    ratings, true = simulate_ratings(n_sentences=60)
     scores = pd.DataFrame({"truth": true})
-    alone = bench(ratings.drop(columns="participant"), scores).evaluate().results.iloc[0]
-    crossed = bench(ratings, scores).evaluate().results.iloc[0]
+    alone = rating_benchmark(ratings.drop(columns="participant"), scores).evaluate().results.iloc[0]
+    crossed = rating_benchmark(ratings, scores).evaluate().results.iloc[0]
     assert crossed["ci_high"] - crossed["ci_low"] > alone["ci_high"] - alone["ci_low"]
     of_items = ratings.assign(item=ratings["sentence"].str.extract(r"(\d+)")[0].astype(int) // 20)
-    few = bench(of_items, scores).evaluate().results.iloc[0]
+    few = rating_benchmark(of_items, scores).evaluate().results.iloc[0]
     assert few["value"] == crossed["value"]
     assert few["ci_low"] != crossed["ci_low"]
 
 
-def test_scored_models_beside_published_ones():
-    ratings, true = rated(n_sentences=20)
+def test_scored_and_published_models_are_compared():
+    ratings, true = simulate_ratings(n_sentences=20)
     table = pd.DataFrame({"sentence": true.index, "model": "new", "log_prob": true.to_numpy()})
-    judged = bench(ratings, pd.DataFrame({"old": -true})).evaluate(table)
+    judged = rating_benchmark(ratings, pd.DataFrame({"old": -true})).evaluate(table)
     rows = judged.results.set_index("model")
     assert rows["source"].to_dict() == {"old": "Nobody (2026)", "new": SCORED_HERE}
     assert rows.loc["old", "value"] == pytest.approx(-rows.loc["new", "value"])
     assert judged.detail_tables["sentences"]["n_ratings"].eq(12).all()
     ratings.loc[3, "rating"] = np.nan
     with pytest.raises(InputError, match="1 ratings are missing; leave them out"):
-        bench(ratings).evaluate(table)
+        rating_benchmark(ratings).evaluate(table)
     ratings = ratings.dropna()
     with pytest.raises(InputError, match="made/ratings has no published models; name one"):
-        bench(ratings).evaluate()
+        rating_benchmark(ratings).evaluate()
 
 
-def deltas(n=40, seed=0):
+def delta_data(n=40, seed=0):
     rng = np.random.default_rng(seed)
     rows = []
     for i in range(n):
@@ -112,8 +114,8 @@ def deltas(n=40, seed=0):
     return {"judgements": sentences, "pairs": pairs}, score
 
 
-def test_deltas_by_hand_with_intervals_over_phenomena():
-    data, score = deltas()
+def test_delta_benchmark_measures_by_hand():
+    data, score = delta_data()
     words = {"name": "made/deltas", "title": "Made", "source": "Nobody (2026)"}
     bench = DeltaBenchmark(**words, **data, scores={"old": score})
     judged = bench.evaluate()
@@ -148,14 +150,14 @@ def test_deltas_by_hand_with_intervals_over_phenomena():
     assert set(both["source"]) == {"Nobody (2026)", SCORED_HERE}
 
 
-def test_the_thesis_example():
+def test_delta_criterion_matches_the_published_example():
     # Vazquez Martinez (2021), Table 1.5: deltas of people and of a trigram, delta = 1.
     human, trigram = [2.320552, 0.023432], [0.633896671, -0.158799029]
     assert acceptability_delta_criterion(human, trigram, 1).tolist() == [False, False]
     assert acceptability_delta_criterion(human, trigram, 5).tolist() == [True, False]
 
 
-def test_the_criterion_is_strict_and_zero_is_a_third_sign():
+def test_delta_criterion_is_strict_and_treats_zero_as_a_sign():
     assert acceptability_delta_criterion([1.0, 1.0], [1.5, 1.499], 0.5).tolist() == [False, True]
     assert acceptability_delta_criterion([0.0, 0.1], [0.0, 0.0], 1).tolist() == [True, False]
     with pytest.raises(InputError, match="must be positive, not 0"):
@@ -211,14 +213,14 @@ def test_criteria_of_six_pairs_by_hand() -> None:
         assert [set((np.flatnonzero(met) + 1).tolist()) for met in by_pair] == list(sets)
 
 
-def correlation(labels, guesses):
+def matthews_correlation(labels, guesses):
     """Return Matthews' correlation, Pearson's of two binary vectors; 0 if one is constant."""
     if np.ptp(labels) == 0 or len(set(guesses)) == 1:
         return 0.0
     return stats.pearsonr(labels, guesses.astype(float)).statistic
 
 
-def labelled(n, name, seed, distance=1.0):
+def labelled_sentences(n, name, seed, distance=1.0):
     """Return n sentences with labels, and their scores, in which there are ties."""
     rng = np.random.default_rng(seed)
     labels = (np.arange(n) % 5 > 1).astype(int)
@@ -226,9 +228,9 @@ def labelled(n, name, seed, distance=1.0):
     return pd.DataFrame({"sentence": [f"{name} {i}." for i in range(n)], "label": labels}), scores
 
 
-def test_labels_with_the_best_threshold_of_other_sentences():
+def test_label_benchmark_uses_the_best_training_threshold():
     parts = {
-        name: labelled(n, name, seed)
+        name: labelled_sentences(n, name, seed)
         for seed, (name, n) in enumerate(
             {"train": 80, "in domain": 60, "out of domain": 40}.items()
         )
@@ -250,12 +252,12 @@ def test_labels_with_the_best_threshold_of_other_sentences():
     results = bench.evaluate(table).results.set_index(["analysis", "measure"])
     data, values = parts["train"]
     cuts = np.unique(values)
-    correlations = [correlation(data["label"], values > cut) for cut in cuts]
+    correlations = [matthews_correlation(data["label"], values > cut) for cut in cuts]
     best = cuts[int(np.argmax(correlations))]
     for name in ("in domain", "out of domain"):
         data, values = parts[name]
         row = results.loc[(name, "mcc")]
-        assert row["value"] == pytest.approx(correlation(data["label"], values > best))
+        assert row["value"] == pytest.approx(matthews_correlation(data["label"], values > best))
         assert row["ci_low"] < row["value"] < row["ci_high"]
         good, bad = values[data["label"] == 1], values[data["label"] == 0]
         auc = ((good[:, None] > bad) + 0.5 * (good[:, None] == bad)).mean()

@@ -20,7 +20,7 @@ EVENT_MODELS = (
 
 
 @pytest.fixture
-def put(tmp_path):
+def write_file(tmp_path):
     """Return a function that writes a file."""
 
     def write(name, content, encoding="utf-8"):
@@ -31,12 +31,12 @@ def put(tmp_path):
 
 
 @pytest.fixture
-def fetched(tmp_path):
+def fetch(tmp_path):
     """Return a function that returns a data set with the files that were written."""
     return lambda name: FetchedData(DATA_SETS[name], {p.name: p for p in tmp_path.iterdir()})
 
 
-def test_golan2023(put, fetched):
+def test_golan2023_reader(write_file, fetch):
     rows = []
     for subject in range(4):
         for trial in range(6):
@@ -48,8 +48,8 @@ def test_golan2023(put, fetched):
     columns = ["subject", "Trial Number", "Zone Name", "Reaction Time", "sentence1", "sentence2"]
     columns += ["sentence1_type", "sentence2_type", "sentence1_model", "sentence2_model"]
     columns += [f"sentence{s}_{m}_prob" for m in ("bert", "bert_has_a_mouth") for s in (1, 2)]
-    put("contstim_Nov2022_30_participants_anon.csv", pd.DataFrame(rows, columns=columns))
-    bench = fetched("golan2023").benchmark()
+    write_file("contstim_Nov2022_30_participants_anon.csv", pd.DataFrame(rows, columns=columns))
+    bench = fetch("golan2023").benchmark()
     judged = bench.evaluate()
     assert set(judged.results["model"]) >= {"bert", "bert_has_a_mouth"}
     compared = bench.compare_published_results(judged.results)
@@ -61,7 +61,7 @@ MODELS = {"ngram": "5-gram", "lstm": "LSTM", "txl": "Transformer-XL", "gpt2": "G
 
 
 @pytest.fixture
-def blimp(put, tmp_path):
+def blimp(write_file, tmp_path):
     numbers = {"p": 0.5, "q": 0.75, "r": 1.0}
     with zipfile.ZipFile(tmp_path / "BLiMP.zip", "w") as archive:
         for uid in numbers:
@@ -74,13 +74,13 @@ def blimp(put, tmp_path):
         json.dumps({"UID": u, "linguistics_term": t, **dict.fromkeys(MODELS, n)})
         for u, t, n in rows
     ]
-    put("models_summary.jsonl", "\n".join(lines))
+    write_file("models_summary.jsonl", "\n".join(lines))
     summary = "Condition,total_mean\np,0.9\nq,0.8\nr,1.0\nother,0.1\n"
-    put("human_validation_summary.csv", summary)
+    write_file("human_validation_summary.csv", summary)
 
 
-def test_blimp_pairs(blimp, put, fetched):
-    bench = fetched("blimp").benchmark()
+def test_blimp_pairs_reader(blimp, write_file, fetch):
+    bench = fetch("blimp").benchmark()
     assert bench.sentences == ["Good p.", "Good q.", "Good r.", "Bad p.", "Bad q.", "Bad r."]
     judged = bench.evaluate()
     overall = judged.results.query("analysis == 'all'").set_index("model")
@@ -89,12 +89,12 @@ def test_blimp_pairs(blimp, put, fetched):
     compared = bench.compare_published_results(judged.results)
     assert set(compared["analysis"]) == {"all", "terms"}
     assert compared["difference"].abs().max() < 1e-9
-    put("models_summary.jsonl", '{"UID": 3}\n')
+    write_file("models_summary.jsonl", '{"UID": 3}\n')
     with pytest.raises(InputError, match="the files of blimp are not as they were published"):
-        fetched("blimp").benchmark()
+        fetch("blimp").benchmark()
 
 
-def test_blimp_choices(blimp, put, fetched):
+def test_blimp_choices_reader(blimp, write_file, fetch):
     rows = []
     for person in ("7", "8", "9"):
         row = {"anonCode": person, "AssignmentId": f"WORKER{person}", "Answer.english": "a text"}
@@ -106,8 +106,8 @@ def test_blimp_choices(blimp, put, fetched):
             chosen = 3 - correct if (person, uid) == ("9", "q") else correct
             row[f"Answer.Choice{k}"] = "{}" if (person, uid) == ("8", "r") else f"{chosen}. Go"
         rows.append(row)
-    put("human_responses.csv", pd.DataFrame(rows))
-    choices = fetched("blimp").benchmark("choices").human.choices
+    write_file("human_responses.csv", pd.DataFrame(rows))
+    choices = fetch("blimp").benchmark("choices").human.choices
     assert len(choices) == 8
     assert not choices.astype(str).apply(lambda c: c.str.contains("WORKER|text")).any(axis=None)
     right = (choices["rating"] > 0) == (choices["expected"] == 2)
@@ -118,20 +118,20 @@ def test_blimp_choices(blimp, put, fetched):
     assert choices.groupby("item")["participant"].nunique().tolist() == [3, 3, 2]
 
 
-def test_li_adger(put, fetched):
+def test_li_adger_reader(write_file, fetch):
     rng = np.random.default_rng(0)
     ids = [f"a{i}.{mark}.01" for i in range(6) for mark in ("g", "*")]
     sentences = [f"Sentence {name}" for name in ids]
     table = pd.DataFrame({"id": ids, "sentence": sentences, "judgement": rng.normal(size=12)})
-    put("human_ME_results_li-adger_sentences.csv", table)
+    write_file("human_ME_results_li-adger_sentences.csv", table)
     pairs = pd.DataFrame({"gramm_id": ids[::2], "ungramm_id": ids[1::2]})
-    put("li-adger_min_pairs.csv", pairs.assign(discard=[None, None, None, None, None, "x"]))
+    write_file("li-adger_min_pairs.csv", pairs.assign(discard=[None, None, None, None, None, "x"]))
     masked = pd.DataFrame({"id": ids, "bert_mlm": rng.normal(size=12), "bert_mlm_zscores": 0.0})
-    put("bert_mlm_results_li-adger_sentences.csv", masked)
+    write_file("bert_mlm_results_li-adger_sentences.csv", masked)
     columns = [f"{kind}_{side}" for kind in ("slor", "logProb") for side in ("gramm", "ungramm")]
     numbers = pd.DataFrame(rng.normal(size=(6, 4)), columns=columns)
-    put("li-adger_min_pairs_all_models.csv", pd.concat([pairs, numbers], axis=1))
-    bench = fetched("li_adger").benchmark()
+    write_file("li-adger_min_pairs_all_models.csv", pd.concat([pairs, numbers], axis=1))
+    bench = fetch("li_adger").benchmark()
     assert len(bench.pairs) == 5
     results = bench.evaluate().results
     scored = {"bert, PLL", "trigram, SLOR", "trigram, log-probability"}
@@ -142,49 +142,51 @@ def test_li_adger(put, fetched):
     assert compared.loc[compared["model"] == "trigram, SLOR", "here"].notna().all()
 
 
-def test_lau2020(put, fetched):
+def test_lau2020_reader(write_file, fetch):
     rows = [(f"sentence {i}.", ",".join(str(1 + (i + k) % 4) for k in range(5))) for i in range(8)]
     table = pd.DataFrame(rows, columns=["sentence", "full-ratings"])
     for context in ("none", "real", "random"):
-        put(f"context-{context}-ratings.csv", table)
-    bench = fetched("lau2020").benchmark("real")
+        write_file(f"context-{context}-ratings.csv", table)
+    bench = fetch("lau2020").benchmark("real")
     assert bench.name == "lau2020/real"
     assert len(bench.ratings) == 40
     assert bench.ratings.query("sentence == 'sentence 1.'")["rating"].tolist() == [2, 3, 4, 1, 2]
     assert bench.published_results.empty
-    alone = fetched("lau2020").benchmark("none").evaluate().results
+    alone = fetch("lau2020").benchmark("none").evaluate().results
     assert alone[["model", "value", "note"]].to_numpy().tolist() == [
         ["bert_uncased_penlp", 0.70, "as published, no interval"]
     ]
-    put("context-none-ratings.csv", table.assign(**{"full-ratings": "1,x"}))
+    write_file("context-none-ratings.csv", table.assign(**{"full-ratings": "1,x"}))
     with pytest.raises(InputError, match="not as they were published .*could not convert"):
-        fetched("lau2020").benchmark("none")
+        fetch("lau2020").benchmark("none")
 
 
-def test_events_without_identifiers_of_workers(put, fetched):
+def test_events_reader_removes_worker_ids(write_file, fetch):
     rows = [(f"AWORKER{p}", 1 + (p + i) % 7, i, f"Event {i}. ") for p in range(4) for i in range(6)]
     rows.append(("AWORKER9", None, 0, "Event 0."))
     columns = ["WorkerId", "Score", "ItemNum", "Sentence"]
-    put("clean_EventsRev_human_dat.csv", pd.DataFrame(rows, columns=columns))
+    write_file("clean_EventsRev_human_dat.csv", pd.DataFrame(rows, columns=columns))
     for name in EVENT_MODELS:
         lines = [
             line
             for i in range(6)
             for line in (f'{i}\tEvent {i}.\t{i + 1}.5\tno "quote', f"{i}\tEvent {i}.\t99")
         ]
-        put(f"ev1.{name}.txt", "\n".join(lines) + "\n")
-    bench = fetched("events").benchmark("EventsRev")
+        write_file(f"ev1.{name}.txt", "\n".join(lines) + "\n")
+    bench = fetch("events").benchmark("EventsRev")
     assert sorted(bench.ratings["participant"].unique()) == [1, 2, 3, 4]
     assert not bench.ratings.astype(str).apply(lambda c: c.str.contains("WORKER")).any(axis=None)
     assert bench.scores.loc["Event 2.", ["gpt2-xl", "LSTM"]].tolist() == [3.5, -3.5]
     assert bench.evaluate().results["n_items"].eq(6).all()
 
 
-def test_cola(put, fetched):
+def test_cola_reader(write_file, fetch):
     parts = ("in_domain_train", "in_domain_valid", "out_of_domain_valid")
     for part in parts:
-        put(f"{part}.tsv", f'gj04\t1\t\tThe "dog slept {part}.\ngj04\t0\t*\tThe the {part}.\n')
-    bench = fetched("cola").benchmark()
+        write_file(
+            f"{part}.tsv", f'gj04\t1\t\tThe "dog slept {part}.\ngj04\t0\t*\tThe the {part}.\n'
+        )
+    bench = fetch("cola").benchmark()
     assert bench.train.to_numpy().tolist() == [
         ['The "dog slept in_domain_train.', 1],
         ["The the in_domain_train.", 0],
@@ -195,7 +197,7 @@ def test_cola(put, fetched):
     }
 
 
-def test_syntaxgym(put, fetched):
+def test_syntaxgym_reader(write_file, fetch):
     regions = [{"region_number": 1, "content": "The dog"}]
     suite = {
         "items": [{"item_number": 1, "conditions": [{"condition_name": "c", "regions": regions}]}],
@@ -204,14 +206,14 @@ def test_syntaxgym(put, fetched):
     names = [file.name for file in DATA_SETS["syntaxgym"].files]
     suites = [name.removesuffix(".json") for name in names if name.endswith(".json")]
     for name in suites:
-        put(f"{name}.json", json.dumps(suite))
+        write_file(f"{name}.json", json.dumps(suite))
     answers = pd.DataFrame({"suite": suites * 2, "item": 0, "correct": True})
     of_first = answers.index < len(suites)
     answers.loc[answers["suite"].str.startswith("npi") & of_first, "correct"] = False
     for name in names:
         if name.endswith(".csv"):
-            put(name, answers)
-    bench = fetched("syntaxgym").benchmark()
+            write_file(name, answers)
+    bench = fetch("syntaxgym").benchmark()
     assert len(bench.suites) == 31
     assert {suite.formulas for suite in bench.suites} == {("(1;%c%) > 0",)}
     rows = bench.evaluate().results.set_index(["analysis", "model"])["value"]
@@ -220,7 +222,7 @@ def test_syntaxgym(put, fetched):
     assert bench.compare_published_results(bench.evaluate().results)["here"].notna().all()
 
 
-def test_devarda2024(put, fetched):
+def test_devarda2024_reader(write_file, fetch):
     words = ["the", "None", "bars,", "Tom's", "slept"]
     table = pd.DataFrame(
         {"sentence": f"Then {' '.join(words)} again.", "word": words, "context_length": range(1, 6)}
@@ -230,8 +232,8 @@ def test_devarda2024(put, fetched):
     models += ["s_GPTNeo_2.7B", "rnn", "psg", "bigram", "trigram", "tetragram"]
     for column in ("rating_mean", "cloze_s", *models):
         table[column] = rng.normal(size=5)
-    put("all_measures.csv", table)
-    bench = fetched("devarda2024").benchmark()
+    write_file("all_measures.csv", table)
+    bench = fetch("devarda2024").benchmark()
     assert bench.words["position"].tolist() == [1, 2, 5]
     results = bench.evaluate().results
     row = results.query("measure == 'cloze' and model == 'GPT-2, 124M'").iloc[0]
@@ -240,7 +242,7 @@ def test_devarda2024(put, fetched):
     assert len(bench.compare_published_results(results)) == 24
 
 
-def test_sprouse2013(put, fetched, tmp_path):
+def test_sprouse2013_reader(write_file, fetch, tmp_path):
     phenomena = ["32.1.den Dikken.2c.*", "33.1.fox.5.??"]
     items = [(f"{name}.0{i}", f"{name[:8]}.g.0{i}") for name in phenomena for i in (1, 2)]
     rows = [["A comparison ...", None, None, None, None], [None] * 5]
@@ -262,10 +264,10 @@ def test_sprouse2013(put, fetched, tmp_path):
     choices += [(4, "1.1", 0, "34.1.x.*.01", 0), (4, "1.1", 0, "good.34.1.x.*.01", 1)]
     columns = ["participant", "survey", "order", "item", "judgment"]
     text = comments + pd.DataFrame(choices, columns=columns).to_csv(index=False)
-    put("FC.logistic.csv", text, "latin-1")
+    write_file("FC.logistic.csv", text, "latin-1")
     table = pd.DataFrame(ratings, columns=["participant", "item", "zscores"])
-    put("LI.me.results.csv", comments + table.to_csv(index=False), "latin-1")
-    data = fetched("sprouse2013")
+    write_file("LI.me.results.csv", comments + table.to_csv(index=False), "latin-1")
+    data = fetch("sprouse2013")
     human = data.benchmark("forced_choice").human.choices
     assert len(human) == 17
     assert human["item"].nunique() == 2
@@ -275,6 +277,6 @@ def test_sprouse2013(put, fetched, tmp_path):
     assert len(graded.ratings) == 32
     assert len(graded.sentences) == 8
     assert graded.ratings.groupby("sentence")["rating"].nunique().eq(1).all()
-    put("FC.logistic.csv", "nothing")
+    write_file("FC.logistic.csv", "nothing")
     with pytest.raises(InputError, match="not as they were published"):
         data.benchmark("forced_choice")

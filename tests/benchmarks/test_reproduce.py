@@ -45,7 +45,7 @@ def _write(script: Path, note: str = "no data", status: int = 0) -> None:
     script.write_text(SCRIPT.replace("NOTE", repr(note)).replace("STATUS", str(status)), "utf-8")
 
 
-def test_the_page_compares_numbers_and_explains_gaps(study, capsys):
+def test_page_compares_numbers_and_explains_gaps(study, capsys):
     _write(study)
     assert main(["reproduce", "adc2021", "--data", "data", "--out", "out"]) == 0
     assert "2 quantities: 1 with our number beside the published one, 1" in capsys.readouterr().out
@@ -61,14 +61,14 @@ def test_the_page_compares_numbers_and_explains_gaps(study, capsys):
     assert "fig 1 lengths</figcaption>" in page
 
 
-def test_a_gap_without_a_reason_is_refused(study, capsys):
+def test_missing_numbers_without_a_reason_are_rejected(study, capsys):
     _write(study, note="")
     assert main(["reproduce", "adc2021", "--data", "data", "--out", "out"]) == 2
     assert "no reason for 'Fig. 2: map'" in capsys.readouterr().err
     assert not Path("out", "index.html").exists()
 
 
-def test_the_exit_status_of_the_script_is_returned(study):
+def test_exit_status_of_the_script_is_returned(study):
     _write(study, status=2)
     assert main(["reproduce", "adc2021", "--data", "data", "--out", "out"]) == 2
     assert not Path("out", "index.html").exists()

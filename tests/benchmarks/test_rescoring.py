@@ -62,7 +62,7 @@ def _corpus_value(metric: str, references: list[str], hypotheses: list[str]) -> 
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu"])
-def test_values_equal_those_of_the_libraries(metric: str, tmp_path: Path) -> None:
+def test_metrics_equal_jiwer_and_sacrebleu(metric: str, tmp_path: Path) -> None:
     table = _random_lists()
     results, selected = rescoring.rescore(
         table, [_model(table, tmp_path / "s.csv")], metric, WEIGHTS, LENGTH_WEIGHTS, n_bootstrap=50
@@ -102,7 +102,7 @@ def test_weights_equal_a_brute_force_grid_search(metric: str, tmp_path: Path) ->
     assert abs(tuned["dev"]) == pytest.approx(abs(values[best_point]), rel=1e-12)
 
 
-def test_a_planted_better_hypothesis_is_selected(tmp_path: Path) -> None:
+def test_hypotheses_preferred_by_the_model_are_selected(tmp_path: Path) -> None:
     """The baseline always errs, the model is always right, and the oracle as well."""
     sentences = [f"the {a} saw a {b}" for a, b in itertools.permutations(WORDS[3:6], 2)]
     rows = []
@@ -139,7 +139,7 @@ def test_languages_are_tuned_separately(tmp_path: Path) -> None:
     assert weights["de"] != weights["fr"]
 
 
-def test_models_score_the_column_sentence(tmp_path: Path) -> None:
+def test_models_score_the_sentence_column(tmp_path: Path) -> None:
     table = _random_lists()
     model = _model(table, tmp_path / "s.csv")
     expected, _ = rescoring.rescore(table, [model], "wer", WEIGHTS, LENGTH_WEIGHTS)
@@ -153,7 +153,9 @@ def test_models_score_the_column_sentence(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(results, expected)
 
 
-def test_the_command_writes_results_and_selected(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_command_writes_results_and_selected_hypotheses(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
     table = _random_lists()
     model = _model(table, Path("s.csv"))
@@ -181,7 +183,7 @@ def test_the_command_writes_results_and_selected(tmp_path: Path, monkeypatch, ca
         (lambda t: t.assign(reference=t["hypothesis"]), "has several reference values"),
     ],
 )
-def test_unusable_tables_are_refused(
+def test_invalid_tables_are_rejected(
     change, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)

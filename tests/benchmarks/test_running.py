@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import pair_benchmark
+from example_pairs import pair_benchmark
 
 from contstim.benchmarks import running as module
 from contstim.benchmarks.benchmark import RESULTS
@@ -27,7 +27,7 @@ class CutError(Exception):
     pass
 
 
-def breaking(model, after):
+def fail_after_batches(model, after):
     """Let a model break after so many batches, and return the batches that it was asked for."""
     whole, asked = type(model).score_with_counts, []
 
@@ -41,17 +41,17 @@ def breaking(model, after):
     return asked
 
 
-def test_an_interrupted_run_continues_with_the_same_results(small_batches, tmp_path):
+def test_interrupted_run_resumes_with_the_same_results(small_batches, tmp_path):
     benchmark = pair_benchmark()
     whole = run_benchmarks([benchmark], [load_model(SPEC)], tmp_path / "whole")
     model = load_model(SPEC)
-    asked = breaking(model, 4)
+    asked = fail_after_batches(model, 4)
     with pytest.raises(CutError):
         run_benchmarks([benchmark], [model], tmp_path / "cut")
     first = [sentence for batch in asked for sentence in batch]
     assert len(first) == 12
     model = load_model(SPEC)
-    asked = breaking(model, 1000)
+    asked = fail_after_batches(model, 1000)
     run = run_benchmarks([benchmark], [model], tmp_path / "cut")
     rest = [sentence for batch in asked for sentence in batch]
     assert not set(first) & set(rest)
@@ -60,7 +60,7 @@ def test_an_interrupted_run_continues_with_the_same_results(small_batches, tmp_p
     pd.testing.assert_frame_equal(run.scores["made/pairs"], whole.scores["made/pairs"])
 
 
-def test_the_folder_of_results_is_replaced(tmp_path):
+def test_results_folder_is_replaced(tmp_path):
     run = run_benchmarks([pair_benchmark()], [load_model(SPEC)], tmp_path / "cache")
     out = tmp_path / "out"
     run.write(out)
@@ -84,7 +84,7 @@ def test_the_folder_of_results_is_replaced(tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
-def test_headlines_have_the_best_model_first(tmp_path):
+def test_primary_results_list_the_best_model_first(tmp_path):
     run = run_benchmarks([pair_benchmark(), pair_benchmark("made/again")], [], tmp_path)
     assert run.primary_results["benchmark"].tolist() == ["made/pairs", "made/again"]
     assert run.primary_results["share"].tolist() == pytest.approx([0.3125, 0.3125])
@@ -93,7 +93,7 @@ def test_headlines_have_the_best_model_first(tmp_path):
     assert run.primary_results["value"].is_monotonic_decreasing
 
 
-def test_names_are_checked_before_scoring(tmp_path):
+def test_duplicate_names_are_rejected_before_scoring(tmp_path):
     model = load_model(f"old={SPEC}")
     with pytest.raises(InputError, match="made/pairs has a published model 'old'"):
         run_benchmarks([pair_benchmark()], [model], tmp_path / "cache")
@@ -102,7 +102,7 @@ def test_names_are_checked_before_scoring(tmp_path):
         run_benchmarks([pair_benchmark(), pair_benchmark()], [], tmp_path)
 
 
-def test_a_folder_takes_the_place_of_another_but_not_of_that_in_which_one_works(
+def test_replace_folder_protects_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("old", "below/here"):

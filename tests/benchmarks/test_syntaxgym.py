@@ -27,7 +27,7 @@ CONDITIONS = {"a": {1: 3.0, 2: 5.0}, "b": {1: 4.0, 2: 2.0}}
         ("(*;%a%)>(*;%b%)&(1;%a%)>(1;%b%)", False),
     ],
 )
-def test_formulas(formula, expected):
+def test_formulas_are_evaluated(formula, expected):
     assert evaluate_formula(formula, CONDITIONS) is expected
 
 
@@ -43,13 +43,13 @@ def test_formulas(formula, expected):
         ("(1;%a%) ? 1", "cannot be read"),
     ],
 )
-def test_formulas_that_cannot_be_read(formula, message):
+def test_invalid_formulas_are_rejected(formula, message):
     with pytest.raises(InputError) as caught:
         evaluate_formula(formula, CONDITIONS)
     assert message in str(caught.value)
 
 
-def test_predictions_by_hand(tmp_path):
+def test_suite_predictions_by_hand(tmp_path):
     def condition(name, verb):
         contents = ["The dog", "", f" {verb}", "."]
         regions = [{"region_number": i + 1, "content": c} for i, c in enumerate(contents)]
@@ -96,7 +96,7 @@ def test_predictions_by_hand(tmp_path):
         read_suite(tmp_path / "u.json")
 
 
-def test_a_region_without_a_surprisal_is_refused(tmp_path):
+def test_regions_without_a_surprisal_are_rejected(tmp_path):
     words = {"a": "The dog", "b": "Dogs"}
     conditions = [
         {"condition_name": name, "regions": [{"region_number": 1, "content": content}]}
@@ -117,7 +117,7 @@ def test_a_region_without_a_surprisal_is_refused(tmp_path):
     )
 
 
-def test_parts_of_a_region_with_one_number_are_summed(tmp_path):
+def test_regions_with_the_same_number_are_summed(tmp_path):
     contents = [(1, "The"), (2, "dog"), (1, "that barks"), (3, "runs")]
     regions = [{"region_number": number, "content": content} for number, content in contents]
     condition = {"condition_name": "c", "regions": regions}
@@ -147,7 +147,7 @@ def test_parts_of_a_region_with_one_number_are_summed(tmp_path):
         (("predictions", 0), {"type": "formula"}, "a part lacks 'formula'"),
     ],
 )
-def test_a_suite_without_a_part_is_refused(tmp_path, path, value, message):
+def test_incomplete_suites_are_rejected(tmp_path, path, value, message):
     condition = {"condition_name": "c", "regions": [{"region_number": "1", "content": "Dogs"}]}
     suite = {
         "items": [{"item_number": "1", "conditions": [condition]}],
@@ -166,6 +166,6 @@ def test_a_suite_without_a_part_is_refused(tmp_path, path, value, message):
 
 
 @pytest.mark.parametrize("formula", ["(" * 100_000, "9 ** 9 ** 9 > 0", "x.y > 0", "f(1) > 0"])
-def test_formulas_with_anything_else_are_refused(formula):
+def test_unsafe_formulas_are_rejected(formula):
     with pytest.raises(InputError, match="cannot be read"):
         evaluate_formula(formula, {})

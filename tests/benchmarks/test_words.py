@@ -54,7 +54,7 @@ def suites(tmp_path):
     )
 
 
-def test_an_item_is_right_if_all_its_predictions_hold(suites, tmp_path):
+def test_item_is_correct_if_all_predictions_hold(suites, tmp_path):
     run = run_benchmarks([suites], [load_model(SPEC)], tmp_path / "cache")
     rows = run.results.set_index(["analysis", "model"])
     assert rows.loc[("verbs", SPEC), "value"] == 1.0
@@ -71,7 +71,7 @@ def test_an_item_is_right_if_all_its_predictions_hold(suites, tmp_path):
         suites.evaluate(table)
 
 
-def test_scores_of_words_are_saved_and_used_again(suites, tmp_path, monkeypatch):
+def test_word_scores_are_cached(suites, tmp_path, monkeypatch):
     model = load_model(SPEC)
     first = score_words(model, suites.sentences, ScoreCache(tmp_path))
     assert len(first) == 16
@@ -80,14 +80,14 @@ def test_scores_of_words_are_saved_and_used_again(suites, tmp_path, monkeypatch)
     pd.testing.assert_frame_equal(first, again)
 
 
-def test_words_are_divided_as_in_the_models_language(tmp_path):
+def test_words_follow_the_language_of_the_model(tmp_path):
     model = load_model("contstim:unigram?language=fr&unknown=unk")
     table = score_words(model, ["L'homme dort."], ScoreCache(tmp_path))
     assert table["word"].tolist() == ["L'", "homme", "dort."]
 
 
 @pytest.mark.parametrize("spec", ["contstim:bert", "contstim:trigram?reduction=mean"])
-def test_models_that_do_not_predict_the_next_word(suites, tmp_path, spec):
+def test_models_without_next_word_scores_are_rejected(suites, tmp_path, spec):
     with pytest.raises(InputError) as caught:
         run_benchmarks([suites], [load_model(spec)], tmp_path / "cache")
     assert str(caught.value) == (
@@ -97,7 +97,7 @@ def test_models_that_do_not_predict_the_next_word(suites, tmp_path, spec):
     assert not (tmp_path / "cache").exists()
 
 
-def test_words_correlate_with_ratings(tmp_path):
+def test_word_benchmark_correlation_by_hand(tmp_path):
     rng = np.random.default_rng(0)
     sentences = [
         f"The {noun} was {verb} ." for noun in ("dog", "boy", "man") for verb in ("old", "here")

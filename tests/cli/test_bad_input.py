@@ -43,7 +43,7 @@ def sentences(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_unknown_model_names(fail, sentences: str) -> None:
+def test_unknown_model_names_are_rejected(fail, sentences: str) -> None:
     message = fail("score", "--model", "contstim:trigam", sentences)
     assert message.startswith("unknown bundled model 'trigam'; did you mean 'trigram'")
     message = fail("score", "--model", "ngrams:x.arpa", sentences)
@@ -54,7 +54,7 @@ def test_unknown_model_names(fail, sentences: str) -> None:
     )
 
 
-def test_an_unknown_word(fail, tmp_path: Path) -> None:
+def test_unknown_words_are_rejected(fail, tmp_path: Path) -> None:
     path = tmp_path / "s.txt"
     path.write_text("The door was open.\nThe zyzzyva was open.\n")
     out = tmp_path / "scores.csv"
@@ -66,7 +66,9 @@ def test_an_unknown_word(fail, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_vocabulary_without_a_capitalised_form(fail, tmp_path: Path, sentences: str) -> None:
+def test_vocabulary_without_capitalised_words_is_rejected(
+    fail, tmp_path: Path, sentences: str
+) -> None:
     words = tmp_path / "words.txt"
     words.write_text("house\ndoor\nopen\n")
     pair = ("--pair", "contstim:bigram", "contstim:trigram")
@@ -74,14 +76,14 @@ def test_a_vocabulary_without_a_capitalised_form(fail, tmp_path: Path, sentences
     assert message.startswith("the vocabulary has no word allowed first; list capitalised words")
 
 
-def test_damaged_models(fail, tmp_path: Path, sentences: str) -> None:
+def test_damaged_models_are_rejected(fail, tmp_path: Path, sentences: str) -> None:
     path = tmp_path / "model"
     path.write_text("the dog ran")
     for family in ("ngram", "lstm"):
         assert str(path) in fail("score", "--model", f"{family}:{path}", sentences)
 
 
-def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> None:
+def test_unwritable_outputs_are_rejected(fail, tmp_path: Path, sentences: str) -> None:
     nowhere = tmp_path / "no" / "where.csv"
     message = fail("score", "--model", "contstim:bigram", sentences, "--out", str(nowhere))
     assert message == f"cannot write {nowhere}: No such file or directory; choose another output"
@@ -129,11 +131,11 @@ def test_places_that_cannot_be_written(fail, tmp_path: Path, sentences: str) -> 
         (["sentences", "sample", "x.txt", "--length", "eight"], "'eight' is not a length"),
     ],
 )
-def test_bad_arguments(fail, argv: list[str], words: str) -> None:
+def test_invalid_arguments_are_rejected(fail, argv: list[str], words: str) -> None:
     assert words in fail(*argv)
 
 
-def test_an_output_that_is_also_an_input(fail, tmp_path: Path, sentences: str) -> None:
+def test_output_equal_to_an_input_is_rejected(fail, tmp_path: Path, sentences: str) -> None:
     """Overwriting the input would lose it: sentences, a text, hours of triplets."""
     before = Path(sentences).read_bytes()
     link = tmp_path / "link.txt"
@@ -152,7 +154,7 @@ def test_an_output_that_is_also_an_input(fail, tmp_path: Path, sentences: str) -
 
 
 @pytest.mark.parametrize("argv", [["--sentences", ""], ["--vocabulary", ""], ["--out="], [""]])
-def test_empty_arguments(fail, argv: list[str]) -> None:
+def test_empty_arguments_are_rejected(fail, argv: list[str]) -> None:
     pair = ("--pair", "contstim:bigram", "contstim:trigram")
     assert "there is an empty argument" in fail("synthesize", *pair, *argv)
 
@@ -166,7 +168,7 @@ def _run(shell: str, sentences: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_full_disk(sentences: str) -> None:
+def test_full_disk_is_reported(sentences: str) -> None:
     for shell in (
         "$C score --model contstim:bigram $S > /dev/full",
         "$C score --model contstim:bigram $S --out /dev/full",
@@ -177,7 +179,7 @@ def test_a_full_disk(sentences: str) -> None:
         assert b"Traceback" not in done.stderr
 
 
-def test_closed_streams(sentences: str) -> None:
+def test_closed_standard_streams_are_reported(sentences: str) -> None:
     done = _run("$C score --model contstim:bigram - <&-", sentences)
     assert done.returncode == 2
     assert done.stderr == b"contstim: standard input is closed; give a file\n"
@@ -189,13 +191,13 @@ def test_closed_streams(sentences: str) -> None:
     assert len(done.stdout.splitlines()) == 3  # no message among the rows
 
 
-def test_a_location_with_a_nul_character(fail, sentences: str) -> None:
+def test_nul_characters_in_specs_are_rejected(fail, sentences: str) -> None:
     for family in ("ngram", "lstm"):
         message = fail("score", "--model", f"{family}:a%00b", sentences)
         assert message.startswith(f"'{family}:a%00b' contains a NUL character")
 
 
-def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
+def test_invalid_power_studies_are_rejected(fail, tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("sentence_1,sentence_2\nThe door was open.,He saw the house.\n")
     power = ("design", "power", str(path), "--compare", "contstim:bigram")
@@ -210,7 +212,7 @@ def test_faulty_studies_of_power(fail, tmp_path: Path) -> None:
 TRIALS = "participant,group,trial,condition,sentence_1,sentence_2,model_1,model_2\n"
 
 
-def test_faulty_trials(fail, tmp_path: Path) -> None:
+def test_invalid_trials_are_rejected(fail, tmp_path: Path) -> None:
     path = tmp_path / "trials.csv"
     path.write_text(TRIALS + '1,1,1,c,"The door was open.,He saw the house.,,\n')
     assert fail("design", "simulate", str(path)).startswith(f"cannot read {path}: ")
@@ -218,7 +220,7 @@ def test_faulty_trials(fail, tmp_path: Path) -> None:
     assert "more cells than its header" in fail("design", "simulate", str(path))
 
 
-def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
+def test_invalid_simulation_parameters_are_rejected(fail, tmp_path: Path) -> None:
     path = tmp_path / "trials.csv"
     path.write_text(TRIALS + "1,1,1,c,The door was open.,He saw the house.,,\n")
     simulate = ("design", "simulate", str(path))
@@ -259,7 +261,7 @@ def test_faulty_numbers_of_a_simulation(fail, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_option_that_a_command_does_not_have(
+def test_unknown_options_are_rejected(
     argv: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -291,7 +293,7 @@ def test_an_option_that_a_command_does_not_have(
         ("select set s.csv --candidates bth", "unknown value 'bth'; did you mean 'both'?; see con"),
     ],
 )
-def test_arguments_that_cannot_be_used(
+def test_argument_errors_are_one_line(
     argv: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(argv.split()) == 2
@@ -300,7 +302,7 @@ def test_arguments_that_cannot_be_used(
     assert err.count("\n") == 1
 
 
-def test_two_outputs_in_one_file(tmp_path: Path) -> None:
+def test_two_outputs_in_one_file_are_rejected(tmp_path: Path) -> None:
     app = create_application("two", "Write two files.")
 
     @app.default

@@ -37,7 +37,7 @@ class _Batched(RandomBigramModel):
         return replace(given, score=given.score - 1e-9 * self.n_scored)
 
 
-def test_a_sentence_that_comes_again_has_one_score(
+def test_repeated_sentences_get_one_score(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = _Batched(["a", "b", "c"], 1)
@@ -55,7 +55,7 @@ def test_a_sentence_that_comes_again_has_one_score(
     assert "sentence 10: " in capsys.readouterr().err
 
 
-def test_word_scores_stand_beside_the_words_of_the_models_language(
+def test_word_scores_follow_the_language_of_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, spec = tmp_path / "fr.txt", "contstim:unigram?language=fr&unknown=unk"
@@ -66,7 +66,7 @@ def test_word_scores_stand_beside_the_words_of_the_models_language(
     assert words["log_prob"].tolist() == load_model(spec).score_words(["L'homme dort."])[0].tolist()
 
 
-def test_models_list_info_check(capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_list_info_and_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "list"]) == 0
     listed = capsys.readouterr().out
     for name in ("bigram", "trigram", "rnn", "lstm", "gpt", "bert"):
@@ -79,7 +79,9 @@ def test_models_list_info_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("ok  ") == 5
 
 
-def test_training_and_using_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ngram_models_are_trained_and_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n".join(pool()) + "\n", "utf-8")
     out = tmp_path / "mine.arpa.gz"
@@ -94,7 +96,9 @@ def test_training_and_using_a_model(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "at least three sentences of different lengths" in capsys.readouterr().err
 
 
-def test_sampling_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sentences_are_sampled_from_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n".join(pool()) + "\n", "utf-8")
     command = ["sentences", "sample", str(text), "--length", "8", "--n", "20", "--seed", "3"]
@@ -113,7 +117,7 @@ def test_sampling_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.splitlines() == pool()
 
 
-def test_a_search_stops_at_its_inputs_and_says_so(
+def test_search_reports_an_exhausted_input_budget(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sentence = _sentences(1)[0]
@@ -131,7 +135,7 @@ def test_a_search_stops_at_its_inputs_and_says_so(
 
 
 @pytest.mark.parametrize("edits", ["changed=1,max=1,words=1:old+house", "changed=1,max=1"])
-def test_sentences_that_do_not_lower_the_loss_are_not_written(
+def test_sentences_without_a_lower_loss_are_not_written(
     edits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The rejecting model finds every other word more probable than the natural one.
@@ -145,7 +149,9 @@ def test_sentences_that_do_not_lower_the_loss_are_not_written(
         assert len(out.read_text("utf-8").splitlines()) == 1
 
 
-def test_a_plan_sets_what_is_not_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_override_the_study_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'models = ["contstim:bigram", "contstim:trigram"]\n[study]\nname = "x"\nseed = 4\n'
@@ -170,7 +176,7 @@ def test_help_lists_at_most_25_options(capsys: pytest.CaptureFixture[str]) -> No
 SAMPLE = "sample?writer=contstim:gpt&n_prompts=0&max_samples=32&min_end_probability=0.02"
 
 
-def test_a_pool_is_written_beside_the_triplets(
+def test_synthesize_writes_pool_and_triplets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -186,7 +192,7 @@ def test_a_pool_is_written_beside_the_triplets(
     assert header[:8] == [*SCORES, UNIT, "source"]
 
 
-def test_a_listed_word_is_used_or_reported(
+def test_unusable_vocabulary_entries_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "words.txt"
@@ -199,7 +205,7 @@ def test_a_listed_word_is_used_or_reported(
     )
 
 
-def test_without_a_command_a_newcomer_is_told_what_to_do(
+def test_missing_command_suggests_first_commands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([]) == 2
@@ -235,7 +241,7 @@ for name in COMMANDS:
 """
 
 
-def test_no_help_loads_a_heavy_package() -> None:
+def test_help_imports_no_heavy_package() -> None:
     command = [sys.executable, "-c", HELP_OF_ALL, HEAVY]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -244,7 +250,7 @@ def test_no_help_loads_a_heavy_package() -> None:
     assert {"models train ngram", "select set", "publish"} <= {*commands}
 
 
-def test_sentences_of_a_table_of_pairs_are_scored(
+def test_score_reads_the_sentences_of_a_pair_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "pairs.csv"

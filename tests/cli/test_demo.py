@@ -20,7 +20,7 @@ from contstim.synthesis.problem import MinScore
 
 
 @pytest.fixture
-def shown(
+def demo_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[str, str, pd.DataFrame]:
     """Run it; return what it prints, its page and its triplets."""
@@ -38,10 +38,10 @@ def shown(
     return capsys.readouterr().out, page, pd.read_csv(tmp_path / "triplets.csv")
 
 
-def test_it_says_what_the_models_find_and_shows_it_on_a_page(
-    shown: tuple[str, str, pd.DataFrame],
+def test_demo_prints_and_shows_model_scores(
+    demo_output: tuple[str, str, pd.DataFrame],
 ) -> None:
-    out, page, triplets = shown
+    out, page, triplets = demo_output
     assert len(triplets) == 2
     for row in triplets.itertuples():
         # The models order the two sentences oppositely, and the odds printed are theirs.
@@ -80,7 +80,7 @@ def test_it_says_what_the_models_find_and_shows_it_on_a_page(
         assert command in page
 
 
-def test_the_natural_scores_are_those_of_the_models() -> None:
+def test_bundled_natural_scores_equal_model_scores() -> None:
     scores = datasets.natural_scores()
     assert len(scores) == 724
     few = scores.iloc[::60]
@@ -89,7 +89,7 @@ def test_the_natural_scores_are_those_of_the_models() -> None:
         np.testing.assert_allclose(few[spec], live, atol=1e-3)
 
 
-def test_the_triplets_keep_their_constraints() -> None:
+def test_bundled_triplets_satisfy_their_constraints() -> None:
     table = datasets.readable_triplets()
     pairs = table.groupby(["model_1", "model_2"]).size()
     assert set(pairs.index) == set(demo.PAIRS)
@@ -100,7 +100,7 @@ def test_the_triplets_keep_their_constraints() -> None:
         assert (table[rejected] < table[f"natural_lp_{k}"]).all()
 
 
-def test_the_people_follow_whom_they_are_said_to() -> None:
+def test_simulated_participants_follow_the_stated_model() -> None:
     choices = datasets.simulated_choices()
     assert choices["participant"].nunique() == 30
     texts = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel()).tolist()

@@ -8,7 +8,7 @@ from contstim.cli import main
 from contstim.experiment.study import CONSENT_PLACEHOLDER, Study
 
 
-def test_the_command_serves_at_once_and_serves_again(
+def test_demo_experiment_can_be_served_repeatedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[tuple[Study, int]] = []

@@ -26,7 +26,7 @@ def test_percentiles_count_ties_half() -> None:
     np.testing.assert_allclose(found, [0, 12.5, 50, 87.5, 100])
 
 
-def test_the_page_holds_every_sentence_and_point() -> None:
+def test_page_contains_every_sentence_and_point() -> None:
     page = render_demonstration([], _triplets(), REFERENCE, [], None, {})
     assert page.count("<svg") == 1
     titles = re.findall(r'<g id="f1-(\w+)-(\d)"><title>([^<]+)</title>', page)
@@ -48,7 +48,7 @@ def test_the_page_holds_every_sentence_and_point() -> None:
     assert page.count("<table>") == page.count('<div class="wide"><table>') == 1
 
 
-def test_the_figure_places_points_by_percentile() -> None:
+def test_figure_places_points_by_percentile() -> None:
     ax = triplet_figure(_triplets(), *REFERENCE.values())
     dots = {str(line.get_gid()): line.get_xydata()[0].tolist() for line in ax.lines[1:]}
     # Of the four natural scores one lies below -30, and -30 itself counts half.

@@ -36,7 +36,7 @@ def _accuracy(folder: Path) -> pd.Series:
     return rows.set_index("model")["value"]
 
 
-def test_the_buttons_of_jspsych_are_counted(choices: Path, tmp_path: Path) -> None:
+def test_jspsych_format_needs_the_number_of_buttons(choices: Path, tmp_path: Path) -> None:
     table = pd.read_csv(choices)
     table["rating"] = np.where(table["rating"] > 0, 2.5, -2.5)
     forced = tmp_path / "forced.csv"
@@ -52,7 +52,7 @@ def test_the_buttons_of_jspsych_are_counted(choices: Path, tmp_path: Path) -> No
     pd.testing.assert_series_equal(_accuracy(tmp_path / "a"), _accuracy(tmp_path / "b"))
 
 
-def test_trials_with_unknown_words_are_left_out_and_reported(
+def test_trials_with_unknown_words_are_excluded_and_reported(
     choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = pd.read_csv(choices)
@@ -79,7 +79,7 @@ def test_trials_with_unknown_words_are_left_out_and_reported(
     assert not (tmp_path / "c").exists()
 
 
-def test_who_is_excluded_does_not_depend_on_the_words_that_models_know(
+def test_exclusion_rules_do_not_depend_on_unknown_words(
     choices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = pd.read_csv(choices)
@@ -130,7 +130,7 @@ def test_who_is_excluded_does_not_depend_on_the_words_that_models_know(
         (["{choices}", "--model", "contstim:nothing"], "unknown bundled model 'nothing'"),
     ],
 )
-def test_bad_input(
+def test_invalid_arguments_are_rejected(
     argv: list[str],
     message: str,
     choices: Path,

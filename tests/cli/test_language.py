@@ -33,7 +33,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["--pair", "ngram:2.arpa", "ngram:3.arpa"]
 
 
-def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
+def test_missing_vocabulary_is_reported_and_can_be_made(
     pair: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -62,7 +62,7 @@ def test_who_lacks_a_vocabulary_is_told_and_a_command_makes_it(
     assert list(pd.read_csv("triplets.csv")["natural"]) in ([START], [])
 
 
-def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
+def test_wordfreq_vocabulary_contains_words_of_the_models(
     pair: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -82,7 +82,7 @@ def test_a_vocabulary_of_wordfreq_holds_what_the_models_know(
     )
 
 
-def test_a_vocabulary_file_carries_the_choice_of_words(
+def test_vocabulary_options_filter_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -100,7 +100,7 @@ def test_a_vocabulary_file_carries_the_choice_of_words(
     assert "--words bundled and the text taboo.txt: give one" in capsys.readouterr().err
 
 
-def test_who_would_have_english_catch_trials_in_a_german_study_is_told(
+def test_english_catch_trials_in_a_german_study_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -52,7 +52,7 @@ def _fails(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
     return message.partition(": ")[2]
 
 
-def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None:
+def test_distilled_models_can_be_used(bert: Path, text: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "student"
     teacher = f"hf:{bert}?metric=pll"
     command = ["models", "distill", teacher, "--text", text, "--out", out, "--epochs", 1]
@@ -77,7 +77,7 @@ def test_distill_and_use(bert: Path, text: Path, tmp_path: Path, capsys) -> None
     assert "exists; choose another folder, or remove it" in _fails(capsys, *command)
 
 
-def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> None:
+def test_finetuned_classifiers_can_be_used(bert: Path, cola: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "classifier"
     command = ["models", "finetune", bert, "--from", cola, "--out", out, "--restarts", 1]
     command += ["--layers", 1, "--epochs", 6, "--batch", 4, "--learning-rate", 0.01]
@@ -91,7 +91,9 @@ def test_finetune_and_use(bert: Path, cola: Path, tmp_path: Path, capsys) -> Non
     assert "| in_domain_dev | 25 | " in printed
 
 
-def test_bad_input_is_one_line(bert: Path, text: Path, cola: Path, tmp_path: Path, capsys) -> None:
+def test_invalid_training_input_gives_one_line_errors(
+    bert: Path, text: Path, cola: Path, tmp_path: Path, capsys
+) -> None:
     out = tmp_path / "out"
     tune = ["models", "finetune", bert, "--from", cola, "--out", out]
     path = cola / "in_domain_dev.tsv"

@@ -44,7 +44,7 @@ def triplets(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_kind_shows_its_own_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_subcommand_help_shows_its_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["design", "simulate", "--help"]) == 0
     example = "  contstim design simulate trials.csv --follow contstim:trigram --out choices.csv\n"
     assert capsys.readouterr().out.split("examples:\n")[1].startswith(f"{example}\narguments:")
@@ -62,7 +62,7 @@ def test_a_kind_shows_its_own_examples(capsys: pytest.CaptureFixture[str]) -> No
         (["design", "trials", "--natural", "missing.csv"], "there is no file missing.csv"),
     ],
 )
-def test_bad_input(
+def test_invalid_arguments_are_rejected(
     argv: list[str],
     message: str,
     scores: Path,
@@ -79,7 +79,7 @@ def test_bad_input(
     assert not out.exists()
 
 
-def test_what_is_excluded_is_told_in_words(
+def test_excluded_sentences_are_counted_by_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scores = pd.DataFrame(
@@ -93,7 +93,7 @@ def test_what_is_excluded_is_told_in_words(
     assert not {*"{}':"} & {*line.removeprefix("excluded: ")}
 
 
-def test_a_target_within_monte_carlo_error_is_not_out_of_reach() -> None:
+def test_sample_size_text_allows_for_monte_carlo_error() -> None:
     row = {"analysis": "all", "measure": "accuracy", "model_1": "a", "model_2": "b"}
     size = {"n_groups": 1, "n_trials": 22}
     tried = pd.DataFrame(

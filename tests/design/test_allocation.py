@@ -23,7 +23,7 @@ def ring(length, groups):
     return TrialCells(np.array(cells), members, groups)
 
 
-def is_valid(trials, allocated):
+def assert_valid_allocation(trials, allocated):
     for cell in trials.group_trials_by_cell():
         counts = np.bincount(allocated[cell], minlength=trials.n_groups)
         assert (counts == len(cell) // trials.n_groups).all()
@@ -32,7 +32,7 @@ def is_valid(trials, allocated):
         assert len(set(shown)) == len(shown)
 
 
-def start(trials):
+def worst_allocation(trials):
     """The worst start: the trials that share sentences all in group 0."""
     allocated = np.empty(len(trials.cells), dtype=np.int64)
     for cell in trials.group_trials_by_cell():
@@ -41,24 +41,28 @@ def start(trials):
 
 
 @pytest.mark.parametrize(("length", "groups"), [(4, 2), (6, 2), (5, 3), (7, 4)])
-def test_exchanges_separate_what_shares_a_sentence(length, groups):
+def test_exchanges_separate_trials_with_a_shared_sentence(length, groups):
     trials = ring(length, groups)
-    is_valid(trials, allocate(trials, start(trials), np.random.default_rng(0)))
+    assert_valid_allocation(
+        trials, allocate(trials, worst_allocation(trials), np.random.default_rng(0))
+    )
 
 
 @pytest.mark.parametrize(("length", "groups"), [(4, 2), (5, 3)])
-def test_the_exact_route_allocates_too(length, groups, monkeypatch):
+def test_exact_allocation_finds_a_solution(length, groups, monkeypatch):
     trials = ring(length, groups)
     monkeypatch.setattr(
         allocation._RepeatCounter, "score_exchange", lambda *_: 9
     )  # no exchange seems any good
-    is_valid(trials, allocate(trials, start(trials), np.random.default_rng(0)))
+    assert_valid_allocation(
+        trials, allocate(trials, worst_allocation(trials), np.random.default_rng(0))
+    )
 
 
-def test_a_ring_of_odd_length_cannot_be_allocated_to_two_groups():
+def test_odd_ring_cannot_be_allocated_to_two_groups():
     trials = ring(5, 2)
     with pytest.raises(InfeasibleError) as caught:
-        allocate(trials, start(trials), np.random.default_rng(0))
+        allocate(trials, worst_allocation(trials), np.random.default_rng(0))
     text = str(caught.value)
     assert text.startswith(
         "no allocation to 2 groups shows every participant each sentence once: at least 1 would be "
@@ -67,31 +71,31 @@ def test_a_ring_of_odd_length_cannot_be_allocated_to_two_groups():
     assert text.endswith("use more groups or replace the sentence")
 
 
-def test_without_time_no_proof_is_claimed(monkeypatch):
+def test_timeout_claims_no_proof_of_infeasibility(monkeypatch):
     monkeypatch.setattr(allocation, "_TIME_LIMIT", 1e-9)
     with pytest.raises(InfeasibleError) as caught:
         allocation._allocate_exactly(ring(5, 2))
     assert "no allocation to 2 groups" in str(caught.value)
 
 
-def test_a_good_start_is_kept():
+def test_valid_allocations_are_kept():
     trials = ring(5, 3)
-    first = allocate(trials, start(trials), np.random.default_rng(0))
+    first = allocate(trials, worst_allocation(trials), np.random.default_rng(0))
     again = allocate(trials, first, np.random.default_rng(1))
     assert (first == again).all()
 
 
-def test_equal_shares_come_before_sentences_apart():
+def test_equal_shares_take_precedence_over_separation():
     """Both trials of a cell in one group would keep all sentences apart, but is not allowed."""
     members = [("s", "t"), ("u", "v"), ("s", "u"), ("t", "v")]
     trials = TrialCells(np.array([0, 0, 1, 1]), members, 2)
     with pytest.raises(InfeasibleError, match="at least 2 would be seen twice"):
-        allocate(trials, start(trials), np.random.default_rng(0))
+        allocate(trials, worst_allocation(trials), np.random.default_rng(0))
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000))
-def test_effect_of_an_exchange_is_the_difference_of_counts(seed):
+def test_score_exchange_equals_the_change_in_repeats(seed):
     rng = np.random.default_rng(seed)
     keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
     allocated = np.array([0, 0, 0, 0, 1, 1, 1, 1])

@@ -12,7 +12,7 @@ FACTORS = ["attractor", "number"]
 LEVELS = list(itertools.product(("sg", "pl"), ("one", "many")))
 
 
-def items(n: int = 8) -> pd.DataFrame:
+def make_items(n: int = 8) -> pd.DataFrame:
     """Pairs in two times two conditions, each item with conditions in another order, fillers."""
     rows = []
     for k in range(n):
@@ -31,7 +31,7 @@ def items(n: int = 8) -> pd.DataFrame:
     return table.assign(sentence_2=table["sentence_1"] + " Not.", author=range(len(table)))
 
 
-def pair_again(table: pd.DataFrame, row: int, other: int, *pair: str) -> pd.DataFrame:
+def reuse_pair(table: pd.DataFrame, row: int, other: int, *pair: str) -> pd.DataFrame:
     """Give two rows the same pair, the second with its sentences exchanged, and conditions."""
     table["condition"] = table["condition"].fillna(table["attractor"] + "." + table["number"])
     names = ["sentence_1", "sentence_2"]
@@ -40,8 +40,8 @@ def pair_again(table: pd.DataFrame, row: int, other: int, *pair: str) -> pd.Data
     return table
 
 
-def test_what_is_not_balanced_is_said() -> None:
-    notes = contstim.latin_square(items(6), 10, FACTORS).attrs["notes"]
+def test_latin_square_notes_imbalance() -> None:
+    notes = contstim.latin_square(make_items(6), 10, FACTORS).attrs["notes"]
     assert notes == [
         "6 items in 4 conditions: a participant sees some conditions once more than others; a "
         "multiple of 4 items would be balanced",
@@ -50,7 +50,7 @@ def test_what_is_not_balanced_is_said() -> None:
 
 
 def test_additional_participants_do_not_change_other_trials() -> None:
-    few, many = (contstim.latin_square(items(), n, FACTORS) for n in (4, 8))
+    few, many = (contstim.latin_square(make_items(), n, FACTORS) for n in (4, 8))
     pd.testing.assert_frame_equal(few, many.iloc[: len(few)])
 
 
@@ -76,19 +76,19 @@ def test_additional_participants_do_not_change_other_trials() -> None:
             "same conditions, or fillers one version",
         ),
         (
-            lambda t: pair_again(t, 0, 1, "The key is.", "Key the is."),
+            lambda t: reuse_pair(t, 0, 1, "The key is.", "Key the is."),
             "rows 1 and 2 of the table of items have the same two sentences, 'Key the is.' and "
             "'The key is.'; answers to them could not be distinguished, so make each row a "
             "different pair",
         ),
         (
-            lambda t: pair_again(t, 0, 9, "The key is.", "Key the is."),
+            lambda t: reuse_pair(t, 0, 9, "The key is.", "Key the is."),
             "rows 1 and 10 of the table of items have the same two sentences, 'Key the is.' and "
             "'The key is.'; answers to them could not be distinguished, so make each row a "
             "different pair",
         ),
         (
-            lambda t: pair_again(t, 3, 3, "The key is.", "The  key is. "),
+            lambda t: reuse_pair(t, 3, 3, "The key is.", "The  key is. "),
             "row 4 of the table of items: both sentences are 'The key is.'",
         ),
         (
@@ -105,14 +105,14 @@ def test_additional_participants_do_not_change_other_trials() -> None:
         ),
     ],
 )
-def test_items_that_cannot_be_laid_out(change, message) -> None:
+def test_invalid_items_are_rejected(change, message) -> None:
     with pytest.raises(InputError) as error:
-        contstim.latin_square(change(items()))
+        contstim.latin_square(change(make_items()))
     assert str(error.value) == message
 
 
-def test_numbers_out_of_bounds_and_unknown_factors() -> None:
+def test_invalid_participants_and_factors_are_rejected() -> None:
     with pytest.raises(InputError, match="^participants is 10001; give 1 to 10000$"):
-        contstim.latin_square(items(), 10_001, FACTORS)
+        contstim.latin_square(make_items(), 10_001, FACTORS)
     with pytest.raises(InputError, match="^the table of items has no column 'atractor'; did you"):
-        contstim.latin_square(items(), 4, ["atractor"])
+        contstim.latin_square(make_items(), 4, ["atractor"])

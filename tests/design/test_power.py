@@ -44,7 +44,7 @@ def test_power_without_variance_between_units_is_noncentral_t() -> None:
     assert row["stderr"] == pytest.approx(np.sqrt(row["power"] * (1 - row["power"]) / 4000))
 
 
-def test_power_with_equal_participants_is_that_of_items() -> None:
+def test_power_with_identical_participants_is_an_item_t_test() -> None:
     """If all agree on each item, the test is a t test of items whose signs are binomial."""
     items = 12
     simulation = Simulation(noise=0.0, lapse=0.0, item_sd=1.0)
@@ -81,7 +81,7 @@ def test_item_effects_limit_recovery() -> None:
     assert row["recovery"] == pytest.approx(expected, abs=0.03)
 
 
-def test_power_is_the_share_of_studies_that_evaluate_finds() -> None:
+def test_power_equals_the_share_of_significant_studies() -> None:
     design, scores = trials_and_scores(24)
     simulation = Simulation.from_weights("a", noise=0.5, item_sd=0.3, slope_sd=0.3)
     simulator = StudySimulator.from_trials(design, scores, ["a", "b", "c"], simulation)
@@ -103,7 +103,7 @@ def test_power_is_the_share_of_studies_that_evaluate_finds() -> None:
     assert curve["recovery"].iloc[0] == pytest.approx(np.mean(best), abs=0.15)
 
 
-def test_no_difference_is_found_at_the_level_of_the_test() -> None:
+def test_power_without_difference_equals_the_error_rate() -> None:
     table = power_curve(StudySimulator.from_difference(0.0), [12], [20], 1500, seed=2)
     assert table["power_unadjusted"].between(0.03, 0.07).all()
     assert (table["first_better"] / table["power"]).between(0.25, 0.75).all()
@@ -111,7 +111,7 @@ def test_no_difference_is_found_at_the_level_of_the_test() -> None:
     assert table["recovery"].isna().all()  # no model is followed
 
 
-def test_a_seed_gives_the_same_table() -> None:
+def test_power_curve_is_determined_by_the_seed() -> None:
     simulator = StudySimulator.from_difference(0.3)
     tables = [power_curve(simulator, [6], [10], 50, seed=seed) for seed in (1, 1, 2)]
     pd.testing.assert_frame_equal(tables[0], tables[1])
@@ -144,7 +144,7 @@ def test_required_sample_size_reaches_the_target() -> None:
         (lambda s: required_sample_size(s, target=1.0), "target is 1.0; give a share between 0"),
     ],
 )
-def test_impossible_sizes_are_refused(call, message: str) -> None:
+def test_invalid_sample_sizes_are_rejected(call, message: str) -> None:
     with pytest.raises(InputError) as caught:
         call(StudySimulator.from_difference(0.1))
     assert message in str(caught.value)

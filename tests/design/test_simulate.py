@@ -32,7 +32,7 @@ def design_and_scores(n_pairs=60, n_groups=1, seed=0, models=("a", "b", "c")):
 
 
 @pytest.mark.parametrize("n_groups", [1, 4])
-def test_the_model_that_people_follow_is_found_at_the_ceiling(n_groups):
+def test_followed_model_reaches_the_noise_ceiling(n_groups):
     design, scores = design_and_scores(n_groups=n_groups)
     simulation = Simulation.from_weights("b", noise=0.7, lapse=0.02)
     choices = simulate_choices(design, scores, simulation, 20, seed=1)
@@ -47,7 +47,7 @@ def test_the_model_that_people_follow_is_found_at_the_ceiling(n_groups):
 
 
 @pytest.mark.parametrize("natural", [0.0, -200.0])
-def test_catch_trials_say_which_sentence_is_right(natural):
+def test_catch_trials_expect_the_natural_sentence(natural):
     design, scores = design_and_scores(n_pairs=4)
     design["condition"] = ["a", "catch", "catch", "a"]
     shown = design.loc[design["condition"] == "catch", "sentence_1"]
@@ -67,7 +67,7 @@ def test_catch_trials_say_which_sentence_is_right(natural):
             exclude(choices, rules)
 
 
-def test_the_mixture_weight_is_ordered_rightly():
+def test_similarity_increases_with_the_mixture_weight():
     design, scores = design_and_scores(n_pairs=150)
     values = []
     for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -81,7 +81,7 @@ def test_the_mixture_weight_is_ordered_rightly():
     assert values[-1] - values[0] > 0.5
 
 
-def test_answers_without_noise_are_the_preferences():
+def test_noiseless_answers_equal_model_preferences():
     design, scores = design_and_scores(n_pairs=200)
     still = Simulation.from_weights("a", noise=0, lapse=0, confident=0.5, very_confident=1.0)
     choices = simulate_choices(design, scores, still, 1)
@@ -92,7 +92,7 @@ def test_answers_without_noise_are_the_preferences():
     np.testing.assert_array_equal(choices["rating"], expected)
 
 
-def test_a_design_with_participants_is_kept():
+def test_participants_of_the_design_are_kept():
     design, scores = design_and_scores(n_pairs=6)
     own = pd.concat([design.assign(participant="x"), design.iloc[:2].assign(participant="y")])
     choices = simulate_choices(own, scores, Simulation.from_weights("a"))
@@ -103,7 +103,7 @@ def test_a_design_with_participants_is_kept():
     assert len(none) == 12
 
 
-def test_models_come_as_evaluate_takes_them(tmp_path):
+def test_simulation_accepts_the_models_of_evaluate(tmp_path):
     design, _ = design_and_scores(n_pairs=12)
     design["sentence_1"] = [f"The {word} was here." for word in TWELVE]
     design["sentence_2"] = [f"The {word} were here." for word in TWELVE]
@@ -132,7 +132,7 @@ def test_models_come_as_evaluate_takes_them(tmp_path):
     assert set(result.models["model"]) == {"Mine", "contstim:bigram"}
 
 
-def test_a_model_alone_or_one_of_no_family_will_do():
+def test_single_and_unregistered_models_are_accepted():
     design, _ = design_and_scores(n_pairs=12)
     design["sentence_1"] = [f"The {word} was here." for word in TWELVE]
     design["sentence_2"] = [f"Here were the {word}." for word in TWELVE]
@@ -166,7 +166,7 @@ def test_a_model_alone_or_one_of_no_family_will_do():
     assert rows["value"].to_dict() == {"mine": 1.0, "other": 0.0}
 
 
-def test_pair_effects_are_shared_and_swap_with_the_sentences():
+def test_item_effects_are_shared_and_swap_with_sentences():
     design, scores = design_and_scores(n_pairs=400)
     half = len(design) // 2
     turned = design.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
@@ -186,7 +186,7 @@ def test_pair_effects_are_shared_and_swap_with_the_sentences():
     assert (signs[:, 0] == signs[:, 1]).mean() == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_people_differ_in_how_strongly_they_follow():
+def test_slope_sd_varies_between_participants():
     design, scores = design_and_scores(n_pairs=100)
     spread = []
     for slope_sd in (0.0, 1.5):
@@ -233,7 +233,7 @@ def test_people_differ_in_how_strongly_they_follow():
         ),
     ],
 )
-def test_what_cannot_be_simulated(call, message):
+def test_invalid_simulations_are_rejected(call, message):
     with pytest.raises(InputError) as caught:
         call(*design_and_scores(n_pairs=5))
     assert message in str(caught.value)

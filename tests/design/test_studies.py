@@ -14,7 +14,7 @@ from contstim.errors import InputError, UnknownNameError
 from contstim.evaluation.trials import TrialData
 
 
-def table_of(n_pairs: int, groups: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]:
+def make_design(n_pairs: int, groups: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(n_pairs)
     design = pd.DataFrame({"sentence_1": [f"one {k}" for k in range(n_pairs)]})
     design["sentence_2"] = [f"two {k}" for k in range(n_pairs)]
@@ -46,8 +46,8 @@ def test_pairs_of_an_item_share_their_effect() -> None:
     assert share_equal(1.0) > 0.95
 
 
-def test_groups_judge_their_own_pairs_and_whole_items() -> None:
-    design, scores = table_of(24, groups=2)
+def test_groups_judge_different_pairs_and_whole_items() -> None:
+    design, scores = make_design(24, groups=2)
     design["item"] = np.arange(24) // 3
     simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     data = simulator.draw(2, 6, 50, np.random.default_rng(2))
@@ -62,7 +62,7 @@ def test_groups_judge_their_own_pairs_and_whole_items() -> None:
 
 def test_conditions_between_participants_share_items() -> None:
     """Two groups, each with one version of every item: the items of both are the same."""
-    design, scores = table_of(24)
+    design, scores = make_design(24)
     design["group"], design["item"] = np.arange(24) % 2, np.arange(24) // 2
     simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     data = simulator.draw(3, 12, 4, np.random.default_rng(0))
@@ -70,8 +70,8 @@ def test_conditions_between_participants_share_items() -> None:
     assert (by_group == np.arange(12)).all()
 
 
-def test_a_model_without_preferences_is_tested_by_accuracy() -> None:
-    design, scores = table_of(20)
+def test_constant_model_is_tested_by_accuracy_only() -> None:
+    design, scores = make_design(20)
     scores["b"] = 0.0  # the cosine is not defined
     simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
     table = power_curve(simulator, [7], [18], n_simulations=20).set_index("measure")
@@ -79,8 +79,8 @@ def test_a_model_without_preferences_is_tested_by_accuracy() -> None:
     assert table.loc["signed_rank_cosine", "power"] == 0
 
 
-def test_a_pilot_gives_the_power_of_its_population() -> None:
-    design, scores = table_of(400)
+def test_pilot_predicts_the_power_of_its_population() -> None:
+    design, scores = make_design(400)
     simulation = Simulation.from_weights("a", noise=0.8, item_sd=0.3, slope_sd=0.5)
     data = TrialData.from_choices(
         simulate_choices(design, scores, simulation, 80, seed=3), scores.set_index("sentence")
@@ -95,9 +95,9 @@ def test_a_pilot_gives_the_power_of_its_population() -> None:
     assert np.abs(pilot["recovery"] - truth["recovery"]).max() < 0.03
 
 
-def test_a_pilot_gives_its_accuracies_and_variances() -> None:
+def test_pilot_recovers_accuracies_and_slope_sd() -> None:
     """Known parameters: probabilities of pairs, and the spread of slopes."""
-    design, scores = table_of(150)
+    design, scores = make_design(150)
     estimated = []
     for slope_sd in (0.0, 0.8):
         simulation = Simulation.from_weights("a", noise=0.8, lapse=0.0, slope_sd=slope_sd)
@@ -113,8 +113,8 @@ def test_a_pilot_gives_its_accuracies_and_variances() -> None:
     assert estimated[1] == pytest.approx(0.8, abs=0.2)
 
 
-def test_a_small_pilot_is_refused() -> None:
-    design, scores = table_of(20)
+def test_small_pilots_are_rejected() -> None:
+    design, scores = make_design(20)
     choices = simulate_choices(design, scores, Simulation.from_weights("a"), 3)
     with pytest.raises(InputError, match="the pilot has 3 participants and 20 items"):
         StudySimulator.from_pilot(TrialData.from_choices(choices, scores.set_index("sentence")))
@@ -149,14 +149,14 @@ def test_a_small_pilot_is_refused() -> None:
         ),
     ],
 )
-def test_impossible_studies_are_refused(call, message: str) -> None:
+def test_invalid_studies_are_rejected(call, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        call(*table_of(5))
+        call(*make_design(5))
     assert message in str(caught.value)
 
 
-def test_unknown_models_and_measures_are_refused() -> None:
-    design, scores = table_of(5)
+def test_unknown_models_and_measures_are_rejected() -> None:
+    design, scores = make_design(5)
     with pytest.raises(UnknownNameError, match="unknown model 'z'"):
         StudySimulator.from_trials(design, scores, ["a", "z"], Simulation())
     with pytest.raises(UnknownNameError, match="unknown measure"):

@@ -38,7 +38,7 @@ def selection(models, per_pair):
     )
 
 
-def check_independently(trials):
+def assert_balanced_design(trials):
     """The promises, worked out without the code under test."""
     cells = {}
     for (group, _), own in trials.groupby(["group", "participant"]):
@@ -57,7 +57,7 @@ def check_independently(trials):
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
-def test_every_design_keeps_its_promises(data):
+def test_designs_are_balanced_without_repeated_sentences(data):
     groups = data.draw(st.integers(3, 6))
     per_pair = groups * data.draw(st.integers(1, 2))
     natural, triplets = selection(data.draw(st.integers(2, 4)), per_pair)
@@ -71,7 +71,7 @@ def test_every_design_keeps_its_promises(data):
     if uses.max() * 2 + 1 > groups:
         return
     trials = design_trials(natural, triplets, POOL, layout, seed=data.draw(st.integers(0, 99)))
-    check_independently(trials)
+    assert_balanced_design(trials)
     n_pairs = len(natural) // per_pair
     expected = 4 * n_pairs * per_pair // groups + layout.random_natural + layout.catch
     assert trials.attrs["trials"] == expected
@@ -80,7 +80,7 @@ def test_every_design_keeps_its_promises(data):
     assert trials["stimulus"].nunique() == expected * groups
 
 
-def test_the_published_layout():
+def test_golan2023_layout_matches_the_published_design():
     natural, triplets = selection(9, 10)
     # One natural sentence in two model pairs, as in the published stimuli.
     triplets.loc[200, "natural"] = triplets.loc[30, "natural"]
@@ -89,7 +89,7 @@ def test_the_published_layout():
     assert check_design(trials) == {
         "participants": 100, "groups": 10, "trials": 165, "cells": 144
     }  # fmt: skip
-    check_independently(trials)
+    assert_balanced_design(trials)
     first = trials[trials["participant"] == 1]
     counts = first["condition"].value_counts()
     assert counts[list(CONDITIONS)].tolist() == [36, 36, 36, 36, 9, 12]
@@ -130,7 +130,7 @@ def test_trials_that_share_a_sentence_are_one_item(conditions):
     assert trials["item"].max() == len(items)
 
 
-def test_a_seed_gives_the_same_design_and_another_one_another():
+def test_design_is_determined_by_the_seed():
     natural, triplets = selection(3, 4)
     make = [design_trials(natural, triplets, POOL, Layout(4, 2, 1, 1), seed=s) for s in (3, 3, 4)]
     pd.testing.assert_frame_equal(make[0], make[1])
@@ -142,7 +142,7 @@ def test_a_seed_gives_the_same_design_and_another_one_another():
     pd.testing.assert_frame_equal(same, first.reset_index(drop=True), check_dtype=False)
 
 
-def test_rare_words_recur_less_when_asked():
+def test_common_words_option_reduces_rare_word_repeats():
     rng = np.random.default_rng(0)
     natural, triplets = selection(4, 6)
     rare = [f"rare{i}" for i in range(60)]
@@ -153,7 +153,7 @@ def test_rare_words_recur_less_when_asked():
     layout = Layout(6, 1)
     plain = design_trials(natural, triplets, layout=layout)
     trials = design_trials(natural, triplets, layout=layout, common_words=known - set(rare))
-    check_independently(trials)
+    assert_balanced_design(trials)
 
     def repeats(table):
         total = 0
@@ -171,65 +171,67 @@ def test_rare_words_recur_less_when_asked():
     assert after < before
 
 
-def refusal(error, *arguments, **named):
+def error_message(error, *arguments, **named):
     with pytest.raises(error) as caught:
         design_trials(*arguments, **named)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_unequal_shares_are_refused():
+def test_unequal_shares_are_rejected():
     natural, _ = selection(3, 4)
-    assert refusal(InfeasibleError, natural, layout=Layout(3, 1)) == (
+    assert error_message(InfeasibleError, natural, layout=Layout(3, 1)) == (
         "natural_controversial: model pair m0 and m1 has 4 stimuli, which 3 groups cannot share "
         "equally; select a multiple of 3 or change the number of groups"
     )
     fewer = pd.concat([natural.iloc[:8], natural.iloc[8:10]])
-    assert refusal(InfeasibleError, fewer, layout=Layout(2, 1)) == (
+    assert error_message(InfeasibleError, fewer, layout=Layout(2, 1)) == (
         "natural_controversial: model pair m0 and m1 has 4 stimuli but model pair m1 and m2 has 2; "
         "select equally many"
     )
 
 
-def test_sentences_for_which_there_are_too_few_groups_are_refused():
+def test_too_few_groups_for_a_sentence_are_rejected():
     natural, triplets = selection(2, 2)
-    assert refusal(InfeasibleError, None, triplets, layout=Layout(2, 1)) == (
+    assert error_message(InfeasibleError, None, triplets, layout=Layout(2, 1)) == (
         "the sentences 'S1 m0 m1 0', 'N m0 m1 0' and 'S2 m0 m1 0' are compared in three trials, "
         "nobody may see one twice, and the number of groups is 2; use at least 3 groups or fewer "
         "conditions"
     )
     natural["sentence_1"] = "same old sentence"
-    assert refusal(InfeasibleError, natural, layout=Layout(1, 1)) == (
+    assert error_message(InfeasibleError, natural, layout=Layout(1, 1)) == (
         "the sentence 'same old sentence' is in 2 trials, nobody may see it twice, and the number "
         "of groups is 1; use more groups, or leave out some of the pairs or triplets that have it"
     )
     natural["sentence_2"] = "same  old sentence"
-    assert refusal(InfeasibleError, natural, layout=Layout(2, 1)) == (
+    assert error_message(InfeasibleError, natural, layout=Layout(2, 1)) == (
         "a trial would show the sentence 'same old sentence' against itself; leave it out"
     )
 
 
-def test_unshufflable_pools_and_invalid_seeds_are_refused():
-    assert refusal(InfeasibleError, pool=["Stop.", "Go.", "Run."], layout=Layout(1, 1, 0, 2)) == (
+def test_unshufflable_pools_and_invalid_seeds_are_rejected():
+    assert error_message(
+        InfeasibleError, pool=["Stop.", "Go.", "Run."], layout=Layout(1, 1, 0, 2)
+    ) == (
         "0 random pairs and 2 catch trials need 2 natural sentences, but the pool has 3 that are "
         "not used already, 0 of which have words to shuffle; give a larger pool"
     )
     told = "seed is -1; give a whole number of at least 0"
-    assert refusal(InputError, pool=POOL, layout=Layout(1, 1, 1), seed=-1) == told
+    assert error_message(InputError, pool=POOL, layout=Layout(1, 1, 1), seed=-1) == told
 
 
-def test_a_small_pool_is_refused():
-    assert refusal(InfeasibleError, pool=POOL[:10] + POOL[:5], layout=Layout(2, 1, 2, 3)) == (
+def test_small_pools_are_rejected():
+    assert error_message(InfeasibleError, pool=POOL[:10] + POOL[:5], layout=Layout(2, 1, 2, 3)) == (
         "4 random pairs and 6 catch trials need 14 natural sentences, but the pool has 10 that are "
         "not used already; give a larger pool"
     )
     # One word cannot be shuffled.
-    assert "the pool has 8" in refusal(
+    assert "the pool has 8" in error_message(
         InfeasibleError, pool=[f"Word{i}" for i in range(8)], layout=Layout(1, 1, 0, 2)
     )
 
 
-def test_pool_sentences_that_the_selection_uses_are_passed_over():
+def test_pool_sentences_of_the_selection_are_not_reused():
     natural, _ = selection(2, 10)
     pool = [*natural["sentence_1"], *POOL[:20]]
     trials = design_trials(natural, pool=pool, layout=Layout(10, 1, 1, 0))
@@ -237,36 +239,38 @@ def test_pool_sentences_that_the_selection_uses_are_passed_over():
     assert set(rest["sentence_1"]) | set(rest["sentence_2"]) == set(POOL[:20])
 
 
-def test_triplets_that_share_nothing_are_allocated_without_exchanges(monkeypatch):
+def test_disjoint_triplets_are_allocated_without_exchanges(monkeypatch):
     monkeypatch.setattr(allocation._RepeatCounter, "exchange", None)
     natural, triplets = selection(4, 6)
-    check_independently(design_trials(natural, triplets, layout=Layout(3, 1)))
+    assert_balanced_design(design_trials(natural, triplets, layout=Layout(3, 1)))
 
 
-def test_arguments_that_make_no_sense():
+def test_invalid_arguments_are_rejected():
     natural, triplets = selection(2, 3)
-    assert refusal(UnknownNameError, natural, layout="golan2032") == (
+    assert error_message(UnknownNameError, natural, layout="golan2032") == (
         "unknown layout 'golan2032'; did you mean 'golan2023'?"
     )
-    assert refusal(InputError, layout=Layout(2, 2)) == (
+    assert error_message(InputError, layout=Layout(2, 2)) == (
         "there is nothing to lay out; give natural pairs, triplets, or a number of "
         "random_natural or catch trials"
     )
-    assert refusal(InputError, natural.assign(sentence_1=range(3)), layout=Layout(3, 1)) == (
+    assert error_message(InputError, natural.assign(sentence_1=range(3)), layout=Layout(3, 1)) == (
         "sentence_1 of the table of natural pairs contains 0, not a sentence; put the sentences "
         "there"
     )
-    assert refusal(InputError, None, triplets.drop(columns="natural"), layout=Layout(3, 1)) == (
+    assert error_message(
+        InputError, None, triplets.drop(columns="natural"), layout=Layout(3, 1)
+    ) == (
         "the table of triplets has no column 'natural'; it has 'model_1', 'model_2', "
         "'synthetic_1', 'synthetic_2'"
     )
     for half in (natural.assign(model_1=""), natural.drop(columns="model_2")):
-        assert refusal(InputError, half, layout=Layout(3, 1)) == (
+        assert error_message(InputError, half, layout=Layout(3, 1)) == (
             "row 1 of the table of natural pairs names one model but not the other; name both, or "
             "neither for a set of models"
         )
     unnamed = triplets.assign(model_1=["m1", None, *["m1"] * (len(triplets) - 2)])
-    assert refusal(InputError, None, unnamed, layout=Layout(3, 1)) == (
+    assert error_message(InputError, None, unnamed, layout=Layout(3, 1)) == (
         "row 2 of the table of triplets names one model but not the other; name both, or neither "
         "for a set of models"
     )
@@ -278,48 +282,50 @@ def test_arguments_that_make_no_sense():
 
 
 @pytest.fixture
-def good():
+def valid_trials():
     natural, triplets = selection(3, 4)
     return design_trials(natural, triplets, POOL, Layout(4, 2, 1, 1))
 
 
-def spoil(trials, row, **values):
+def change_row(trials, row, **values):
     trials = trials.copy()
     for name, value in values.items():
         trials.loc[row, name] = value
     return trials
 
 
-def test_check_finds_each_fault(good):
-    assert check_design(good) == {"participants": 8, "groups": 4, "trials": 14, "cells": 12}
-    other = good.loc[1, "sentence_1"]
+def test_check_design_finds_each_fault(valid_trials):
+    assert check_design(valid_trials) == {"participants": 8, "groups": 4, "trials": 14, "cells": 12}
+    other = valid_trials.loc[1, "sentence_1"]
     faults = {
-        f"participant 1 sees {other!r} twice": spoil(good, 0, sentence_2=other),
-        "participant 1 is in more than one group": spoil(good, 0, group=2),
-        "the trials of participant 1 are not numbered 1 to 14": spoil(good, 0, trial=2),
-        "side_1 is 'top', not left or right": spoil(good, 0, side_1="top"),
-        "the table of trials has no row": good.iloc[:0],
-        "participants 1 and 2 of group 1 see different trials": spoil(
-            good, 0, sentence_1="Something else."
+        f"participant 1 sees {other!r} twice": change_row(valid_trials, 0, sentence_2=other),
+        "participant 1 is in more than one group": change_row(valid_trials, 0, group=2),
+        "the trials of participant 1 are not numbered 1 to 14": change_row(
+            valid_trials, 0, trial=2
+        ),
+        "side_1 is 'top', not left or right": change_row(valid_trials, 0, side_1="top"),
+        "the table of trials has no row": valid_trials.iloc[:0],
+        "participants 1 and 2 of group 1 see different trials": change_row(
+            valid_trials, 0, sentence_1="Something else."
         ),
     }
     for message, trials in faults.items():
         with pytest.raises(ValidationError) as caught:
             check_design(trials)
         assert str(caught.value) == message
-    row = good[good["kind"] != "catch"].iloc[0]
+    row = valid_trials[valid_trials["kind"] != "catch"].iloc[0]
     with pytest.raises(ValidationError) as caught:
-        check_design(spoil(good, row.name, kind="catch"))
+        check_design(change_row(valid_trials, row.name, kind="catch"))
     assert str(caught.value) == (
         f"trial {row['trial']} of participant 1: kind is catch but the condition is "
         f"{row['condition']!r}"
     )
 
 
-def test_check_finds_unequal_shares(good):
-    one = (good["condition"] == "natural_controversial") & (good["group"] == 1)
+def test_check_design_finds_unequal_shares(valid_trials):
+    one = (valid_trials["condition"] == "natural_controversial") & (valid_trials["group"] == 1)
     with pytest.raises(ValidationError) as caught:
-        check_design(good.assign(model_2=good["model_2"].mask(one, "m9")))
+        check_design(valid_trials.assign(model_2=valid_trials["model_2"].mask(one, "m9")))
     assert str(caught.value) == (
         "natural_controversial of m0 and m1 is seen 0 times by group 1 but 1 times by group 2"
     )

@@ -60,7 +60,7 @@ MET = {
         ("classifier", "PLL", 1.0, 1 / 2, 4 / 6),
     ],
 )
-def test_overlaps_of_six_pairs_worked_out_on_paper(
+def test_overlaps_of_six_pairs_by_hand(
     scripts: dict[str, ModuleType],
     baseline: str,
     model: str,
@@ -76,7 +76,7 @@ def test_overlaps_of_six_pairs_worked_out_on_paper(
     assert row["n_reduced"] == 6 - len(MET[baseline][delta == 1.0])
 
 
-def test_pairs_without_a_delta_do_not_count(scripts: dict[str, ModuleType]) -> None:
+def test_pairs_without_a_delta_are_excluded(scripts: dict[str, ModuleType]) -> None:
     overlap_table = scripts["tables"].overlap_table
     human = np.array([1.0, 1.0, -0.2, np.nan])
     models = {"a": np.array([0.8, 3.0, 0.1, 1.0]), "b": np.array([0.9, 0.2, -0.1, 1.0])}
@@ -89,7 +89,7 @@ def test_pairs_without_a_delta_do_not_count(scripts: dict[str, ModuleType]) -> N
         overlap_table(human, {**models, "c": np.full(4, np.nan)}, "b")
 
 
-def test_criteria_of_a_folder(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_criteria_table_of_a_data_folder(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
     judgement = [1.0, -1.0, 0.5, 0.4, 0.3, -0.1]
     ids = ["g1", "u1", "g2", "u2", "g3", "u3"]
     sentences = pd.DataFrame({"id": ids, "sentence": list("abcdef"), "judgement": judgement})
@@ -113,7 +113,7 @@ def test_criteria_of_a_folder(scripts: dict[str, ModuleType], tmp_path: Path) ->
     assert [row[name] for name in ("blimp", "adc_5", "n_pairs", "n_sentences")] == [0, 0, 2, 6]
 
 
-def test_signs_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
+def test_sign_table_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
     table = scripts["tables"].sign_table(PEOPLE, SIX).set_index(["model", "human"])
     # People: + + + - 0 +. Trigram: + + - - + +. PLL: + + + + 0 +. Classifier: + + + + - +.
     assert table.loc[("trigram", "accept")].tolist() == [3, 1]
@@ -122,7 +122,7 @@ def test_signs_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
     assert table.loc[("PLL", "reject")].tolist() == [1, 1]
 
 
-def test_disagreements_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
+def test_disagreement_tables_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
     tables = scripts["tables"]
     ids = [f"g{k}" for k in range(1, 7)], [f"u{k}" for k in range(1, 7)]
     judgements = pd.DataFrame({"id": ids[0] + ids[1], "sentence": list("abcdefghijkl")})
@@ -146,12 +146,12 @@ def test_disagreements_of_six_pairs(scripts: dict[str, ModuleType]) -> None:
     }
 
 
-def test_labels_are_the_marks_in_ids(scripts: dict[str, ModuleType]) -> None:
+def test_expert_labels_are_read_from_ids(scripts: dict[str, ModuleType]) -> None:
     ids = pd.Series(["32.1.a.1a.g.01", "32.1.a.1b.*.01", "ch8.150.??.02", "ch8.1.?*.03"])
     assert scripts["tables"].expert_labels(ids).tolist() == [True, False, True, True]
 
 
-def test_correlations_by_feature(scripts: dict[str, ModuleType]) -> None:
+def test_matthews_correlation_by_feature(scripts: dict[str, ModuleType]) -> None:
     annotations = pd.DataFrame(
         {
             "Acceptability": [1, 1, 0, 0, 1, 0],
@@ -169,7 +169,7 @@ def test_correlations_by_feature(scripts: dict[str, ModuleType]) -> None:
     assert table.iloc[0][["n", "mean", "sd", "min", "max"]].tolist() == [4, 0.5, 0.5, 0, 1]
 
 
-def test_strengths_are_those_of_a_logistic_regression(scripts: dict[str, ModuleType]) -> None:
+def test_sentence_ranking_equals_logistic_regression(scripts: dict[str, ModuleType]) -> None:
     import statsmodels.api as sm
 
     rng = np.random.default_rng(3)
@@ -186,7 +186,7 @@ def test_strengths_are_those_of_a_logistic_regression(scripts: dict[str, ModuleT
     np.testing.assert_allclose(points.loc[list("abcde")], expected - expected.mean(), atol=3)
 
 
-def test_each_comparison_has_two_numbers_or_a_reason() -> None:
+def test_published_comparisons_are_complete_or_explained() -> None:
     tables = sorted(FOLDER.parent.glob("*/published.csv"))
     assert tables
     for path in tables:
@@ -202,7 +202,7 @@ def test_each_comparison_has_two_numbers_or_a_reason() -> None:
 MARGINS = np.array([[1.0, 2.0, -1.0, -1.0], [0.5, -2.0, -1.0, 0.0], [3.0, -1.0, 1.0, -2.0]])
 
 
-def test_orders_by_hand(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_training_order_tables_by_hand(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
     orders = scripts["orders"]
     flipped = orders.acrobatic(MARGINS)
     assert flipped.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0]]
@@ -220,7 +220,9 @@ def test_orders_by_hand(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
     assert save_figure(drawn, tmp_path / "x.svg").stat().st_size
 
 
-def test_only_the_order_differs(scripts: dict[str, ModuleType], bert: Path, cola: Path) -> None:
+def test_training_restarts_are_determined_by_the_seed(
+    scripts: dict[str, ModuleType], bert: Path, cola: Path
+) -> None:
     options = FitOptions(epochs=1, batch=8, layers=1, learning_rate=3e-3)
     study, seeds = scripts["orders"].train_restarts, [(4, 4), (4, 5)]
     margins, mcc = study(str(bert), cola, SENTENCES, seeds, options)

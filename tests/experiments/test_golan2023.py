@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "golan2023"
 PLAN = FOLDER / "hub.toml"
 
 
-def test_the_nine_models_are_specs_with_the_published_options() -> None:
+def test_nine_models_have_the_published_options() -> None:
     specs = list(map(ModelSpec.parse, tomllib.loads(PLAN.read_text("utf-8"))["models"]))
     assert list(map(str, specs)) == list(read_study_plan(PLAN).models)
     gpt, *masked = specs[:5]
@@ -35,7 +35,7 @@ def test_the_nine_models_are_specs_with_the_published_options() -> None:
     assert {spec.location for spec in specs[5:]} <= set(bundled_models())
 
 
-def test_similarity_is_the_mean_correlation_of_word_vectors(tmp_path: Path) -> None:
+def test_similarity_is_mean_correlation_of_word_vectors(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("golan2023_run", FOLDER / "run.py")
     assert spec is not None
     assert spec.loader is not None

@@ -36,7 +36,7 @@ def guided(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     sys.modules.pop("guided_search", None)
 
 
-def test_the_line_is_that_of_least_squares(guided: ModuleType) -> None:
+def test_regression_line_equals_least_squares(guided: ModuleType) -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(-8, 3, 20)
     y = -30 + 0.7 * x + rng.normal(0, 1, 20)
@@ -55,7 +55,7 @@ def problem(bert: Path) -> tuple[Problem, SharedVocabulary]:
     return Problem((masked,), (bigram,)), SharedVocabulary(vocabulary, (masked, bigram))
 
 
-def test_the_approximate_score_is_that_of_the_masked_word(
+def test_approximate_score_equals_the_masked_word_score(
     guided: ModuleType, problem: tuple[Problem, SharedVocabulary]
 ) -> None:
     sentence, position = Sentence.parse("The dog saw a cat."), 1
@@ -68,7 +68,7 @@ def test_the_approximate_score_is_that_of_the_masked_word(
     np.testing.assert_allclose(log_probs, expected, atol=1e-4)
 
 
-def test_the_candidate_with_the_lowest_predicted_loss_is_scored_next(
+def test_candidate_with_lowest_predicted_loss_is_scored_next(
     guided: ModuleType, problem: tuple[Problem, SharedVocabulary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentence = Sentence.parse("The dog saw a cat.")
@@ -125,7 +125,7 @@ def test_results_satisfy_the_constraint_on_fresh_scores(
         assert result.loss <= 0
 
 
-def test_the_threshold_is_lowered_until_enough_words_pass(guided: ModuleType) -> None:
+def test_threshold_is_lowered_until_enough_words_pass(guided: ModuleType) -> None:
     log_probs, indices = np.array([-3.0, -11.0, -14.9, -15.1, -40.0]), np.arange(5)
     strategy = guided.GuidedSearch(minimum=3)
     assert strategy._filter_likely(log_probs, indices).tolist() == [0, 1, 2]
@@ -133,7 +133,7 @@ def test_the_threshold_is_lowered_until_enough_words_pass(guided: ModuleType) ->
     assert strategy._filter_likely(log_probs, indices[3:]).tolist() == [3, 4]
 
 
-def test_the_entry_point_adds_a_strategy_that_passes_the_check(
+def test_guided_strategy_is_registered_and_passes_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = FILE.read_text("utf-8")

@@ -48,7 +48,7 @@ def study() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with data, and the checkpoints ``roberta`` and ``gpt2``."""
     root = tmp_path_factory.mktemp("kauf")
     for name in ("roberta", "gpt2"):
@@ -68,14 +68,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_one_command_gives_tables_and_figures(
-    study: ModuleType, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_script_writes_tables_and_figures(
+    study: ModuleType,
+    data_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
 ) -> None:
-    masked, gpt2, out = f"hf:{place / 'roberta'}", f"hf:{place / 'gpt2'}", place / "out"
+    masked, gpt2, out = (
+        f"hf:{data_folder / 'roberta'}",
+        f"hf:{data_folder / 'gpt2'}",
+        data_folder / "out",
+    )
     arguments = [
         "run.py",
         "--data",
-        str(place),
+        str(data_folder),
         "--out",
         str(out),
         "--model",
@@ -126,11 +133,11 @@ def test_one_command_gives_tables_and_figures(
     assert (out / "blimp.svg").stat().st_size > 1000
 
 
-def test_accuracy_on_blimp_is_that_of_its_runner(study: ModuleType, place: Path) -> None:
+def test_blimp_accuracy_equals_pair_accuracy(study: ModuleType, data_folder: Path) -> None:
     from study import blimp_table, by_term, masked_model
 
-    masked = f"hf:{place / 'roberta'}"
-    source = place / "blimp" / "blimp.zip"
+    masked = f"hf:{data_folder / 'roberta'}"
+    source = data_folder / "blimp" / "blimp.zip"
     pairs = read_minimal_pairs(source, limit=2, seed=3)
     assert len(pairs) == 6
     again = read_minimal_pairs(source, paradigms=["third"], limit=2, seed=3)
@@ -156,17 +163,30 @@ def test_accuracy_on_blimp_is_that_of_its_runner(study: ModuleType, place: Path)
     assert found["overall"] == pytest.approx(table[table["metric"] == "pll"]["accuracy"].mean())
 
 
-def test_what_cannot_be_studied_is_named(
-    study: ModuleType, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_unusable_models_and_folders_are_rejected(
+    study: ModuleType,
+    data_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
 ) -> None:
-    gpt2 = f"hf:{place / 'gpt2'}"
-    arguments = ["run.py", "--data", str(place), "--out", str(place / "none"), "--model", gpt2]
+    gpt2 = f"hf:{data_folder / 'gpt2'}"
+    arguments = [
+        "run.py",
+        "--data",
+        str(data_folder),
+        "--out",
+        str(data_folder / "none"),
+        "--model",
+        gpt2,
+    ]
     monkeypatch.setattr(sys, "argv", arguments)
     assert study.main() == 2
     said = capsys.readouterr().err
     assert said == f"run.py: {gpt2!r} is no masked language model; give one as --model\n"
     monkeypatch.setattr(
-        sys, "argv", ["run.py", "--data", str(place / "roberta"), "--out", str(place / "none")]
+        sys,
+        "argv",
+        ["run.py", "--data", str(data_folder / "roberta"), "--out", str(data_folder / "none")],
     )
     assert study.main() == 2
     assert "holds no file NAME_sentences.csv" in capsys.readouterr().err

@@ -91,7 +91,7 @@ def test_tables_equal_independent_computations(study: ModuleType, data: Path) ->
     )
 
 
-def test_lists_of_the_authors_are_read(study: ModuleType, tmp_path: Path) -> None:
+def test_published_nbest_lists_are_read(study: ModuleType, tmp_path: Path) -> None:
     hypotheses = {"hyp_1": {"score": -1.5, "text": " a cat"}, "hyp_2": {"score": -2, "text": " "}}
     for split in ("dev", "test"):
         content = {f"{split}-1": hypotheses | {"ref": "the cat"}}
@@ -112,7 +112,7 @@ def test_lists_of_the_authors_are_read(study: ModuleType, tmp_path: Path) -> Non
     assert study.read_nbest(tmp_path / "none") == {}
 
 
-def test_the_script_compares_every_number(
+def test_script_compares_every_published_number(
     study: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sacrebleu", reason="sacrebleu is not installed; see [dev]")

@@ -27,8 +27,8 @@ HUGE = "99999999999999999999"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "place"
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "working_folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("text.txt").write_text("The door was open .\nHe saw the house .\n" * 4)
@@ -39,9 +39,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def fail(capsys: pytest.CaptureFixture[str], place: Path):
+def fail(capsys: pytest.CaptureFixture[str], working_folder: Path):
     def run(*argv: str) -> str:
-        before = sorted(place.rglob("*"))
+        before = sorted(working_folder.rglob("*"))
         try:
             status = main(list(argv))
         except SystemExit as error:
@@ -49,7 +49,7 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
         printed = capsys.readouterr().err
         assert status == 2, printed
         assert "Traceback" not in printed
-        assert sorted(place.rglob("*")) == before
+        assert sorted(working_folder.rglob("*")) == before
         last = printed.strip().splitlines()[-1]
         assert last.startswith("contstim")
         return last.partition(": ")[2].partition("; see contstim")[0]
@@ -57,13 +57,13 @@ def fail(capsys: pytest.CaptureFixture[str], place: Path):
     return run
 
 
-def _study(place: Path) -> None:
+def _study(working_folder: Path) -> None:
     trials = ["design", "trials", "--groups", "1", "--participants", "1", "--catch", "2"]
-    assert main([*trials, "--out", str(place / "trials.csv")]) == 0
-    create_study(place / "study", place / "trials.csv")
+    assert main([*trials, "--out", str(working_folder / "trials.csv")]) == 0
+    create_study(working_folder / "study", working_folder / "trials.csv")
 
 
-def test_a_field_beyond_the_limit_of_csv(fail) -> None:
+def test_oversized_csv_fields_are_rejected(fail) -> None:
     Path("w.csv").write_text("word\n" + "x" * 140_000 + "\n")
     search = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt", "--vocabulary", "w.csv"]
     assert fail(*search) == (
@@ -75,18 +75,18 @@ def test_a_field_beyond_the_limit_of_csv(fail) -> None:
     assert fail("select", "natural", "cut.csv.gz").startswith("cut.csv.gz is not a whole gzip")
 
 
-def test_the_working_folder_is_not_replaced(fail, place: Path) -> None:
+def test_working_folder_is_not_replaced(fail, working_folder: Path) -> None:
     Path("sub").mkdir()
     Path("provenance.json").write_text("{}")
     os.chdir("sub")
-    for folder in (".", "..", f"{place}"):
+    for folder in (".", "..", f"{working_folder}"):
         assert fail("benchmark", "golan2023/exp2", "--out", folder) == (
             f"cannot replace {folder}, which contains the working folder; change to another "
             "folder, or choose another output"
         )
 
 
-def test_absurd_sizes_of_designs(fail) -> None:
+def test_excessive_design_sizes_are_rejected(fail) -> None:
     trials = ["design", "trials", "--groups", "1", "--catch", "2", "--out", "o.csv"]
     assert "too large, the maximum is 1000000000" in fail(*trials, "--participants", HUGE)
     assert fail(*trials, "--participants", "900000000") == (
@@ -102,7 +102,7 @@ def test_absurd_sizes_of_designs(fail) -> None:
     assert "answers per study; ask for fewer" in fail(*power)
 
 
-def test_options_of_training_in_python(place: Path) -> None:
+def test_invalid_training_options_are_rejected(working_folder: Path) -> None:
     for name in ("epochs", "full_epochs", "learning_rate"):
         for value in (float("nan"), float("inf"), -1.0):
             with pytest.raises(InputError):
@@ -110,8 +110,8 @@ def test_options_of_training_in_python(place: Path) -> None:
     for weight in (float("nan"), float("inf"), 1e9):
         with pytest.raises(InputError, match="one weight above 0 and up to 10000"):
             train_recurrent(
-                [place / "text.txt"],
-                place / "m.safetensors",
+                [working_folder / "text.txt"],
+                working_folder / "m.safetensors",
                 config=NetworkConfig("rnn", 2, 2),
                 weights=[weight],
             )
@@ -127,7 +127,7 @@ FOLDERS = (["evaluate", "choices.csv"], ["run", "study.toml"])
 
 
 @pytest.mark.parametrize("argv", FILES, ids=lambda argv: " ".join(argv[:3]))
-def test_places_that_are_no_files(fail, argv: list[str]) -> None:
+def test_invalid_output_files_are_rejected(fail, argv: list[str]) -> None:
     for out in (".", "/", ".."):
         message = f"cannot write {out}: it is a folder; give a file name"
         assert message in fail(*argv, "--out", out)
@@ -140,7 +140,7 @@ def test_places_that_are_no_files(fail, argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("argv", FOLDERS, ids=lambda argv: " ".join(argv[:2]))
-def test_places_that_are_no_folders(fail, argv: list[str]) -> None:
+def test_invalid_output_folders_are_rejected(fail, argv: list[str]) -> None:
     assert "cannot write into /: it is the root of the file system; give another folder" in fail(
         *argv, "--out", "/"
     )
@@ -153,8 +153,8 @@ def test_places_that_are_no_folders(fail, argv: list[str]) -> None:
     )
 
 
-def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:
-    _study(place)
+def test_invalid_data_files_are_rejected_unchanged(fail, working_folder: Path) -> None:
+    _study(working_folder)
     Path("empty.sqlite3").touch()
     message = "empty.sqlite3 does not contain the data of a study; choose another file"
     for action in ("export", "replace", "release"):
@@ -168,14 +168,17 @@ def test_what_is_no_data_file_stays_as_it_is(fail, place: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_what_is_stopped_leaves_nothing(
-    sent: int, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_interrupted_commands_leave_no_files(
+    sent: int,
+    working_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def stop(*_: object) -> None:
         os.kill(os.getpid(), sent)
         time.sleep(10)
 
-    before = sorted(place.iterdir())
+    before = sorted(working_folder.iterdir())
     monkeypatch.setattr(score, "write_sentence_scores", stop)
     # What runs in the background of a shell begins with SIGINT ignored.
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -184,10 +187,10 @@ def test_what_is_stopped_leaves_nothing(
     finally:
         signal.signal(signal.SIGINT, earlier)
     assert capsys.readouterr().err.splitlines()[-1] == "contstim: interrupted"
-    assert sorted(place.iterdir()) == before
+    assert sorted(working_folder.iterdir()) == before
 
 
-def test_only_what_keeps_results_says_so(
+def test_interruption_message_mentions_saved_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stop(*_: object, **__: object) -> None:
