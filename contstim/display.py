@@ -65,10 +65,12 @@ def format_brief(value: object) -> str:
         return f"<table of {len(value):,} rows, {len(value.columns)} columns>"
     if _is_array(value):
         return f"<array of {' x '.join(map(str, value.shape))}>"
+    # An object that is shown inside another one is represented by its class only.
     is_nested = type(value).__repr__ is format_repr
     text = f"{type(value).__name__}(…)" if is_nested else repr(value)
     if len(text) <= _MAX_VALUE and "\n" not in text:
         return text
+    # Shorten a long text, and close its quotation mark.
     if isinstance(value, str):
         return f"{text[: _MAX_VALUE - 2]}…{text[-1]}"
     if isinstance(value, Collection):

@@ -79,6 +79,7 @@ def prepare_axes(
         If the number of given axes differs from the number of panels.
     """
     given_axes = [ax for ax in axes or () if ax is not None]
+    # Without axes, create a new figure with one row of panels.
     if not given_axes:
         from matplotlib import pyplot  # selects a display backend, so import it only if needed
 
@@ -90,6 +91,7 @@ def prepare_axes(
         raise InputError(
             f"the figure needs {len(width_ratios)} axes, got {len(given_axes)}; give one per panel"
         )
+    # A figure that was created for a report can be resized; a figure of the user is not changed.
     if isinstance(given_axes[0].figure, PageFigure):
         given_axes[0].figure.set_size_inches(width, height)
         grid = given_axes[0].get_gridspec()
@@ -111,6 +113,7 @@ def _style_axes(axes: Iterable[Axes]) -> list[Axes]:
 def add_legend_below(ax: Axes, **options: Any) -> None:
     """Add a legend below the label of the horizontal axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.42, ax.figure.dpi_scale_trans)
+    # The offset is fixed in inches (0.42), so that the legend clears the axis label at any size.
     ax.legend(
         loc="upper left",
         bbox_to_anchor=(0.0, 0.0),
@@ -182,6 +185,7 @@ def shorten_names(names: Sequence[str], max_length: int = 32) -> list[str]:
     If shortened names coincide, their common prefix is omitted first.
     """
     shortened = [shorten_name(name, max_length) for name in names]
+    # Names that have become equal by shortening.
     ambiguous = [
         name for name, text in zip(names, shortened, strict=True) if shortened.count(text) > 1
     ]
@@ -190,6 +194,7 @@ def shorten_names(names: Sequence[str], max_length: int = 32) -> list[str]:
     # The first and last names in alphabetical order determine the common prefix of all.
     characters = zip(min(ambiguous), max(ambiguous), strict=False)
     n_common = next((i for i, (first, last) in enumerate(characters) if first != last), 0)
+    # Omit the common prefix, so that the remaining parts differ.
     for index, name in enumerate(names):
         if name in ambiguous and n_common:
             shortened[index] = shorten_name(f"…{name[n_common:]}", max_length)

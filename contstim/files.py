@@ -113,6 +113,7 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_symlink():
         raise OutputError(f"cannot write {path}: its links form a circle; remove it")
+    # A pipe or a device cannot be replaced and is written directly.
     if is_stream(path):
         temporary = target
     else:
@@ -121,6 +122,7 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
     try:
         yield temporary
         if temporary != target:
+            # The content must be on the disk before the name changes, to survive a power failure.
             _flush_all_to_disk(temporary)
             temporary.replace(target)
             _flush_to_disk(target.parent)
@@ -130,6 +132,7 @@ def replace_atomically(path: Path, *, hint: str = "") -> Iterator[Path]:
         advice = f"; {hint}" if hint else ""
         raise OutputError(f"cannot write {path}: {error.strerror or error}{advice}") from None
     finally:
+        # If the block failed, the temporary file still exists.
         if temporary != target:
             with suppress(OSError):
                 remove(temporary)
@@ -228,6 +231,7 @@ def _flush_to_disk(path: Path) -> None:
     """Write a file, or the list of entries of a folder, from the system's cache to disk."""
     if os.name != "posix":
         return  # Windows cannot synchronise a file opened for reading; its renames are journalled.
+    # `fsync` waits until the data in the system's cache are on the disk.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -257,6 +261,7 @@ def find_lock_holder(path: Path) -> LockHolder | None:
     """
     if not path.is_file():
         return None
+    # If the lock can be acquired for a moment, no living process holds it.
     try:
         with _create_lease(path).acquire(timeout=0):
             return None
@@ -299,11 +304,13 @@ def lock(path: Path, resource: str, *, wait: bool = False) -> Iterator[Callable[
         path.parent.mkdir(parents=True, exist_ok=True)
         lease = _create_lease(path)
         _acquire_lock(lease, path, resource, wait=wait)
+        # Record the time, to be shown to other processes that want the lock.
         with path.open("a", encoding="utf-8") as file:
             file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\n")
     except OSError as error:
         raise OutputError(f"cannot lock {path}: {error.strerror or error}") from None
 
+    # The caller can check from time to time whether it still holds the lock.
     def check() -> None:
         if lease.compromise is not None:
             raise LockedError(f"the lock {path} was taken over by another process; this one stops")
@@ -340,6 +347,8 @@ def _acquire_lock(lease: SoftFileLease, path: Path, resource: str, *, wait: bool
     """
     first_heartbeat = unsigned_heartbeat = _last_heartbeat(path)
     is_reported, unsigned_since = False, time.monotonic()
+    # A heartbeat is the modification time of the lock file, which its holder updates regularly.
+    # `unsigned_heartbeat` is the heartbeat of a lock file that names no process (holder).
     while True:
         try:
             # `find_lock_holder` holds the lock for a moment, so try for longer than that.
@@ -358,8 +367,11 @@ def _acquire_lock(lease: SoftFileLease, path: Path, resource: str, *, wait: bool
                 )
         else:
             unsigned_heartbeat, unsigned_since = heartbeat, time.monotonic()
+        # Try again if the caller wants to wait, or if the lock file is being created.
         if wait or holder is None:
             continue
+        # A new heartbeat shows that a holder on another machine is alive. Until then, keep trying:
+        # a lock without heartbeats is taken over.
         first_heartbeat = first_heartbeat or heartbeat
         if holder.host == _host_name(path) or _last_heartbeat(path) != first_heartbeat:
             raise LockedError(f"{resource} is held by {holder}; wait for it, or end it first")
@@ -378,6 +390,7 @@ def _read_holder(path: Path) -> LockHolder | None:
         lines = path.read_text("utf-8").splitlines()
     except OSError:  # The lock was released in the meantime.
         return None
+    # The holder has appended the time at which it acquired the lock.
     times = [line.removeprefix("since=") for line in lines if line.startswith("since=")]
     return LockHolder(process.pid, process.hostname, times[0] if times else "just now")
 

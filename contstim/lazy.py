@@ -27,6 +27,7 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], list[str
         Public names in alphabetical order.
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
+    # The stub lists the public names as `from MODULE import NAME`.
     modules = {
         alias.name: str(statement.module)
         for statement in stub.body
@@ -34,9 +35,11 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], list[str
         for alias in statement.names
     }
 
+    # Import a module only when one of its names is first used.
     def import_name(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # A name imported from the package itself is one of its modules.
         if modules[name] == package:
             return import_module(f"{package}.{name}")
         return getattr(import_module(modules[name]), name)

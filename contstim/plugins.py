@@ -72,15 +72,18 @@ class Registry(Collection[str], Generic[_Object]):
         """
         if name in self._objects:
             registered = self._objects[name]
+            # A bundled object is registered by its address, "module:name", until it is needed.
             if isinstance(registered, str):
                 return cast(_Object, import_object(registered))
             return registered
+        # Otherwise look for an installed package that provides an object of this name.
         entry_point = self._entry_points().get(name)
         if entry_point is None:
             raise UnknownNameError.with_suggestions(self.kind, name, self)
         description = f"the {self.kind} {name!r}"
         package = distribution_name(entry_point)
         provided = import_object(entry_point.value, description, package)
+        # The package may provide a class or an instance.
         is_valid = issubclass if isinstance(provided, type) else isinstance
         if self.base_class is not None and not is_valid(provided, self.base_class):
             raise InputError(

@@ -43,6 +43,7 @@ def _create_bar(label: str, terminal_format: str, line_format: str, **options: A
     """
     if sys.stderr.isatty():
         options |= {"file": sys.stderr, "bar_format": terminal_format, "leave": False}
+    # Without a terminal, for example in a log file, print a line from time to time.
     else:
         options |= {"file": _LineStream(), "bar_format": line_format, "leave": True}
         options["mininterval"] = _SECONDS_BETWEEN_LINES
@@ -78,8 +79,10 @@ def track(
         The items, in order.
     """
     if _ACTIVE or _is_silent():
+        # Of nested loops, only the outermost one has a bar.
         yield from items
         return
+    # Weights are the relative durations of the items.
     weights = [1.0] * (total - n_done) if weights is None else weights
     _ACTIVE.append(label)
     try:

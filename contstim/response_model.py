@@ -111,6 +111,7 @@ class ResponseModel:
         array([0.33, 0.5 , 0.67])
         """
         curve = _tabulate_curve(self)
+        # `scaled` are preferences g for sentence 2, and `curve` the probabilities on a grid of |g|.
         # Interpolate the tabulated curve linearly at |g|; probabilities of -g and g sum to 1.
         position = np.minimum(
             np.abs(scaled) * ((_N_POINTS - 1) / self.max_preference), _N_POINTS - 1.0
@@ -132,13 +133,16 @@ def _tabulate_curve(response_model: ResponseModel) -> FloatArray:
     """
     preferences = np.linspace(0.0, response_model.max_preference, _N_POINTS)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
+    # Gauss-Hermite quadrature for a standard normal variable.
     weights = weights / weights.sum()
     # Nodes of the log-normal slope and of the normal offset b_p + u_x.
     slopes = response_model.slope * np.exp(response_model.slope_sd * nodes)
     offsets = np.hypot(response_model.side_sd, response_model.item_sd) * nodes
     curve = np.zeros(_N_POINTS)
+    # Average over the slopes (sum) and over the offsets (matrix product).
     for slope, weight in zip(slopes, weights, strict=True):
         curve += weight * (expit(preferences[:, None] * slope + offsets) @ weights)
+    # With probability `lapse`, a participant answers at random.
     curve = response_model.lapse / 2 + (1 - response_model.lapse) * curve
     # Probabilities of exactly 0 or 1 would let a single answer exclude a model.
     return np.clip(curve, 1e-9, 1 - 1e-9)
@@ -176,6 +180,7 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
         # graph Laplacian of the weights.
         laplacian = np.diag(weights.sum(axis=0)) - weights
         return np.asarray((probabilities * (logits @ laplacian)).sum(axis=-1) / 2)
+    # For each pair of models i < j: (p_i - p_j) (logit p_i - logit p_j) / 2.
     i, j = np.triu_indices(probabilities.shape[-1], 1)
     return np.asarray(
         (probabilities[..., i] - probabilities[..., j]) * (logits[..., i] - logits[..., j]) / 2
@@ -245,6 +250,7 @@ def _tabulate_evidence_bounds(
         np.subtract.outer(probabilities, probabilities) * np.subtract.outer(logits, logits) / 2
     )
 
+    # G(t) is the largest value of these factors for preferences that differ by at most t.
     # Tabulate G at differences of 0, 1, ... grid steps. Since G increases, values that are shifted
     # by three grid steps are upper bounds between the grid points as well.
     max_factors = np.array([factors.diagonal(n_steps).max() for n_steps in range(_N_POINTS)])
@@ -259,6 +265,7 @@ def _tabulate_evidence_bounds(
         n_steps = int(np.ceil(missing / slopes[-1]))
         convex = np.append(convex, convex[-1] + slopes[-1] * np.arange(1, n_steps + 1))
     grid_step = preferences[1] - preferences[0]
+    # Return the grid of x = t / 2, the bounds C(2 x) / 2 on it, and the maximum c of G.
     return np.arange(len(convex)) * grid_step / 2, convex / 2, float(max_factors[-1])
 
 
@@ -283,6 +290,7 @@ def log_prob_std(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
         If a model gives all sentences the same score.
     """
     finite = np.where(np.isfinite(log_probs), log_probs, np.nan)
+    # Standard deviation over sentences of each model, without missing and infinite values.
     scale = np.nanstd(finite, axis=0)
     is_constant = ~(scale > 0)
     if is_constant.any():

@@ -89,6 +89,7 @@ def validate_choice(choices: Collection[str], kind: str | None = None) -> AfterV
     """
 
     def check(value: str) -> str:
+        # `choices` may be a registry, which installed packages extend later.
         if value in choices:
             return value
         if kind is not None:
@@ -141,6 +142,7 @@ def settings(cls: type[_Settings]) -> type[_Settings]:
     validated: Any = validated_dataclass(frozen=True, config=config)(cls)
     original_init = validated.__init__
 
+    # Convert pydantic's report of all errors to an error message of one line.
     @wraps(original_init)
     def init(self: _Settings, *args: Any, **values: Any) -> None:
         try:
@@ -256,6 +258,7 @@ def field_bounds(cls: type, name: str) -> tuple[type, dict[str, Any]]:
         Bounds ``ge``, ``gt``, ``le`` and ``lt`` of numbers, and ``choices`` of texts.
     """
     bound_names = ("ge", "gt", "le", "lt", "choices")
+    # Minimum and maximum, inclusive (ge, le) or exclusive (gt, lt), and the allowed texts.
     scalar_types = list[type]()
     bounds: dict[str, Any] = {}
     # Visit the annotation and the types nested in it, for example the `int` in `tuple[int] | None`.
@@ -304,6 +307,7 @@ def read_toml(path: Path, hint: str = "check the path") -> dict[str, Any]:
         raise InputError(f"cannot read {path} as TOML: {error}") from None
     except RecursionError:
         raise InputError(f"{path} has too many levels of nested values; remove some") from None
+    # No file can have a name with such a character.
     if _has_nul(table):
         raise InputError(f"{path} has a NUL character, \\u0000, in a text; remove it")
     return table

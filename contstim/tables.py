@@ -197,8 +197,10 @@ def _convert_decimal_commas(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str
     converted = {}
     for key, column in table.items():
         texts = column[column.notna() & ~column.isin(MISSING)].astype(str)
+        # Skip columns of sentences and names, and columns that are numbers already.
         if str(key) in _TEXT_COLUMNS or pd.api.types.is_numeric_dtype(column) or texts.empty:
             continue
+        # Convert the column if all its cells are numbers and at least one has a decimal comma.
         if texts.str.fullmatch(_DECIMAL_COMMA).all() and texts.str.contains(",").any():
             points = column.astype(str).where(column.notna()).str.replace(",", ".")
             converted[str(key)] = points
@@ -213,6 +215,7 @@ def _to_numbers(column: pd.Series) -> pd.Series:
     """
     try:
         if column.str.fullmatch(r"-?\d{1,18}").all():
+            # Integers of up to 18 digits fit into 64 bits.
             return column.astype("int64")
         # Python's float parser restores exactly the number that was written.
         numbers = column.mask(column.isin(MISSING), "nan").to_numpy(dtype=object).astype("float64")
@@ -228,10 +231,11 @@ def _infer_column_type(column: pd.Series, name: str) -> pd.Series:
     leading zeros (``007``), or different texts for the same number (``1e5`` and ``100000``), which
     a conversion would make equal.
     """
-    # Parse each distinct text only once.
     indices, distinct = pd.factorize(column)
+    # Parse each distinct text once. `indices` assigns the texts to the rows, -1 to an empty cell.
     is_missing = distinct.isin(MISSING)
     texts = pd.Series(distinct[~is_missing])
+    # In columns where a value is optional, cells such as NA are missing.
     if name in _OPTIONAL_COLUMNS:
         column = column.where(~column.isin(MISSING))
     # Labels, and columns with no value except words such as NA, remain text.
@@ -245,15 +249,19 @@ def _infer_column_type(column: pd.Series, name: str) -> pd.Series:
         return column
     if numbers.isna().any():
         return column
+    # Codes with leading zeros (007), or different texts of one number (1e5 and 100000), would be
+    # changed or merged by the conversion, so they remain text.
     if any(map(_CODE.fullmatch, texts)):
         is_ambiguous = len(texts) > numbers.nunique()
         all_digits = all(map(_DIGITS.fullmatch, texts))
         if is_ambiguous or (name not in _NUMBER_COLUMNS and all_digits):
             return column
+    # A column of integers cannot have missing values; with missing values it becomes float64.
     has_missing = is_missing.any() or (indices < 0).any()
     if not has_missing and all(map(_INTEGER.fullmatch, texts)):
         return column.astype("int64")
-    values = np.full(len(distinct) + 1, np.nan)  # the last one is for empty cells, index -1
+    # Empty cells have the index -1 and get the last value, NaN.
+    values = np.full(len(distinct) + 1, np.nan)
     values[:-1][~is_missing] = texts.to_numpy(dtype=object).astype("float64")
     return pd.Series(values[indices], index=column.index)
 
@@ -287,9 +295,10 @@ def escape_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def _map_text_cells(table: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
     """Return a table with a function applied to its text cells and column names."""
-    cached = cache(function)
+    cached = cache(function)  # many cells are repeated
     out = table.rename(columns=lambda name: cached(str(name)))
     for index, dtype in enumerate(out.dtypes):
+        # Other columns contain no text.
         if dtype.kind == "O":
             cells = [cached(c) if isinstance(c, str) else c for c in out.iloc[:, index]]
             out.isetitem(index, pd.Series(cells, index=out.index, dtype=dtype))

@@ -113,6 +113,7 @@ def _open_binary(path: str | PathLike[str]) -> IO[bytes] | nullcontext[IO[bytes]
     if str(path) == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed; give a file")
+        # A `with` block must not close standard input.
         return nullcontext(sys.stdin.buffer)
     if Path(path).suffix == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
@@ -134,6 +135,7 @@ def _read_binary_table(path: str | PathLike[str], package: str) -> str:
     import pandas as pd  # takes 0.2 s, which commands that read plain text need not wait for
 
     try:
+        # The table is converted to CSV text, so that all formats are parsed alike.
         if package == "pyarrow":
             return format_csv(pd.read_parquet(path))
         with pd.ExcelFile(path, engine="openpyxl") as workbook:
@@ -151,6 +153,7 @@ def _read_binary_table(path: str | PathLike[str], package: str) -> str:
         print_once(
             f"{path}: reading the first of {len(other_sheets) + 1} sheets, {str(first_sheet)!r}"
         )
+    # Excel files often have columns and rows without content beyond the table.
     empty = [c for c in table if str(c).startswith("Unnamed: ") and table[c].isna().all()]
     return format_csv(table.drop(columns=empty).dropna(how="all"))
 
@@ -185,12 +188,14 @@ def read_csv_rows(
     lines = iter(lines)
     header = next(lines, "")
     separator = find_separator(header)
+    # The parser needs line ends to keep those that are inside quotation marks.
     terminated = (f"{line}\n" for line in chain([header], lines))
     reader = csv.reader(terminated, strict=True, delimiter=separator)
     width = None
     try:
         for row in reader:
             width = len(row) if width is None else width
+            # Spreadsheets may leave out empty cells at the end of a row.
             if fill:
                 row += [""] * (width - len(row))
             if len(row) != width:
@@ -229,6 +234,8 @@ def read_csv_header(
         header = [cell.strip() for cell in next(first_row, [])]
     except csv.Error:  # the first line is free text
         header = list(lines[:1])
+    # The file is a table if its first line has the column or all alternative columns. Otherwise
+    # each line is one entry, unless the suffix of the file is that of a table.
     is_table = column in header or (alternative and {*alternative} <= {*header})
     if not is_table and {*TABLE_SUFFIXES} & {*Path(path).suffixes}:
         raise InputError(
@@ -243,6 +250,7 @@ def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
     header = read_csv_header(path, lines, column)
     entries = lines
     if header is not None:
+        # Skip the header, and read one column.
         rows = islice(read_csv_rows(lines, format_source(path), fill=True), 1, None)
         entries = [row[header.index(column)] for _, row in rows]
     return tuple(dict.fromkeys(entry.strip() for entry in entries if entry.strip()))
@@ -251,6 +259,7 @@ def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
 def format_csv_rows(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return rows as CSV text, in which floats have as many digits as float64 requires."""
     cells = [[repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows]
+    # `repr` is the shortest text that represents a float exactly, also a float of NumPy.
 
     def write(quoting: Literal[0, 1]) -> str:
         text = io.StringIO()

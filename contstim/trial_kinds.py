@@ -72,6 +72,7 @@ def add_trial_kinds(table: pd.DataFrame) -> pd.DataFrame:
     if "condition" in table:
         names = {c: normalise_condition(c) for c in table["condition"].dropna().unique()}
         table = table.assign(condition=table["condition"].map(names))
+    # A column of kinds takes precedence; each cell must contain one of the known kinds.
     if "kind" in table:
         cells = table["kind"].astype(object).where(table["kind"].notna(), "")
         kinds = cells.map(lambda cell: str(cell).strip().casefold())
@@ -83,6 +84,8 @@ def add_trial_kinds(table: pd.DataFrame) -> pd.DataFrame:
                 "column if it means something else)"
             )
         return table.assign(kind=kinds.astype("str"))
+    # Otherwise, trials are experimental unless the name of their condition says something else,
+    # such as "catch".
     kinds = table.assign(kind=EXPERIMENTAL)["kind"]
     if "condition" in table:
         kind_by_name = {name: infer_kind(name) for name in table["condition"].dropna().unique()}

@@ -91,7 +91,6 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     gap - (share - 1) (ceiling - chance) reaches 0. With normal intervals this is Fieller's
     interval.
     """
-    # The share is 1 + g / c, where g is the gap and c is the ceiling minus chance.
     g, g_low, g_high = gap
     c, c_low, c_high = (value - chance for value in ceiling)
     # With the gap g = value - ceiling and c = ceiling - chance, the model's share of the ceiling is

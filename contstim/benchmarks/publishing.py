@@ -358,8 +358,8 @@ def _refuse_confidential_text(
     InputError
         If a file contains one of them.
     """
-    # Do not search for short ids and sentences, which may occur in a file by chance.
     searched_ids = []
+    # Do not search for short ids and sentences, which may occur in a file by chance.
     for participant in ids:
         # Ids of letters only may be words, so they must be longer.
         min_length = 2 * _MIN_ID if participant.isalpha() else _MIN_ID

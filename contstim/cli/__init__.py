@@ -180,9 +180,11 @@ def refuse_empty_arguments(arguments: Sequence[str]) -> None:
     """
     for previous, argument in itertools.pairwise(["", *arguments]):
         is_option = argument.startswith("--")
+        # `--option=--` would end the options instead of giving a value.
         if is_option and argument.endswith("=--"):
             raise InputError(f"{argument} has no value; write one after the =")
         if argument == "" or (is_option and argument.endswith("=")):
+            # An empty argument is often an unset shell variable. Name the option before it.
             option = argument.removesuffix("=") if is_option else previous
             position = f" after {option}" if option.startswith("-") else ""
             raise InputError(f"there is an empty argument{position}; fill it or leave it out")
@@ -194,6 +196,7 @@ def interrupt_on_sigterm() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
+    # Handle SIGTERM like Ctrl-C within the block, so that the program ends in an orderly way.
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -223,6 +226,7 @@ def run_command(arguments: list[str]) -> int:
         return 0
     if name.startswith("-"):
         raise InputError(f"there is no option {name!r} here; see contstim --help")
+    # Import the parser only now, because it takes time that --help need not wait for.
     from contstim.cli.application import run_application
 
     return run_application(COMMANDS[name], arguments[1:])
@@ -236,6 +240,7 @@ def format_overview() -> str:
         "commands:",
     ]
     for name in COMMANDS:
+        # Commands of installed packages have no summary here, because it would require an import.
         package = COMMANDS.package(name)
         summary = f"from {package}" if package else _BUNDLED[name][1]
         lines.append(f"  {name:<14} {summary}")

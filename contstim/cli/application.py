@@ -88,6 +88,7 @@ def run_application(app: App, arguments: Sequence[str]) -> int:
     if not arguments and app.default_command is None:
         subcommands = ", ".join(name for name in app if not name.startswith("-"))
         raise InputError(f"give one of {subcommands} after {app.name[0]}; see {app.name[0]} --help")
+    # Errors of the parser become one line, which ends with the command for help.
     try:
         command, bound, _ = app.parse_args(
             arguments, exit_on_error=False, print_error=False, verbose=False
@@ -171,9 +172,11 @@ class PlainTextHelp:
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print one group of options, or the subcommands."""
         entries = [(label_option(entry), describe_option(entry)) for entry in panel.entries]
+        # The option --help is not listed.
         entries = [entry for entry in entries if not entry[0].startswith("--help")]
         if entries:
             print(f"\n{panel.title}:", file=console.file)
+        # Wrap each description to the width of the terminal, in a column beside the labels.
         width = min(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MAX_WIDTH)
         indent = " " * _DESCRIPTION_COLUMN
         for label, description in entries:
@@ -202,9 +205,11 @@ def label_option(entry: HelpEntry) -> str:
 def describe_option(entry: HelpEntry) -> str:
     """Return the description of a help entry, with "(repeatable)" and the default value."""
     text = " ".join(_to_text(entry.description).split())
+    # Options that take a list can be given several times.
     is_list = get_origin(entry.type) in (list, tuple) and not entry.positional_label
     if is_list and "repeatable" not in text and not (entry.metavar or "").endswith(" ..."):
         text += " (repeatable)"
+    # State the default in brackets, unless it is empty or the text ends with brackets already.
     if entry.default not in (None, "False", "-", "[]", "()") and not text.endswith("]"):
         text += f" [{entry.default}]"
     return text

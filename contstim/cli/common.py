@@ -34,6 +34,7 @@ def report_model(model: SentenceModel) -> None:
     punctuation, case and unknown words.
     """
     spec = "" if model.name == model.spec else f"{model.spec}, "
+    # The event states what is scored: units, start and end symbols, and treatment of words.
     print_message(f"{model.name}: {spec}{model.event}")
     if model.event.skips_first_word:
         print_message(
@@ -70,6 +71,7 @@ def create_executor(name: str | None) -> Executor:
         from contstim.pipeline.engine import SequentialExecutor
 
         return SequentialExecutor()
+    # Other executors run tasks in processes, in SLURM jobs or on a cluster, by means of Dask.
     from contstim.pipeline import dask_executor
 
     return dask_executor.create_executor(name)
@@ -95,6 +97,7 @@ def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) ->
         # A source may have no path, e.g. nltk:brown or standard input.
         with suppress(OSError, ValueError):
             is_same = source is not None and os.path.samefile(source, path)
+        # Pipes and devices, such as a terminal, may be both read and written.
         if is_same and not is_stream(Path(path)):
             raise InputError(f"{path} would be both read and written; choose another output")
 
@@ -130,6 +133,7 @@ def write_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[IO[st
         return
     refuse_overwriting(path, inputs)
     check_output_file(path)
+    # Write to a temporary file, which gets its name only if the block succeeds.
     with (
         replace_atomically(Path(path), hint="choose another output") as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,

@@ -52,6 +52,7 @@ def demo(
                 "--experiment needs the package contstim.experiment, which is missing; leave the "
                 "option out"
             )
+        # The command line does not depend on the package of the experiment, so load it by name.
         serve_example = import_object("contstim.experiment.commands.experiment:serve_example")
         serve_example(Path(out) / "study", port)
         return

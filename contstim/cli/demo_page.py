@@ -61,6 +61,7 @@ class OrderedPair:
             model_2=triplet.model_2,
             sentence_1=triplet.synthetic_1,
             sentence_2=triplet.synthetic_2,
+            # Log-probability of the preferred minus the other sentence, under each model.
             nats_1=triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
             nats_2=triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
             origin=origin,
@@ -74,6 +75,7 @@ class OrderedPair:
 
     def __str__(self) -> str:
         ratio_1, ratio_2 = self.ratios
+        # Synthetic sentences were made from a natural sentence, which comes first.
         lines = [f"  from  {self.natural}"] if self.natural else []
         lines += [
             f"  1  {self.sentence_1}",

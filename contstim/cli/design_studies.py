@@ -98,6 +98,7 @@ def simulate(
     """
     from contstim.cli import study_simulation
 
+    # Options that are not given keep the defaults of the simulation.
     effects = {"noise": noise, "lapse": lapse, "slope_sd": slope_sd}
     effects |= {"item_sd": item_sd, "shared": shared}
     options: dict[str, Any] = {name: value for name, value in effects.items() if value is not None}

@@ -155,6 +155,7 @@ def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:
     columns = {}
     # Names of columns may contain commas, so split only before an assignment.
     for pair in chain.from_iterable(re.split(r",(?=\w+=)", text) for text in texts):
+        # `ours` is the column name in contstim, `theirs` the column name in the table.
         ours, equals, theirs = pair.partition("=")
         if not equals or not ours or not theirs:
             raise InputError(f"--column {pair!r} is not OURS=THEIRS, e.g. participant=subject")

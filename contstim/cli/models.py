@@ -31,6 +31,7 @@ def list_models() -> None:
 
     for name, entry in bundled_models().items():
         print(f"{'contstim:' + name:<30} {entry.summary}")
+    # `contstim` itself is the family of the bundled models listed above.
     for family in available_families().values():
         if family.name != "contstim":
             print(f"{family.name + ':PATH':<30} {family.summary}")

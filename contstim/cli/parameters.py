@@ -44,6 +44,7 @@ def custom_parameter(parse: Callable[[str], Any], metavar: str) -> Parameter:
 
     def convert(_: Any, tokens: tuple[Token, ...]) -> Any:
         text = tokens[0].value
+        # The value was forgotten, and the parser took the next option for it.
         if text.startswith("--"):
             raise CoercionError(msg=f"needs a value, and {text} is an option", token=tokens[0])
         try:
@@ -62,6 +63,7 @@ def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") ->
         is_number = text.isascii() and text.isdigit()
         if is_number and len(text) <= 99 and minimum <= int(text) <= maximum:
             return int(text)
+        # Very long numbers are shortened, in the message and for the comparison.
         quoted = repr(truncate(text, 40))
         if is_number and int(text[-99:]) >= minimum:
             raise InputError(f"{quoted} is too large, the maximum is {maximum}")
@@ -84,9 +86,11 @@ def float_parameter(
     """
     lower = f"above {above:g}" if above is not None else f"from {minimum:g}"
     upper = f"below {below:g}" if below is not None else f"to {maximum:g}"
+    # State only the finite bounds in error messages.
     bounds = [bound for bound in (lower, upper) if not bound.endswith("inf")]
 
     def parse(text: str) -> float:
+        # float() would also accept 1_000 and the digits of other scripts.
         try:
             value = float(text) if text.isascii() and "_" not in text else math.nan
         except ValueError:
@@ -157,6 +161,7 @@ def check_output_folder(text: str) -> str:
     _check_accessible(text)
     if os.path.lexists(text) and not os.path.isdir(text):
         raise OutputError(f"cannot write into {text}: it is not a folder; give another")
+    # Files in the root of the file system are hardly ever intended.
     if os.path.isdir(text) and os.path.samefile(text, os.sep):
         raise OutputError(
             f"cannot write into {text}: it is the root of the file system; give another folder"
@@ -169,10 +174,11 @@ def _check_accessible(text: str) -> None:
     try:
         text.encode()
         os.stat(text)
+    # A name with bytes that are not UTF-8 contains surrogates, which cannot be encoded.
     except UnicodeEncodeError:
         raise OutputError(f"cannot write {text!a}: the name is not UTF-8; choose another") from None
     except FileNotFoundError:
-        pass
+        pass  # the file will be created
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"cannot write {text}: {reason}; choose another output") from None

@@ -32,6 +32,7 @@ app = create_application("run", __doc__)
 def parse_shard(text: str) -> tuple[int, int]:
     """Parse ``I/N``, the number of a part (shard) of the tasks and the number of parts."""
     number, slash, total = text.partition("/")
+    # Shard I of N is one of N parts of the tasks.
     try:
         shard = int(number), int(total)
     except ValueError:

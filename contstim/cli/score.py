@@ -70,6 +70,7 @@ def score(
 
     texts = read_sentences(sentences, pairs=True)
     models = load_models(model)
+    # State what the score of each model is: its units, symbols and treatment of words.
     for loaded_model in models:
         report_model(loaded_model)
     write = write_word_scores if per == "word" else write_sentence_scores
@@ -121,6 +122,7 @@ def _score_chunk(
                 score([sentence])
             except InputError as error:
                 raise InputError(f"sentence {number}: {error}") from None
+        # Each sentence is valid on its own, so raise the original error.
         raise
 
 
@@ -185,6 +187,7 @@ def write_word_scores(file: IO[str], sentences: Sequence[str], models: list[Sent
     """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("sentence", "model", "position", "word", "log_prob", "surprisal"))
+    # Score in chunks, so that rows are written before all sentences are scored.
     for first_number, chunk in iterate_chunks(sentences):
         for model in models:
             scores = _score_chunk(model.score_words, chunk, first_number, chunk)

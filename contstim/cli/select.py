@@ -104,7 +104,9 @@ class SentenceOptions:
     constraint: Annotated[tuple[Text, ...], Parameter(metavar="KIND:COLUMN:VALUE")] = ()
     features: File | None = None
 
-    def read(self, path: str) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
+    def read_candidates(
+        self, path: str
+    ) -> tuple[pd.DataFrame, pd.Series | None, list[SelectionConstraint]]:
         """Read the candidates and the constraints.
 
         Parameters
@@ -128,11 +130,13 @@ class SentenceOptions:
         constraint_text.check_constraints(self.constraint)
         log_probs = scores.read_scores(path)
         features = scores.read_features(self.features) if self.features else None
+        # With --distinct, only sentences without a repeated word may be selected.
         eligible = None
         if self.distinct:
             words = read_words(self.repeatable) if self.repeatable else ENGLISH.repeatable
             sentences = [str(label) for label in log_probs.index]
             eligible = selection.has_distinct_words(sentences, words).set_axis(log_probs.index)
+        # Only constraints on numbers of tokens need them. They are columns of the file of scores.
         needs_tokens = any(":tokens" in text for text in self.constraint) and path != "-"
         n_tokens = scores.read_token_counts(path) if needs_tokens else None
         constraints = constraint_text.parse_constraints(
@@ -172,6 +176,7 @@ def write_selection(
     if "synthetic_1" in selected:
         synthetic = [*selected["synthetic_1"].astype(str), *selected["synthetic_2"].astype(str)]
         print_message(format_diversity(synthetic, selected["natural"].astype(str)))
+    # Report how the selection was made. Which entries `attrs` has depends on the kind of selection.
     for name in ("ranked", "candidates", "strata"):
         if name in attrs:
             print_message(f"{name}: {attrs[name]}")
@@ -198,6 +203,8 @@ def _report_model_pair(pair: Mapping[str, Any]) -> None:
     `select_triplets` returns.
     """
     excluded = [f"{pair[key]} {key}" for key in ("not finite", "repeated natural") if pair[key]]
+    # A stratum is a range of log-probabilities from which the same number of triplets should be
+    # selected. Strata are counted from 1 in the message.
     unfilled = [
         f"{stratum['model']} {stratum['stratum'] + 1} "
         f"({stratum['selected']} of {stratum['wanted']})"
@@ -218,12 +225,14 @@ def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> Non
     are the attributes of the set that `select_set` returns.
     """
     weakest = min(attrs["separations"], key=itemgetter("separated"))
+    # A sentence pair separates two models if they prefer different sentences of the pair.
     print_message(
         f"separated least: {weakest['model_1']} and {weakest['model_2']}, by "
         f"{weakest['separated'] / len(selected):.1%} of the pairs; a pair separates "
         f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average"
     )
     if "log_bayes_factor" in selected:
+        # The expected log Bayes factor measures how strongly answers distinguish two models.
         weakest = min(attrs["separations"], key=itemgetter("log_bayes_factor"))
         print_message(
             f"hardest to distinguish: {weakest['model_1']} and {weakest['model_2']}, by "
@@ -262,8 +271,8 @@ def select_natural(
     out
         output table [standard output]
     """
-    # Read the scores, which sentences may be selected, and the constraints on the selection.
-    table, eligible, constraints = sentences.read(scores)
+    table, eligible, constraints = sentences.read_candidates(scores)
+    # `table` contains log-probabilities, and `eligible` states which sentences may be selected.
     selected = selection.select_natural_pairs(
         table,
         per_pair,
@@ -378,7 +387,7 @@ def select_pair_set(
     """
     if candidates and not triplets:
         raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
-    table, eligible, constraints = sentences.read(scores)
+    table, eligible, constraints = sentences.read_candidates(scores)
     synthetic_pairs = None
     if triplets:
         rows = selection.read_triplets(triplets)
@@ -388,6 +397,7 @@ def select_pair_set(
         if candidates == "synthetic":
             is_combinable[:] = False
         eligible = is_combinable if eligible is None else eligible & is_combinable
+        # Synthetic sentences are candidates only as the ready-made pairs of the triplets.
         if candidates != "natural":
             synthetic_pairs = selection.triplet_pairs(rows)
     selected = selection.select_set(

@@ -26,7 +26,7 @@ from contstim.selection.scores import read_scores
 from contstim.tables import read_table
 
 
-def load_followed(
+def load_models_to_follow(
     follow: Sequence[str],
 ) -> tuple[dict[str, SentenceModel], tuple[tuple[str, float], ...]]:
     """Load the models that determine the choices of simulated participants.
@@ -74,14 +74,15 @@ def parse_weight(text: str, names: Sequence[str] | None = None) -> tuple[str, fl
     InputError
         If the weight is not a positive number.
     """
-    # Options of the specification also contain "=", so a weight is a number after the last "=".
     spec, _, number = text.rpartition("=")
+    # Options of the specification also contain "=", so a weight is a number after the last "=".
     try:
         weight = float(number)
         if names is None:
             ModelSpec.parse(spec)
     except ValueError:  # no number, or the value of the last option of the spec
         return text, 1.0
+    # The text is the name of a model, which may itself end with "=" and a number.
     if names is not None and text in names:
         return text, 1.0
     if not (math.isfinite(weight) and weight > 0):
@@ -112,7 +113,7 @@ def simulate_participants(
     DataFrame
         Table of choices, one row per trial.
     """
-    models, weights = load_followed(follow)
+    models, weights = load_models_to_follow(follow)
     table = read_table(trials, cells="text")
     return simulate_choices(table, models or None, Simulation(weights, **options), seed=seed)
 
@@ -150,6 +151,7 @@ def simulate_pilot(
         Path of log-probabilities of the models to compare.
     """
     human = choice_format.read([pilot], questions)
+    # Get the log-probabilities of the sentences from models, or from a table.
     if compare:
         models = load_models(compare)
         human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
@@ -158,6 +160,7 @@ def simulate_pilot(
         table = read_table(str(scores))
     for note in human.notes:
         print_message(note)
+    # The simulated studies have the effects that are estimated from the pilot study.
     evaluation = evaluate(human, table)
     for row in evaluation.comparisons.query("analysis == 'all'").itertuples():
         print_message(
@@ -194,6 +197,8 @@ def simulate_trials(
     """
     design = read_table(trials, cells="text")
     require_pairs(design, trials)
+    # Models to compare, and models that the simulated participants follow. By default, they follow
+    # the first model to compare.
     models: pd.DataFrame | dict[str, SentenceModel]
     if scores is not None:
         models = read_scores(scores)
@@ -202,7 +207,7 @@ def simulate_trials(
             parse_weight(text, names_to_compare) for text in follow or names_to_compare[:1]
         )
     else:
-        models_to_follow, weights = load_followed(follow or compare[:1])
+        models_to_follow, weights = load_models_to_follow(follow or compare[:1])
         models_to_compare = [load_model(spec) for spec in compare]
         names_to_compare = [model.name for model in models_to_compare]
         for name in names_to_compare:
@@ -254,6 +259,7 @@ def compute_power(
         Power of all simulated sizes, as from `power_curve`.
     """
     n_trials = n_trials or (simulator.default_trials,)
+    # With given sizes, compute their power. Otherwise search for the size that is needed.
     if n_participants:
         return power_curve(simulator, n_participants, n_trials, simulations, seed)
     curves = []
@@ -286,6 +292,7 @@ def describe_sample_size(sample_size: dict[str, Any], target: float, curve: pd.D
     """
     keys = ["analysis", "measure", "model_1", "model_2"]
     curve = curve[(curve[keys] == [sample_size[key] for key in keys]).all(axis=1)]
+    # The design is the same at all simulated sizes, so read it from the first row.
     n_groups, n_trials = (int(curve[name].iloc[0]) for name in ("n_groups", "n_trials"))
     comparison = f"{sample_size['model_1']} and {sample_size['model_2']}, {sample_size['measure']}"
     if sample_size["analysis"] != "all":
@@ -296,11 +303,14 @@ def describe_sample_size(sample_size: dict[str, Any], target: float, curve: pd.D
         comparison += f", {n_groups} groups"
         per_group = " per group"
     if not pd.isna(sample_size["n_participants"]):
+        # `low` and `high` are the sizes between which the true one lies, given the Monte Carlo
+        # error.
         high = "more than tried" if pd.isna(sample_size["high"]) else sample_size["high"]
         return (
             f"{comparison}: {target:.0%} power takes {sample_size['n_participants']} participants"
             f"{per_group} ({sample_size['low']} to {high} within the Monte Carlo error)"
         )
+    # No simulated size reached the target: report the highest power.
     max_power, max_participants = curve["power"].max(), curve["n_participants"].max()
     reached = f"at most {max_power:.0%} with up to {max_participants} participants"
     if max_power >= target:  # reached by one size and missed by a larger one

@@ -176,10 +176,12 @@ def write_sentences(
             def print_row(row: Row) -> None:
                 nonlocal has_header
                 cells = row.row()
+                # The first row gives the names of the columns.
                 if not has_header:
                     writer.writerow(cells)
                 has_header = True
                 writer.writerow(cells.values())
+                # Show the row at once, since the next one may take minutes.
                 file.flush()
 
             report = write_synthesis(
@@ -202,6 +204,7 @@ def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int
         return report_failures(report.failures)
     if report.is_up_to_date:
         print_message(f"{out}: up to date")
+    # A status exists if the search stopped early, to estimate its duration (--estimate).
     elif report.status is not None:
         remaining = "remaining time unknown"
         if (seconds := report.status.remaining_seconds) is not None:
@@ -230,6 +233,7 @@ def report_failures(failed: Sequence[tuple[Task, str]]) -> int:
     """
     prefix = f"{InfeasibleError.__name__}: "
     messages = [message for _, message in failed]
+    # No sentence can satisfy the constraints: raise the error once, as for a single sentence.
     if all(message.startswith(prefix) for message in messages):
         n_more = len(messages) - 1
         more = f" ({n_more} more searches fail for this reason)" if n_more else ""
@@ -253,10 +257,12 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
     """
     kind = "triplets" if is_triplets else "sentences"
     summary = f"{report.n_rows} of {report.n_requested} {kind} were found"
+    # A triplet consists of a natural sentence and two synthetic ones.
     if is_triplets:
         n_opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
         summary += f"; in {n_opposed} of them, the models prefer different synthetic sentences"
     print_message(summary)
+    # Sentences were sampled from a language model, guided by the compared models.
     if report.n_sampled is not None:
         print_message(
             f"{report.n_sampled:,} sentences were sampled, {report.n_candidates:,} satisfy the "
@@ -267,6 +273,7 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
                 f"{name} does not score prefixes and did not guide the sampling: it only filtered "
                 "the sentences (sample?guide=SPEC names a model that guides instead)"
             )
+        # Too few sentences: report for each bound how many samples satisfy it.
         if report.n_rows < (report.n_requested or 0):
             for name, number in report.n_satisfying.items():
                 print_message(

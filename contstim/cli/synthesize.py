@@ -145,6 +145,7 @@ def synthesize(
         )
     from contstim.cli import synthesis_study
 
+    # Only options that are given replace the settings of a plan file; None means not given.
     options = {
         "pairs": pair or None,
         "accept": accept or None,

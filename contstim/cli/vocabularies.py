@@ -40,6 +40,7 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
     options = options or WordOptions()
     if path is None:
         return options.filter(bundled_vocabulary(), Path())
+    # Accept all listed words, such as words with apostrophes or digits.
     rules = WordRules(characters="any", exclude=frozenset())
     vocabulary = Vocabulary.read(path, rules=rules, language=options.language)
     if path != "-":
@@ -47,6 +48,7 @@ def read_vocabulary(path: str | None, options: WordOptions | None = None) -> Voc
         # A row that allows no position only states that its word may occur twice.
         words = [row["word"] for row in rows if not row.get("first") == row.get("elsewhere") == "0"]
         usable = {*vocabulary.first, *vocabulary.elsewhere}
+        # Report the words of the file that are missing from the vocabulary.
         unusable = [word for word in dict.fromkeys(words) if word not in usable]
         if unusable:
             examples = ", ".join(map(repr, unusable[:3])) + (" ..." if len(unusable) > 3 else "")
@@ -76,6 +78,7 @@ def resolve_language(code: str | None, paths: Sequence[str]) -> Language:
     path = Path(paths[0]) if paths else None
     if code is not None or path is None or not path.is_file():
         return get_language(code or "en")
+    # Without a code, detect the language from the text.
     language = detect_language(corpus_sentences(path))
     if language.code != "en":
         print_message(f"{path} seems to be {language.name}; set another with --language CODE")
@@ -105,6 +108,7 @@ def describe_low_coverage(sentences: Iterable[str], vocabulary: Vocabulary | Non
     vocabulary = vocabulary or bundled_vocabulary()
     known_words = {word.casefold() for word in (*vocabulary.first, *vocabulary.elsewhere)}
     shared_words = sentence_words & known_words
+    # Low coverage suggests that text and vocabulary are in different languages.
     if len(shared_words) >= _MIN_COVERAGE * len(sentence_words):
         return ""
     return f"{len(shared_words):,} of the {len(sentence_words):,}"

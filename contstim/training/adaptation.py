@@ -393,10 +393,10 @@ def _pseudo_perplexity(
     InputError
         If the value is not finite after `step` training steps, which means that training diverged.
     """
-    # At step 0 the model is untrained, so a failure is not caused by the training.
     try:
         scores = model.score_with_counts(list(sentences))
     except ModelFileError:
+        # Before the first training step, a failure cannot be caused by the training.
         if step == 0:
             raise
         raise InputError(

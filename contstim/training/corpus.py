@@ -153,7 +153,6 @@ def read_text(
     InputError
         If a file cannot be read, or a line has more than `max_length` tokens.
     """
-    # Looking up a new word assigns the next id to it.
     word_ids: defaultdict[str, int] = defaultdict()
     # An unseen word gets the next free id, which is the current number of words.
     word_ids.default_factory = word_ids.__len__

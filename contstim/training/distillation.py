@@ -167,7 +167,7 @@ def distill(
         },
         "versions": package_versions(*PACKAGES),
     }
-    save_members(out, encoder, {"student": weights}, record, _format_card(record))
+    save_members(out, encoder, {"student": weights}, record, _format_model_card(record))
     return record
 
 
@@ -294,7 +294,7 @@ def _select_scorable_sentences(
     return _UsableSentences(usable_texts, ids, np.array(n_tokens, dtype=np.int64))
 
 
-def _format_card(record: Mapping[str, Any]) -> str:
+def _format_model_card(record: Mapping[str, Any]) -> str:
     """Return the model card of a student."""
     heldout, training = record["heldout"], record["training"]
     return (

@@ -331,7 +331,7 @@ def finetune(
         "versions": package_versions(*PACKAGES),
     }
     members = {restart.name: restart.weights for restart in completed}
-    save_members(out, encoder, members, record, _format_card(record))
+    save_members(out, encoder, members, record, _format_model_card(record))
     store.clear(seeds)
     return record
 
@@ -444,7 +444,7 @@ def _digest_arguments(
     )
 
 
-def _format_card(record: Mapping[str, Any]) -> str:
+def _format_model_card(record: Mapping[str, Any]) -> str:
     """Return the model card of a classifier."""
     n_sentences = record["training"]["sentences"]
     rows = [

@@ -66,8 +66,8 @@ class RegressionTarget:
         InputError
             If the residuals do not vary.
         """
-        # Regress the scores on the number of tokens: score = intercept + slope * n_tokens.
         design = np.stack([np.ones(len(scores)), n_tokens.astype(np.float64)], axis=1)
+        # Regress the scores on the number of tokens: score = intercept + slope * n_tokens.
         (intercept, slope), *_ = np.linalg.lstsq(design, scores, rcond=None)
         # The student learns only the residuals, in units of their standard deviation.
         residuals = scores - design @ np.array([intercept, slope])
