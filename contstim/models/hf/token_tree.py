@@ -317,7 +317,7 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
 
     A `TreeCache` stores the keys and values of several rows of tokens that share prefixes. In the
     test, two rows of `length` tokens, rounded up to a power of two, are computed in two steps from
-    a cache that also contains many tokens of other rows.
+    a cache that also contains many tokens of another row.
 
     Parameters
     ----------
@@ -335,22 +335,23 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
         # Cache all but the last nine of some pseudo-random tokens.
         ids = network.sample_ids(length, prefix)
         _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
-        # Enlarge the cache by copies of its tokens, and hide the copies from the rows.
+        # Enlarge the cache by copies of its tokens. They are visible only to a second row, which is
+        # extended as well, so that they stay in the cache.
         repeated = np.resize(np.arange(length - 9), n_cached - length)
         for layer in past.cache.layers:
             layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
             layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
-        is_visible = np.arange(n_cached - 9)[None] < length - 9
-        past = TreeCache(past.ids, past.cache, is_visible)
+        is_visible = np.arange(n_cached - 9) < length - 9
+        past = TreeCache(past.ids * 2, past.cache, np.stack([is_visible, ~is_visible]))
         # Split the last nine tokens into groups of 1, 3, 2 and 3 tokens. Append two groups to the
-        # cached row, which makes two rows, and then one further group to each row.
+        # first row, which makes two rows, and then one further group to each row.
         a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
-        extended, _ = past.extend(network, [0, 0], [a, b], all_logits=False)
-        _, logits = extended.extend(network, [1, 0], [c, d], all_logits=False)
+        extended, _ = past.extend(network, [0, 0, 1], [a, b, a], all_logits=False)
+        _, logits = extended.extend(network, [1, 0, 2], [c, d, a], all_logits=False)
         # Compare the last logits with those of the same rows without a cache.
         rows = [past.ids[0] + b + c, past.ids[0] + a + d]
         expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
-        return network.agree(logits, expected)
+        return network.agree(logits[:2], expected)
 
     return network.check_once(("tree cache", length, tuple(prefix)), gives_same_logits)
 

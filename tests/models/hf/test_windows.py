@@ -16,6 +16,7 @@ from tiny_transformers import save_network, save_tokenizer
 
 from contstim.arrays import FloatArray
 from contstim.models.hf.kv_cache import supports_cache
+from contstim.models.hf.token_tree import supports_tree_cache
 from contstim.models.registry import load_model
 from contstim.text import Sentence, WordList
 
@@ -172,6 +173,23 @@ def test_sequences_within_a_window_are_shared(tmp_path: Path) -> None:
     words = WordList.from_words(["saw", "ran"])
     # What stands before a candidate is computed once on either side of the window.
     assert (np.asarray(model.score_replacements(sentence, 10, words).cost.n_inputs) < 1).all()
+
+
+def test_errors_with_large_tree_caches_are_noticed(tmp_path: Path) -> None:
+    """The network computes other logits if more than 500 tokens are cached."""
+    network = load_model(f"hf:{made('mistral', tmp_path)}").network
+    assert supports_tree_cache(network, 12, ())
+    logits = network.logits
+
+    def compute(ids: torch.Tensor, *args: Any, **inputs: Any) -> torch.Tensor:
+        cache = inputs.get("past_key_values")
+        n_cached = 0 if cache is None else cache.get_seq_length()
+        values = logits(ids, *args, **inputs)
+        return values.flip(1) if n_cached > 500 else values
+
+    network.logits = compute
+    network.checks.clear()
+    assert not supports_tree_cache(network, 12, ())
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
