@@ -6,18 +6,27 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from contstim.pipeline.synthesis_job import Problems, SynthesisJob
 from contstim.pipeline.tasks import SampleTask, ScoreTask, Task, create_score_tasks
 from contstim.synthesis import format_strategy
-from contstim.synthesis.forecast import count_expected_sentences, explain_shortfall
+from contstim.synthesis.forecast import (
+    WINDOW,
+    count_expected_sentences,
+    explain_shortfall,
+    find_stop_reason,
+)
 from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
-from contstim.synthesis.problem import ProblemDefinition
+from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.results import Row, SynthesisResult
-from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
+from contstim.synthesis.sample import GuidedSampling
+
+# Maximum difference between the reading scores of a sentence after two prompts, in nats. All of 227
+# sampled sentences with a score of at least -3.4 had at least -3.6 after the prompt of their batch.
+_READING_MARGIN = 0.2
 
 
 @dataclass(eq=False)
@@ -71,8 +80,8 @@ class PooledSynthesisJob(SynthesisJob):
 
     After the first round, sentences are sampled only for problems with targets that have not
     received a sentence, if there are any. The rounds end when no further target is expected to
-    receive a sentence and a round increases the total decrease in loss by less than the share
-    `min_improvement`, or after `max_samples` sentences per problem.
+    receive a sentence soon and the last rounds have increased the total decrease in loss by at most
+    the share `min_improvement`, or after `max_samples` sentences per problem.
     """
 
     # Finished rounds.
@@ -160,18 +169,22 @@ class PooledSynthesisJob(SynthesisJob):
     def _start_round(self) -> _Round:
         """Return the next round of sampling with the tasks that are known so far.
 
-        Each round samples `ROUND_BATCHES` batches of sentences for each synthesis problem that is
-        still unsolved for at least one natural sentence. If no problem is unsolved, it samples for
-        all problems to find better sentences.
+        Each round samples batches of sentences for each synthesis problem that is still unsolved
+        for at least one natural sentence. If no problem is unsolved, it samples for all problems to
+        find better sentences.
         """
         run, strategy, problems = self.run, self.strategy, self._problems
-        first_batch = ROUND_BATCHES * len(self._rounds)
-        batches = range(first_batch, min(first_batch + ROUND_BATCHES, strategy.n_batches))
         if self._rounds:
             assignments = zip(self._target_problems, self._rounds[-1].results, strict=True)
             unsolved = [problem for problem, result in assignments if not result.is_changed]
             problems = list(dict.fromkeys(unsolved)) or problems
         sentence_form = strategy.choose_form(run.sentences)
+        reading_model = MinScore.readable(model=strategy.writer).model
+        for bound in self.options.bounds:
+            if bound.model == reading_model and not bound.natural:
+                # The reading scores after the writer's prompts and after the fixed prompt differ.
+                minimum = bound.value - _READING_MARGIN
+                sentence_form = replace(sentence_form, min_reading_score=minimum)
         prompt_sentences = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
         sample_tasks = [
             SampleTask(
@@ -180,7 +193,7 @@ class PooledSynthesisJob(SynthesisJob):
                 prompt_sentences=prompt_sentences,
                 batch=batch,
             )
-            for batch in batches
+            for batch in strategy.round_batches(len(self._rounds))
             for problem in problems
         ]
         tasks = list[Task](sample_tasks)
@@ -211,17 +224,19 @@ class PooledSynthesisJob(SynthesisJob):
     def _finish_round(self, new_round: _Round) -> None:
         """Assign sampled sentences to natural sentences, and decide whether to sample further.
 
-        The sentences of all rounds so far are assigned. Sampling is complete in two cases:
-
-        - The maximum number of sentences, `max_samples` per synthesis problem, has been sampled.
-        - Further sampling is expected to solve no further problem, and this round has increased
-          the total decrease in loss by less than the fraction `min_improvement`.
+        The sentences of all rounds so far are assigned. Sampling is complete if the maximum number
+        of sentences, `max_samples` per synthesis problem, has been sampled, or earlier if
+        `find_stop_reason` returns a reason.
 
         Parameters
         ----------
         new_round
             Round in which all tasks have ended. Its results and its summary are set.
         """
+        n_done, n_batches = (
+            self.strategy.round_batches(len(self._rounds)).stop,
+            self.strategy.n_batches,
+        )
         self._rounds.append(new_round)
         # Assign the sampled sentences of all rounds. A target is a natural sentence with a
         # synthesis problem (rejecting and accepting models); it receives one sentence.
@@ -235,17 +250,29 @@ class PooledSynthesisJob(SynthesisJob):
         )
         # Forecast for how many targets a sentence will be found if sampling continues to its limit.
         n_found = sum(result.is_changed for result in new_round.results)
-        n_samples = ROUND_BATCHES * len(self._rounds) * self.strategy.batch_size
-        factor = max(1.0, self.strategy.max_samples / n_samples)
-        n_expected = max(n_found, count_expected_sentences(pool, targets, factor))
-        # Stop at the limit, or if neither more nor much better sentences are expected. The gain of
-        # a round is the total decrease in loss over all targets.
-        previous_gain = self._rounds[-2].total_gain if len(self._rounds) > 1 else -math.inf
-        required_gain = (1 + self.strategy.min_improvement) * previous_gain
-        has_converged = new_round.total_gain <= required_gain
-        is_last = ROUND_BATCHES * len(self._rounds) >= self.strategy.n_batches
-        self._is_complete = is_last or (n_expected == n_found and has_converged)
-        new_round.summary = self._summarise_round(pool, targets, n_found, n_expected)
+        n_soon, n_expected = (
+            max(n_found, count_expected_sentences(pool, targets, n / n_done))
+            for n in (min(n_done + WINDOW, n_batches), n_batches)
+        )
+        gains = [one_round.total_gain for one_round in self._rounds]
+        reason = find_stop_reason(
+            gains, self.strategy.min_improvement, n_found, len(targets), n_soon
+        )
+        if n_done == n_batches:
+            reason = "max_samples is reached"
+        self._is_complete = reason is not None
+        # Describe the round for users.
+        text = (
+            f"batch {n_done} of at most {n_batches}: "
+            f"{n_found} of {len(targets)} synthetic sentences found"
+        )
+        if n_found:
+            text += f", mean loss {-new_round.total_gain / n_found:.1f}"
+        if n_done < n_batches and n_found < len(targets):
+            text += f"; about {n_expected} expected after batch {n_batches}"
+        if n_expected < len(targets) / 2:
+            text += self._describe_shortfall(pool, targets)
+        new_round.summary = text if reason is None else f"{text}; sampling ends: {reason}"
 
     @property
     def candidates(self) -> list[str]:
@@ -332,51 +359,18 @@ class PooledSynthesisJob(SynthesisJob):
         """Return a line on the last finished round; None before the end of the first round."""
         return self._rounds[-1].summary if self._rounds else None
 
-    def _summarise_round(
-        self, pool: SentencePool, targets: Sequence[Target], n_found: int, n_expected: int
-    ) -> str:
-        """Describe the last round of sampling for users, and forecast the final result.
-
-        The text contains the number of synthetic sentences found and their mean loss. Unless
-        sampling is complete, it also contains the number expected if sampling continues to its
-        limit. If this is less than half of the required number, the text names the constraint that
-        the fewest sampled sentences satisfy.
-
-        Parameters
-        ----------
-        pool
-            Sampled sentences with their scores.
-        targets
-            Natural sentences, each with the problem that its synthetic sentence must solve.
-        n_found
-            Number of synthetic sentences found so far.
-        n_expected
-            Number of synthetic sentences expected after `max_samples` samples per problem.
-        """
-        last, strategy = self._rounds[-1], self.strategy
-        n_rounds = math.ceil(strategy.n_batches / ROUND_BATCHES)
-        text = (
-            f"round {len(self._rounds)} of at most {n_rounds}: "
-            f"{n_found} of {len(targets)} synthetic sentences found"
+    def _describe_shortfall(self, pool: SentencePool, targets: Sequence[Target]) -> str:
+        """Name the constraint that the fewest sampled sentences satisfy, in a clause for users."""
+        # The last item of the mapping is the number of sentences that satisfy all constraints.
+        n_satisfying = explain_shortfall(pool, targets)
+        _, n_usable = n_satisfying.popitem()
+        constraint = min(n_satisfying, key=n_satisfying.__getitem__)
+        n_drafts = len(self.read_drafts(self._finished_sample_tasks))
+        return (
+            f"; {n_usable:.0f} of {n_drafts:,} sampled sentences satisfy all constraints, and "
+            f"{n_satisfying[constraint]:.0f} satisfy {constraint}: relax this constraint, or "
+            "increase max_samples"
         )
-        if n_found:
-            text += f", mean loss {-last.total_gain / n_found:.1f}"
-        if self._is_complete:
-            return text
-        text += f"; about {n_expected} expected after round {n_rounds}"
-        if n_expected < len(targets) / 2:
-            # Name the constraint that the fewest sampled sentences satisfy. The last item of the
-            # mapping is the number of sentences that satisfy all constraints.
-            n_satisfying = explain_shortfall(pool, targets)
-            _, n_usable = n_satisfying.popitem()
-            constraint = min(n_satisfying, key=n_satisfying.__getitem__)
-            n_drafts = len(self.read_drafts(self._finished_sample_tasks))
-            text += (
-                f"; {n_usable:.0f} of {n_drafts:,} sampled sentences satisfy all constraints, and "
-                f"{n_satisfying[constraint]:.0f} satisfy {constraint}: relax this constraint, or "
-                "increase max_samples"
-            )
-        return text
 
     def estimate_later_seconds(self) -> float:
         """Estimate how long one worker will take to score sentences that are yet to be sampled.

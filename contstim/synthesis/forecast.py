@@ -1,4 +1,4 @@
-"""Forecast of the number of synthetic sentences that a larger pool will provide."""
+"""Forecast of the number of synthetic sentences in a larger pool, and the end of sampling."""
 
 from __future__ import annotations
 
@@ -10,6 +10,37 @@ import numpy as np
 import scipy  # which loads `optimize` at its first use
 
 from contstim.synthesis.pool import SentencePool, Target
+
+#: Number of rounds of sampling over which an improvement is measured.
+WINDOW = 5
+
+
+def find_stop_reason(
+    gains: Sequence[float], min_improvement: float, n_found: int, n_wanted: int, n_expected: int
+) -> str | None:
+    """Return why sampling should stop after a round, or None if it should continue.
+
+    Sampling stops if no further sentence is expected and the last `WINDOW` rounds have improved the
+    result by at most `min_improvement`.
+
+    Parameters
+    ----------
+    gains
+        Total decrease in loss after each round, in nats.
+    min_improvement
+        Minimum improvement, as a fraction of the total decrease in loss before the last rounds.
+    n_found, n_wanted
+        Numbers of synthetic sentences, found so far and wanted.
+    n_expected
+        Number of synthetic sentences that are expected to be found in all if sampling continues.
+    """
+    if n_expected > n_found or len(gains) <= WINDOW:
+        return None
+    if gains[-1] > (1 + min_improvement) * gains[-1 - WINDOW]:
+        return None
+    if n_found < n_wanted:
+        return f"no further sentences are expected in the next {WINDOW} batches"
+    return f"the last {WINDOW} batches improved the loss by at most {min_improvement:.0%}"
 
 
 def count_expected_sentences(pool: SentencePool, targets: Sequence[Target], factor: float) -> int:

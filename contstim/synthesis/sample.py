@@ -13,6 +13,7 @@ from contstim.models.prefixes import COMMA
 from contstim.settings import settings
 from contstim.synthesis.coordinate_search import Search
 from contstim.synthesis.drafts import Draft
+from contstim.synthesis.forecast import WINDOW, find_stop_reason
 from contstim.synthesis.problem import Problem
 from contstim.synthesis.shared_vocabulary import SharedVocabulary, extend_models
 from contstim.synthesis.strategy import Strategy, load_cached_model
@@ -24,9 +25,6 @@ from contstim.synthesis.writer import (
 )
 from contstim.text import Sentence, format_prompt, parse_length_range, pool
 from contstim.text.languages import ENGLISH
-
-#: Number of batches in a round. After each round, sampling stops if no more sentences are needed.
-ROUND_BATCHES = 5
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,9 @@ class GuidedSampling(SamplingOptions, Strategy):
 
         The samples have the same number of words and the same punctuation as the natural sentence.
         The search accepts a sample if it satisfies the constraints and has a lower loss than all
-        previous samples. Sampling stops after `n_batches` batches, or when no sample of the last
-        ``2 * ROUND_BATCHES`` batches was accepted.
+        previous samples. Sampling stops after `n_batches` batches, or when a sample was accepted
+        and the last batches have improved the loss by at most `min_improvement`
+        (`find_stop_reason`).
 
         Returns True, because the search is always complete.
         """
@@ -89,16 +88,15 @@ class GuidedSampling(SamplingOptions, Strategy):
         # The prompt consists of bundled English sentences. There are none for other languages.
         sentences = pool() if natural.language is ENGLISH else [str(natural)]
         prompts = [text for text in sentences if text != str(natural)] or sentences
-        last_improvement = 0
-        for number in range(self.n_batches):
+        gains = list[float]()
+        for _ in range(self.n_batches):
             batch = self.sample_batch(search.problem, search.shared_vocabulary, form, prompts, rng)
             search.non_guiding_models = batch.non_guiding_models
             for draft in batch.drafts:
                 words = Sentence.parse(draft.sentence, natural.language).words
-                if search.accept(natural.with_words(words)):
-                    last_improvement = number
-            # Stop when two rounds have not found a better sentence.
-            if number - last_improvement >= 2 * ROUND_BATCHES:
+                search.accept(natural.with_words(words))
+            gains.append(-search.loss(search.current_scores))
+            if find_stop_reason(gains, self.min_improvement, int(gains[-1] > 0), 1, 1):
                 break
         return True
 
@@ -106,6 +104,15 @@ class GuidedSampling(SamplingOptions, Strategy):
     def n_batches(self) -> int:
         """Maximum number of batches: `max_samples` divided by `batch_size`, rounded up."""
         return math.ceil(self.max_samples / self.batch_size)
+
+    def round_batches(self, number: int) -> range:
+        """Return the indices of the batches of a round: `WINDOW` in the first round, then one.
+
+        Sampling can stop after each round, but not in the first rounds. Batches of one round can be
+        sampled in parallel.
+        """
+        start = WINDOW + number - 1 if number else 0
+        return range(min(start, self.n_batches), min(WINDOW + number, self.n_batches))
 
     def choose_form(self, natural: Iterable[str]) -> SentenceForm:
         """Choose the permitted numbers of words and punctuation marks of sampled sentences.

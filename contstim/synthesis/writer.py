@@ -36,6 +36,8 @@ _MAX_LONG_WORDS, _MIN_LONG_PROBABILITY = 4, 4e-3
 # Minimum log-probability that a word is complete. Below it, the word is the beginning of a longer
 # word (a fragment).
 _MIN_LOG_WORD_END = np.log(0.5)
+# Sum of the log-probabilities of later words that can raise the mean of a sentence, in nats.
+_PREFIX_SLACK = 3.0
 _FINAL_MARKS = ".?!…。！？"
 
 
@@ -76,8 +78,8 @@ class SamplingOptions:
         Maximum number of sentences sampled for each combination of rejecting and accepting models,
         or for a single natural sentence.
     min_improvement
-        Minimum relative improvement of the total loss in a round of sampling. If a round improves
-        it by less, and no further synthetic sentences are expected, sampling stops.
+        Minimum relative improvement of the total loss in five batches. If they improve it by less,
+        and no further synthetic sentences are expected, sampling stops.
     guide
         Specification string of a model that guides in place of compared models that do not score
         prefixes. Without a guide, these models can only filter the sampled sentences.
@@ -95,7 +97,7 @@ class SamplingOptions:
     batch_size: PositiveInt = 32
     n_prompts: NonNegativeInt = 8
     max_samples: PositiveInt = 2400
-    min_improvement: Annotated[float, Field(ge=0)] = 0.15
+    min_improvement: Annotated[float, Field(ge=0)] = 0.2
     guide: str | None = None
 
     def __post_init__(self) -> None:
@@ -122,6 +124,9 @@ class SentenceForm:
         the distribution of the writer.
     words
         Words that are allowed at some positions instead of the whole vocabulary.
+    min_reading_score
+        Minimum reading score of a sentence under the writer, after the prompt of the batch. Other
+        sentences are not completed. None: no minimum.
     """
 
     shortest: int
@@ -129,6 +134,7 @@ class SentenceForm:
     marks: tuple[str, ...] = (".",)
     commas: tuple[int, ...] | None = ()
     words: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    min_reading_score: float | None = None
 
 
 def guidance_weights(problem: Problem) -> dict[str, float]:
@@ -257,7 +263,13 @@ class SentenceWriter:
                     [writer_prefixes.end_log_probs(mark) for mark in self.form.marks]
                 )
                 best_marks, best_ends = end_log_probs.argmax(axis=0), end_log_probs.max(axis=0)
-                for row in np.flatnonzero(np.exp(best_ends) >= self.options.min_end_probability):
+                may_end = np.exp(best_ends) >= self.options.min_end_probability
+                if self.form.min_reading_score is not None:
+                    means = np.array(
+                        [np.mean(word_log_probs) for word_log_probs in batch.log_probs]
+                    )
+                    may_end &= means + best_ends >= self.form.min_reading_score
+                for row in np.flatnonzero(may_end):
                     mark = self.form.marks[best_marks[row]]
                     draft = batch.finish(int(row), mark, float(best_ends[row]), self.language)
                     if draft is not None:
@@ -334,7 +346,7 @@ class SentenceWriter:
         Returns
         -------
         rows, indices, log_probs
-            For the k sentences that can be continued: index of the sentence, index of its next
+            For the k sentences that can be continued and can reach the minimum reading score: index of the sentence, index of its next
             word, and log-probability of this word under the writer, shape (k,).
         writer_prefixes
             Prefixes under the writer, extended by the words. If no sentence can be continued, None
@@ -357,6 +369,10 @@ class SentenceWriter:
         # Draw words, and draw again where the drawn word is only the beginning of a longer word
         # (a fragment). Known fragments are excluded.
         fragments = self._fragments[min(len(batch.words[0]), 1)]
+        totals, n_words = np.array([*map(sum, batch.log_probs)]), len(batch.words[0]) + 1
+        # Sentences with a lower total after this word cannot reach the minimum reading score.
+        minimum = self.form.min_reading_score
+        min_total = -np.inf if minimum is None else minimum * n_words - _PREFIX_SLACK
         drawn = np.full(len(prefix_rows), -1, dtype=np.int64)
         while True:
             perturbations, contenders = dict[int, FloatArray](), set[int]()
@@ -381,6 +397,7 @@ class SentenceWriter:
                 values = log_probs[group] / self.options.temperature + noise
                 drawn[row] = group[np.argmax(values)]
             rows = np.flatnonzero(drawn >= 0)
+            rows = rows[totals[rows] + log_probs[drawn[rows]] >= min_total]
             if not len(rows):
                 return None
             drawn_words = indices[drawn[rows]]

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from contstim import load_model, pool
-from contstim.synthesis.forecast import count_expected_sentences
+from contstim.synthesis.forecast import WINDOW, count_expected_sentences, find_stop_reason
 from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
 from contstim.synthesis.problem import MinScore, ProblemDefinition
-from contstim.synthesis.sample import ROUND_BATCHES, GuidedSampling
+from contstim.synthesis.sample import GuidedSampling
 
 #: Lower bounds on the reading score, each with a number of natural sentences. The last is hopeless.
 SETTINGS = ((-4.1, 24), (-3.4, 24), (-3.4, 55), (-3.1, 24), (-2.3, 24))
@@ -64,13 +64,16 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
     targets = [Target(text, problem) for text in natural for problem in problems]
     tolerance = {spec: load_model(spec).batch_tolerance for spec in (one, two)}
     reading_scores = scores[reader.model]
-    n_rounds = min(map(len, sides)) // ROUND_BATCHES
-    n_used, wanted, previous = [0, 0], [0, 1], 0.0
-    candidates, n_first, forecast, found, gain = dict[str, None](), 0, 0, 0, 0.0
-    for number in range(n_rounds):
+    n_batches = min(map(len, sides))
+    strategy = GuidedSampling(max_samples=n_batches * GuidedSampling().batch_size)
+    n_done, n_used, wanted = 0, [0, 0], [0, 1]
+    candidates, gains, n_first, forecast, found = dict[str, None](), list[float](), 0, 0, 0
+    while n_done < n_batches:
+        new_batches = strategy.round_batches(len(gains))
+        n_done = new_batches.stop
         for side in wanted:
-            batches = sides[side][n_used[side] : n_used[side] + ROUND_BATCHES]
-            n_used[side] += ROUND_BATCHES
+            batches = sides[side][n_used[side] : n_used[side] + len(new_batches)]
+            n_used[side] += len(new_batches)
             sampled = (s for batch in batches for s in batch)
             candidates |= dict.fromkeys(s for s in sampled if reading_scores[s] >= reader.value)
         sentences = SentencePool(tuple(candidates), scores, tolerance)
@@ -78,19 +81,20 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
             sentences, targets, 1, "sample", max_word_share=MAX_WORD_SHARE
         )
         found = sum(result.is_changed for result in results)
-        gain = -sum(result.loss for result in results)
-        if number == 0:
-            n_first = found
-            forecast = max(found, count_expected_sentences(sentences, targets, float(n_rounds)))
-        is_filled = found == len(targets)
-        if is_filled and gain < (1 + GuidedSampling().min_improvement) * previous:
+        gains.append(-sum(result.loss for result in results))
+        n_all, n_soon = (
+            max(found, count_expected_sentences(sentences, targets, n / n_done))
+            for n in (n_batches, min(n_done + WINDOW, n_batches))
+        )
+        if len(gains) == 1:
+            n_first, forecast = found, n_all
+        if find_stop_reason(gains, strategy.min_improvement, found, len(targets), n_soon):
             break
-        previous = gain
         empty = {i % 2 for i, result in enumerate(results) if not result.is_changed}
         wanted = sorted(empty) or [0, 1]
     values = (
         f"{reader.value:g}, {len(natural)}", len(targets), n_first, forecast, found,
-        f"{gain / max(1, found):.1f}", 2 * n_rounds * ROUND_BATCHES, sum(n_used),
+        f"{gains[-1] / max(1, found):.1f}", 2 * n_batches, sum(n_used),
     )  # fmt: skip
     return dict(zip(HEADER, values, strict=True))
 

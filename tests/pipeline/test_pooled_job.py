@@ -47,7 +47,8 @@ def plan() -> StudyPlan:
     """Triplets of four natural sentences from a small pool."""
     whole = synthesis_plan(STARTS, bundled_vocabulary(), MODELS, seed=2)
     strategy = (
-        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0&max_samples=64"
+        "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.05&n_prompts=0"
+        "&batch_size=8&max_samples=56"
     )
     return whole.replace_options(SynthesisOptions, strategy=strategy, min_scores=(BOUND,))
 
@@ -93,7 +94,9 @@ def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, Synthesis
     }
 
 
+@pytest.mark.parametrize("n_started", [3, 12])
 def test_an_interrupted_pool_continues_to_equal_rows(
+    n_started: int,
     plan: StudyPlan,
     whole: tuple[Path, SynthesisReport],
     tmp_path: Path,
@@ -105,7 +108,7 @@ def test_an_interrupted_pool_continues_to_equal_rows(
     def stop(task: SampleTask, worker: Worker) -> dict[str, object]:
         nonlocal done
         done += 1
-        if done == 3:
+        if done == n_started:
             raise KeyboardInterrupt
         return real(task, worker)
 
@@ -114,8 +117,9 @@ def test_an_interrupted_pool_continues_to_equal_rows(
         write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
     assert not (tmp_path / "stopped.csv").exists()
     write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
-    # Of the four batches the two that were finished are not written again.
-    assert done == 5
+    # Each side has five batches in the first round, and two later rounds of one batch. The batches
+    # that were finished are not sampled again.
+    assert done == 15
     assert (tmp_path / "stopped.csv").read_bytes() == (whole[0] / "triplets.csv").read_bytes()
     executor = RecordingExecutor()
     assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
@@ -202,14 +206,12 @@ def test_the_time_limit_gives_an_estimate(
     left = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0).status
     assert left is not None
     assert not tried.exists()
-    assert (left.n_done, left.n_tasks) == (
-        1,
-        4,
-    )  # 64 sentences are begun, 32 at a time, a side each
+    # Each side has seven batches of eight sentences.
+    assert (left.n_done, left.n_tasks) == (1, 14)
     assert left.remaining_seconds is not None
-    # Four natural sentences took each of three models ten seconds; what a batch wrote are some
-    # dozens, and four batches are as many each.
-    drafts = (left.remaining_seconds - 3 * 10) / 3 / (10 / len(STARTS)) / 4
+    # Three models take ten seconds each for the four natural sentences. The first batch is assumed
+    # to have as many sentences as each of the fourteen.
+    drafts = (left.remaining_seconds - 13 * 10) / 3 / (10 / len(STARTS)) / 14
     assert drafts == pytest.approx(round(drafts))
     monkeypatch.undo()
     assert write_synthesis(plan, tried, SequentialExecutor()).status is None
@@ -221,22 +223,37 @@ def test_the_time_limit_gives_an_estimate(
 def test_sampling_ends_when_all_targets_are_filled() -> None:
     """A larger maximum number of samples gives the same table once sampling has ended."""
     plan = synthesis_plan(STARTS[:1], bundled_vocabulary(), MODELS, seed=2)
-    tables, lines = [], list[str]()
-    for max_samples in (800, 1600):
+    tables, numbers, lines = [], list[int](), list[str]()
+    for limits in (800, 1600, "800&min_improvement=0.05"):
         strategy = (
             "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
-            f"&batch_size=8&max_samples={max_samples}"
+            f"&batch_size=8&max_samples={limits}"
         )
         longer = plan.replace_options(SynthesisOptions, strategy=strategy, min_scores=())
         executor = RecordingExecutor()
         report = write_synthesis(longer, None, executor, show_progress=lines.append)
         tables.append([{**row.row(), "strategy": ""} for row in report.rows])
-        n_batches = sum(isinstance(task, SampleTask) for task in executor.submitted)
-        assert n_batches < 2 * max_samples / 8
+        numbers.append(sum(isinstance(task, SampleTask) for task in executor.submitted))
+        assert "2 of 2 synthetic sentences found" in lines[-1]
     assert tables[0] == tables[1]
     assert len(tables[0]) == 1
-    assert "2 of 2 synthetic sentences found" in lines[-1]
-    assert "expected after round 40" in lines[-2]
+    # Of 200 and 400 batches. An improvement is measured over the last five batches of each side.
+    assert numbers[0] == numbers[1] < numbers[2] < 200
+    assert lines[-1].endswith("the last 5 batches improved the loss by at most 5%")
+
+
+def test_readable_sentences_satisfy_the_bound_on_fresh_scores(plan: StudyPlan) -> None:
+    reader = "contstim:gpt?prompt=natural&reduction=reading"
+    bounded = plan.replace_options(SynthesisOptions, min_scores=(f"{reader}>=-6",))
+    executor = RecordingExecutor()
+    report = write_synthesis(bounded, None, executor)
+    texts = [row.row()[f"synthetic_{k}"] for row in report.rows for k in (1, 2)]
+    assert texts
+    assert load_model(reader).score(texts).min() >= -6
+    # The writer does not complete sentences far below the bound.
+    tasks = [task for task in executor.submitted if isinstance(task, SampleTask)]
+    assert {task.sentence_form.min_reading_score for task in tasks} == {-6.2}
+    assert report.n_candidates < report.n_sampled
 
 
 def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +287,7 @@ def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.Mo
 def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> None:
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
-        "&batch_size=4&max_samples=40"
+        "&batch_size=4&max_samples=160"
     )
     hopeless = plan.replace_options(
         SynthesisOptions, strategy=strategy, min_scores=("contstim:gpt>=-5",)
@@ -278,6 +295,11 @@ def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> Non
     lines = list[str]()
     report = write_synthesis(hopeless, None, SequentialExecutor(), show_progress=lines.append)
     assert report.rows == []
-    found = "round 1 of at most 2: 0 of 8 synthetic sentences found; about 0 expected after round 2"
-    assert lines[0].startswith(found)
+    found = "0 of 8 synthetic sentences found; about 0 expected after batch 40"
+    assert lines[0].startswith(f"batch 5 of at most 40: {found}")
     assert "satisfy contstim:gpt>=-5: relax this constraint" in lines[0]
+    # Sampling stops before the maximum number of samples, and says why.
+    assert lines[-1].startswith(f"batch 10 of at most 40: {found}")
+    assert lines[-1].endswith(
+        "sampling ends: no further sentences are expected in the next 5 batches"
+    )

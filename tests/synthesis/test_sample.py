@@ -6,13 +6,14 @@ Tests `contstim.synthesis.sample`.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from contstim import load_model, synthesize
 from contstim.models.base import SentenceModel
 from contstim.synthesis.problem import MinScore, Problem
-from contstim.synthesis.sample import GuidedSampling
+from contstim.synthesis.sample import GuidedSampling, SampledBatch
 
 NATURAL = "The old man left his house at night."
 HOW = GuidedSampling(
@@ -39,6 +40,31 @@ def test_natural_sentences_may_violate_bounds(
     problem = Problem((bigram,), bounds=(MinScore(trigram.spec, least),), bound_models=(trigram,))
     result = synthesize(NATURAL, problem=problem, strategy=HOW)
     assert not result.is_changed or trigram.score([result.sentence])[0] >= least
+
+
+def test_sampling_stops_at_the_minimum_improvement(
+    models: dict[str, SentenceModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_batches, sample_batch = 0, GuidedSampling.sample_batch
+
+    def count(*args: Any) -> SampledBatch:
+        nonlocal n_batches
+        n_batches += 1
+        return sample_batch(*args)
+
+    monkeypatch.setattr(GuidedSampling, "sample_batch", count)
+    options = replace(HOW, max_samples=120, batch_size=4)
+    results = []
+    for strategy in (replace(options, min_improvement=99), replace(options, min_improvement=0)):
+        n_batches = 0
+        result = synthesize(
+            NATURAL, reject=models["bigram"], accept=models["lstm"], strategy=strategy
+        )
+        results.append((n_batches, result.loss))
+    # The improvement is that of the last five batches.
+    (n_first, first_loss), (n_second, second_loss) = results
+    assert 6 <= n_first < n_second <= 30
+    assert second_loss <= first_loss < 0
 
 
 def test_models_without_prefix_scores_are_recorded(models: dict[str, SentenceModel]) -> None:

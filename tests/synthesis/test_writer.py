@@ -95,6 +95,30 @@ def test_a_sentence_ends_only_where_the_writer_would_end_it(
     assert all(draft.end >= np.log(0.02) for draft in drafts)
 
 
+def test_sentences_below_a_reading_score_are_not_completed(
+    models: dict[str, SentenceModel],
+) -> None:
+    how = SamplingOptions(min_end_probability=0.0, batch_size=200)
+    after = models["gpt"].with_context(PROMPT)
+
+    def write(minimum: float | None) -> np.ndarray:
+        """Return the reading scores of sampled sentences."""
+        form = SentenceForm(3, 6, min_reading_score=minimum)
+        drafts = _writer(models, form, how).write(PROMPT, np.random.default_rng(3))
+        texts = [draft.sentence for draft in drafts]
+        log_probs = [tokens.log_probs for tokens in after.score_tokens(texts)]
+        n_words = [len(text.split()) for text in texts]
+        pairs = zip(log_probs, n_words, strict=True)
+        return np.array([sum(values[:-1]) / n + values[-1] for values, n in pairs])
+
+    scores = write(None)
+    minimum = float(np.median(scores))
+    readable = write(minimum)
+    assert readable.min() >= minimum - 1e-3
+    # Almost no sentence above the bound is lost.
+    assert len(readable) == pytest.approx(len(scores) / 2, rel=0.2)
+
+
 def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, SentenceModel]) -> None:
     how = SamplingOptions(
         temperature=1.0,
