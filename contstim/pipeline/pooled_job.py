@@ -233,10 +233,8 @@ class PooledSynthesisJob(SynthesisJob):
         new_round
             Round in which all tasks have ended. Its results and its summary are set.
         """
-        n_done, n_batches = (
-            self.strategy.round_batches(len(self._rounds)).stop,
-            self.strategy.n_batches,
-        )
+        strategy = self.strategy
+        n_done, n_batches = strategy.round_batches(len(self._rounds)).stop, strategy.n_batches
         self._rounds.append(new_round)
         # Assign the sampled sentences of all rounds. A target is a natural sentence with a
         # synthesis problem (rejecting and accepting models); it receives one sentence.
@@ -245,7 +243,7 @@ class PooledSynthesisJob(SynthesisJob):
             pool,
             targets,
             self.run.plan.study.seed,
-            format_strategy(self.strategy),
+            format_strategy(strategy),
             max_word_share=self.options.max_word_share,
         )
         # Forecast for how many targets a sentence will be found if sampling continues to its limit.
@@ -255,9 +253,7 @@ class PooledSynthesisJob(SynthesisJob):
             for n in (min(n_done + WINDOW, n_batches), n_batches)
         )
         gains = [one_round.total_gain for one_round in self._rounds]
-        reason = find_stop_reason(
-            gains, self.strategy.min_improvement, n_found, len(targets), n_soon
-        )
+        reason = find_stop_reason(gains, strategy.min_improvement, n_found, len(targets), n_soon)
         if n_done == n_batches:
             reason = "max_samples is reached"
         self._is_complete = reason is not None

@@ -346,8 +346,9 @@ class SentenceWriter:
         Returns
         -------
         rows, indices, log_probs
-            For the k sentences that can be continued and can reach the minimum reading score: index of the sentence, index of its next
-            word, and log-probability of this word under the writer, shape (k,).
+            For the k sentences that can be continued and can reach the minimum reading score: index
+            of the sentence, index of its next word, and log-probability of this word under the
+            writer, shape (k,).
         writer_prefixes
             Prefixes under the writer, extended by the words. If no sentence can be continued, None
             is returned instead of the four values.
