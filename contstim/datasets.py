@@ -40,8 +40,8 @@ def natural_scores() -> pd.DataFrame:
 def readable_triplets() -> pd.DataFrame:
     """Return 35 readable triplets for two pairs of bundled models, sampled from SmolLM2.
 
-    A triplet consists of a natural sentence and two synthetic sentences. Each model of the pair
-    finds another of the synthetic sentences more probable.
+    A triplet consists of a natural sentence and two synthetic sentences. The two models disagree
+    about which of the synthetic sentences is more probable.
 
     Returns
     -------

@@ -183,6 +183,18 @@ def shorten_names(names: Sequence[str], max_length: int = 32) -> list[str]:
     """Shorten the names of models in a figure so that they remain distinct.
 
     If shortened names coincide, their common prefix is omitted first.
+
+    Parameters
+    ----------
+    names
+        Distinct names, such as model specifications.
+    max_length
+        Maximum number of characters of a shortened name.
+
+    Returns
+    -------
+    list of str
+        The shortened names in the same order.
     """
     shortened = [shorten_name(name, max_length) for name in names]
     # Names that have become equal by shortening.

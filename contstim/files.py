@@ -258,6 +258,11 @@ def find_lock_holder(path: Path) -> LockHolder | None:
     """Return the process that holds a lock; None if there is none, or if the process has died.
 
     A dead process is recognised only if it ran on this machine.
+
+    Parameters
+    ----------
+    path
+        Path of the lock file.
     """
     if not path.is_file():
         return None

@@ -11,7 +11,11 @@ from markupsafe import Markup
 
 
 def format_value(value: object) -> str:
-    """Format a table cell: numbers with three decimals, or two significant digits if very small."""
+    """Format a value for a table cell in HTML.
+
+    Numbers have three decimals, or two significant digits if they are very small. Missing values
+    are empty, and Booleans are "yes" or "no".
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):

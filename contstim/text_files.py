@@ -257,7 +257,15 @@ def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
 
 
 def format_csv_rows(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV text, in which floats have as many digits as float64 requires."""
+    """Format rows as CSV text, in which floats have as many digits as float64 requires.
+
+    Parameters
+    ----------
+    columns
+        Names of the columns.
+    rows
+        Cells of each row, in the order of the columns.
+    """
     cells = [[repr(float(v)) if isinstance(v, float) else v for v in row] for row in rows]
     # `repr` is the shortest text that represents a float exactly, also a float of NumPy.
 

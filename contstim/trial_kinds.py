@@ -61,7 +61,7 @@ def add_trial_kinds(table: pd.DataFrame) -> pd.DataFrame:
 
     1. the kind that its condition name states (``catch``, see `infer_kind`);
     2. ``catch`` if the column `expected` names the sentence that an attentive participant chooses,
-       provided that other experimental trials have no expected sentence;
+       unless all experimental trials have an expected sentence;
     3. otherwise ``experimental``.
 
     Raises

@@ -142,7 +142,12 @@ class FetchedData:
     notes: tuple[str, ...] = field(default=())
 
     def benchmark(self, name: str = "") -> Benchmark:
-        """Return a benchmark by name, by default the first one.
+        """Read a benchmark of the data set from its files.
+
+        Parameters
+        ----------
+        name
+            Name of the benchmark; by default the first one.
 
         Raises
         ------
@@ -289,6 +294,24 @@ def _find_files(data_set: DataSet, source: Path) -> FetchedData:
     """Find the files of a data set in a folder by their content, otherwise by their names.
 
     Missing files raise an error only when they are read, since a benchmark may not need them all.
+
+    Parameters
+    ----------
+    data_set
+        Data set with the sizes and digests of its files.
+    source
+        Folder to search, including its subfolders.
+
+    Returns
+    -------
+    FetchedData
+        Paths of the files that were found. A note reports content that differs from the published
+        file.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder.
     """
     if not source.is_dir():
         raise InputError(f"there is no folder {source}; give one with files of {data_set.name}")

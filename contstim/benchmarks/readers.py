@@ -116,6 +116,13 @@ def read_blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
 
     Each row of the file is a task of five pairs. One of them is an attention check, which is left
     out.
+
+    Parameters
+    ----------
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published results.
     """
     pair_numbers = range(1, 6)
     columns = [f"Input.item_{k}_condition" for k in pair_numbers]
@@ -147,8 +154,16 @@ def read_blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
 def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
     """Read the sentences and minimal pairs of the LI-Adger data, with published scores.
 
-    The scores are pseudo-log-likelihoods (PLL) of masked models by sentence, and the SLOR and
-    log-probability of a trigram model by pair.
+    The scores of masked models are pseudo-log-likelihoods (PLL). The scores of a trigram model are
+    log-probabilities and SLOR (log-probability minus the log-probabilities of the words, divided by
+    the number of words).
+
+    Parameters
+    ----------
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published results.
     """
     judgements = read_table(
         files["human_ME_results_li-adger_sentences.csv"],
@@ -288,6 +303,13 @@ def read_sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
 
     The file has two rows per choice, one for each sentence of the pair. Only the row of the
     unacceptable sentence is used.
+
+    Parameters
+    ----------
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published results.
     """
     answers = _read_sprouse_answers(files["FC.logistic.csv"])
     # Each choice has two rows, one per sentence. Use the row of the unacceptable ("bad") sentence,

@@ -186,7 +186,17 @@ class NBestLists:
         weights: Sequence[float],
         length_weights: Sequence[float],
     ) -> Iterator[tuple[str, float, float, IntArray]]:
-        """Select hypotheses with each system; `rescore` describes the systems.
+        """Select one hypothesis per utterance with each system, and yield the selections.
+
+        The systems are the ``baseline`` (score of the first pass), the ``oracle`` (best metric),
+        ``length`` (score and number of words), and each model together with score and length.
+
+        Parameters
+        ----------
+        models
+            Models whose log-probabilities are added to the score.
+        weights, length_weights
+            Grids of the weights of the log-probability and of the number of words.
 
         Yields
         ------

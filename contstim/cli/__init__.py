@@ -192,7 +192,10 @@ def refuse_empty_arguments(arguments: Sequence[str]) -> None:
 
 @contextmanager
 def interrupt_on_sigterm() -> Iterator[None]:
-    """Handle SIGTERM, which clusters send before a time limit, like Ctrl-C within the block."""
+    """Handle the signal SIGTERM like Ctrl-C during the ``with`` block.
+
+    Schedulers of clusters send SIGTERM to a job before they stop it at its time limit.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return

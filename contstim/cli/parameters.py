@@ -56,7 +56,10 @@ def custom_parameter(parse: Callable[[str], Any], metavar: str) -> Parameter:
 
 
 def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") -> Parameter:
-    """Create the annotation of a command parameter for an integer from `minimum` to `maximum`."""
+    """Create the annotation of a command parameter for an integer from `minimum` to `maximum`.
+
+    `metavar` is the placeholder of the value in the help.
+    """
 
     def parse(text: str) -> int:
         # int() would also accept 1_000 and the digits of other scripts.
@@ -82,7 +85,14 @@ def float_parameter(
 ) -> Parameter:
     """Create the annotation of a command parameter for a finite number.
 
-    `minimum` and `maximum` are inclusive bounds, `above` and `below` are exclusive bounds.
+    Parameters
+    ----------
+    minimum, maximum
+        Inclusive bounds.
+    metavar
+        Placeholder of the value in the help.
+    above, below
+        Exclusive bounds; None for no exclusive bound.
     """
     lower = f"above {above:g}" if above is not None else f"from {minimum:g}"
     upper = f"below {below:g}" if below is not None else f"to {maximum:g}"

@@ -388,10 +388,19 @@ def _pseudo_perplexity(
     The value per token is exp(-L / T), where L is the pseudo-log-likelihood of all sentences and T
     their number of tokens (Salazar et al. 2020, section 2.3). Per word, T is the number of words.
 
+    Parameters
+    ----------
+    model
+        Masked model that is being trained.
+    sentences
+        Sentences to evaluate the model on.
+    step
+        Number of training steps taken, for the error message.
+
     Raises
     ------
     InputError
-        If the value is not finite after `step` training steps, which means that training diverged.
+        If a value is not finite or extremely high, because the training has diverged.
     """
     try:
         scores = model.score_with_counts(list(sentences))
@@ -418,7 +427,16 @@ def _pseudo_perplexity(
 
 
 def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str, Any]) -> None:
-    """Write network, tokenizer and record of an adaptation into a new folder.
+    """Write an adapted model into a new folder, as a checkpoint of Hugging Face transformers.
+
+    Parameters
+    ----------
+    folder
+        Folder to write.
+    model, tokenizer
+        Network and tokenizer of transformers.
+    record
+        Training record as JSON values, written to ``adaptation.json``.
 
     Raises
     ------

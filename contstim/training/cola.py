@@ -66,7 +66,19 @@ def read_cola(path: Path) -> LabelledSentences:
 
 
 def read_cola_folder(folder: Path) -> dict[str, LabelledSentences]:
-    """Read the files ``PART.tsv`` of a folder, for each part in `PARTS`.
+    """Read the training set and the two development sets of CoLA from a folder.
+
+    CoLA is a corpus of sentences that are labelled as acceptable or unacceptable.
+
+    Parameters
+    ----------
+    folder
+        Folder with one file per set, ``NAME.tsv``, for each name in `PARTS`.
+
+    Returns
+    -------
+    dict
+        Sentences and labels by name of the set.
 
     Raises
     ------

@@ -179,7 +179,7 @@ def read_text(
 
 @dataclass(frozen=True, eq=False)
 class TokenCorpus:
-    """S sentences as token ids; sentence s is ``ids[offsets[s]:offsets[s + 1]]``.
+    """Corpus of S sentences as token ids; sentence s is ``ids[offsets[s]:offsets[s + 1]]``.
 
     Attributes
     ----------
@@ -235,8 +235,17 @@ class TokenCorpus:
     def split(self, heldout_share: float, seed: int) -> tuple[TokenCorpus, TokenCorpus]:
         """Split the sentences at random into a training corpus and a held-out corpus.
 
-        The held-out corpus contains about the fraction `heldout_share` of the sentences, and at
-        least one.
+        Parameters
+        ----------
+        heldout_share
+            Fraction of the sentences to hold out; at least one sentence is held out.
+        seed
+            Seed of the random split.
+
+        Returns
+        -------
+        training, heldout : TokenCorpus
+            The two parts, with sentences in their original order.
         """
         order = np.random.default_rng([seed, 1]).permutation(len(self))
         n_heldout = max(1, round(heldout_share * len(self)))

@@ -186,6 +186,11 @@ def _split_sentences(
         Held-out sentences; None to draw a tenth of the sentences at random.
     seed
         Seed of the random draw.
+
+    Returns
+    -------
+    training, heldout : list of str
+        Distinct sentences; no held-out sentence is among the training sentences.
     """
     normalise = teacher.language.normalise_spacing
     # Remove duplicates, also those that differ only in spaces.
@@ -273,6 +278,11 @@ def _select_scorable_sentences(
         Encoder from which the student is trained.
     texts
         Sentences to select from.
+
+    Returns
+    -------
+    _UsableSentences
+        The selected sentences, tokenised for the student.
     """
     tokenizer = wrap_tokenizer(encoder.tokenizer, "the student", "error")
     # Exclude sentences with a word that the teacher or the student does not know.

@@ -50,7 +50,7 @@ def save_network(
     network
         Network to save.
     training
-        Record of how the network was trained.
+        Record of the training (options, text, versions) as JSON values.
     storage
         Data type of the matrices: ``float32``, ``float16`` or ``int8``.
 

@@ -241,16 +241,18 @@ def count_ngrams(corpus: NgramCorpus, order: int) -> list[NgramCounts]:
 
 
 def estimate_discounts(adjusted: IntArray, order: int, fallback: Discounts | None) -> Discounts:
-    """Estimate the discounts D_1, D_2 and D_3 of one order of n-grams.
+    """Estimate the discounts of modified Kneser-Ney smoothing for the n-grams of one order.
 
-    The discount of adjusted count k is D_k = k - (k + 1) Y n_{k+1} / n_k, where n_k is the number
-    of n-grams with adjusted count k and Y = n_1 / (n_1 + 2 n_2) (Chen and Goodman 1998,
+    The discount D_k is subtracted from adjusted counts of k = 1, 2, and 3 or more. The adjusted
+    count of an n-gram is the number of distinct words that precede it (with the exceptions that
+    `NgramCounts` describes). The discount is D_k = k - (k + 1) Y n_{k+1} / n_k, where n_k is the
+    number of n-grams with adjusted count k and Y = n_1 / (n_1 + 2 n_2) (Chen and Goodman 1998,
     equation 26).
 
     Parameters
     ----------
     adjusted
-        Adjusted counts of the n-grams.
+        Adjusted count of each n-gram.
     order
         Order of the n-grams, for messages.
     fallback

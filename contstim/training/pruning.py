@@ -80,11 +80,12 @@ def prune_by_entropy(
 
 
 def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
-    """Round log-probabilities to `digits` decimals and adjust the back-off weights.
+    """Round the log-probabilities of an n-gram model to `digits` decimals and adjust its weights.
 
-    With the new back-off weights, the probabilities of all words after a context sum to 1 again. A
-    context whose n-grams already have almost all of the probability retains its back-off weight,
-    which cannot be computed reliably.
+    The back-off weight of a context multiplies the probabilities of the words that were not
+    observed after it. The adjusted weights make the probabilities of all words after a context sum
+    to 1 again. If the observed words already have almost all of the probability, the back-off
+    weight cannot be computed reliably and is left unchanged.
     """
     n_words = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]

@@ -87,6 +87,11 @@ def classifier_kind(spec: ModelSpec) -> ScoreKind:
     By default, the score is a signed confidence between -1 (unacceptable) and 1 (acceptable). With
     the option ``output=margin`` of the specification, it is the unbounded difference between the
     logits of the two classes.
+
+    Parameters
+    ----------
+    spec
+        Specification of the classifier, with its options.
     """
     if spec.get("output", "confidence") == "margin":
         name, upper_bound = "margin", math.inf

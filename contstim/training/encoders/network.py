@@ -107,6 +107,11 @@ def _resolve_base(base: str) -> ModelSpec:
 
     Options of the model string other than ``revision`` are dropped, since they concern scoring.
 
+    Parameters
+    ----------
+    base
+        Folder of a checkpoint, name on the Hugging Face Hub, or model specification string.
+
     Raises
     ------
     ModelFileError
@@ -137,8 +142,15 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
     """Make a network compute only the first token after its last attention layer, to save time.
 
     In networks like BERT, the layers after the attention process each token separately, so the
-    output of the first token stays the same. This is tested with a small input. Networks that give
-    another output, or fail, are left as they are.
+    output of the first token stays the same. This is tested with a small input. A network that
+    fails or gives a different output is left unchanged.
+
+    Parameters
+    ----------
+    network
+        Encoder of transformers, which is modified in place.
+    device
+        Device of the network.
     """
     names = [name for name, _ in network.named_modules() if name.endswith("attention.output")]
     if not names:
