@@ -97,7 +97,7 @@ class SamplingOptions:
     batch_size: PositiveInt = 32
     n_prompts: NonNegativeInt = 8
     max_samples: PositiveInt = 2400
-    min_improvement: Annotated[float, Field(ge=0)] = 0.2
+    min_improvement: Annotated[float, Field(ge=0)] = 0.15
     guide: str | None = None
 
     def __post_init__(self) -> None:
