@@ -18,6 +18,7 @@ def format_value(value: object) -> str:
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
+    # Test for bool first, because bool is a subclass of int.
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -151,6 +151,7 @@ def import_object(address: str, description: str = "", package: str = "") -> Any
         If the package cannot be imported.
     """
     module, _, name = address.partition(":")
+    # The address is `module:name`, where the name may contain dots.
     try:
         return attrgetter(name)(import_module(module))
     except Exception as error:  # a module of another package may raise any exception

@@ -113,6 +113,7 @@ def validate_pattern(pattern: str, advice: str) -> AfterValidator:
     """
     expression = re.compile(pattern)
 
+    # Users see the advice instead of the pattern.
     def check(value: str) -> str:
         if not expression.fullmatch(value):
             raise ValueError(advice)

@@ -115,6 +115,14 @@ def float_parameter(
     return custom_parameter(parse, metavar)
 
 
+def parse_floats(text: str) -> tuple[float, ...]:
+    """Parse comma-separated numbers, such as ``0.5,1,1.5``."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{text!r} is not a list of numbers; write, e.g., 0.5,1,1.5") from None
+
+
 def check_output_file(text: str) -> Output:
     """Check that a file can be written to a path, and return the path; ``-`` is accepted.
 

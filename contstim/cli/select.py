@@ -328,6 +328,8 @@ def select_from_triplets(
         selection.read_triplets(triplets),
         per_pair,
         objective,
+        # Strata are ranges of log-probability in the reference corpus; the same number of triplets
+        # is selected from each.
         strata=strata,
         reference=selection.read_scores(reference) if reference else None,
         max_word_share=max_word_share,

@@ -24,6 +24,7 @@ from contstim.cli.parameters import (
     custom_parameter,
     float_parameter,
     integer_parameter,
+    parse_floats,
 )
 from contstim.errors import InputError
 from contstim.models.devices import faster_precision, limit_torch_threads, resolve_device
@@ -142,6 +143,7 @@ class TextOptions:
         language, path = get_language(self.language), Path(text)
         if language.is_space_delimited and path.is_file():
             detected = detect_language(line for _, line in read_lines(path))
+            # Words are split at spaces, which is wrong for languages such as Chinese.
             if not detected.is_space_delimited:
                 print_message(
                     f"note: {path} seems to be {detected.name}, in which not all words are "
@@ -151,14 +153,6 @@ class TextOptions:
 
 
 DEFAULT_TEXT_OPTIONS = TextOptions()
-
-
-def _parse_numbers(text: str) -> tuple[float, ...]:
-    """Parse comma-separated numbers, such as ``0.5,1,1.5``."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"{text!r} is not a list of numbers; write, e.g., 0.5,1,1.5") from None
 
 
 def train_ngram(
@@ -171,7 +165,7 @@ def train_ngram(
     closed: Annotated[bool, Parameter(group=MODEL)] = False,
     entropy: Annotated[float, float_parameter(0, metavar="SHARE"), Parameter(group=MODEL)] = 0.0,
     fallback: Annotated[
-        Any, custom_parameter(_parse_numbers, "N,N,N"), Parameter(group=MODEL)
+        Any, custom_parameter(parse_floats, "N,N,N"), Parameter(group=MODEL)
     ] = None,
 ) -> None:
     """Train an n-gram model.
@@ -191,6 +185,7 @@ def train_ngram(
     if words.vocabulary is not None and words.min_count is not None:
         raise InputError("give --vocabulary or --min-count, not both")
     listed_words = read_words(words.vocabulary) if words.vocabulary else None
+    # Without a list, the vocabulary consists of the words of the text.
     trained = training.train_ngram(
         [Path(name) for name in text],
         Path(out),
@@ -259,6 +254,7 @@ def train_network(
     from contstim.models.recurrent import NetworkConfig
 
     refuse_overwriting(out, [*text, words.vocabulary, heldout])
+    # The subcommand, `rnn` or `lstm`, sets the type of the recurrent `cell`.
     with explain_interruption():
         record = training.train_recurrent(
             [Path(name) for name in text],
@@ -333,6 +329,7 @@ def adapt(
             seed=seed,
         ),
     )
+    # Compare the model before and after the adaptation, on text of the domain and on other text.
     left_out = f", {result.n_left_out} left out" if result.n_left_out else ""
     print(f"{out}: {result.n_train} sentences{left_out}, best after {result.after.step} steps")
     print("pseudo-perplexity per token (per word)   before            after")
@@ -381,6 +378,7 @@ class FitParameters:
         if precision is None:
             precision = faster_precision(resolve_device(self.device))
             print_message(f"--precision {precision}, which is faster on this device")
+        # The default numbers of epochs and layers differ between students and classifiers.
         return training.FitOptions(
             epochs=self.epochs or defaults.epochs,
             batch=self.batch,
@@ -425,6 +423,7 @@ def distill(
     """
     refuse_overwriting(out, [text, heldout])
     sentences = read_sentences(text)[:limit]
+    # Saved scores of the teacher are used again if an interrupted command is repeated.
     with explain_interruption(), limit_torch_threads(parameters.threads):
         record = training.distill(
             contstim.load_model(teacher),
@@ -477,6 +476,7 @@ def finetune(
             seed=parameters.seed,
             device=parameters.device,
         )
+    # Summarise all training runs (restarts) by development set.
     for name, mcc in record["mcc"].items():
         print(
             f"{name}: Matthews' correlation {mcc['mean']:.3f} (sd {mcc['sd']:.3f}), best "

@@ -307,6 +307,7 @@ def _select_scorable_sentences(
 def _format_model_card(record: Mapping[str, Any]) -> str:
     """Return the model card of a student."""
     heldout, training = record["heldout"], record["training"]
+    # The correlations between student and teacher were computed on held-out sentences.
     return (
         f"# Student of `{record['teacher']['spec']}`\n\n"
         "Estimates the teacher's sentence score in one forward pass, from the output of the first "

@@ -447,6 +447,7 @@ def _digest_arguments(
 def _format_model_card(record: Mapping[str, Any]) -> str:
     """Return the model card of a classifier."""
     n_sentences = record["training"]["sentences"]
+    # One row per development set, with Matthews correlations (MCC) over all training runs.
     rows = [
         f"| {name} | {n_sentences[name]} | {mcc['mean']:.3f} | "
         f"{mcc['sd']:.3f} | {mcc['best']:.3f} | {mcc['majority']:.3f} |\n"

@@ -54,6 +54,8 @@ class NgramVocabulary:
     def __post_init__(self) -> None:
         if self.words is not None and not self.words:
             raise InputError("the vocabulary is empty; give at least one word")
+        # A closed vocabulary gives unknown words no probability, so it must contain every word of
+        # the text.
         if self.closed and self.words is None and self.min_count > 1:
             raise InputError(
                 f"a closed vocabulary cannot exclude words by min_count {self.min_count}; give "

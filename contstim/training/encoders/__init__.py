@@ -47,6 +47,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         raise ModelFileError(
             f"{RECORD} in {str(folder)!r} is damaged ({error}); train the {kind} again"
         ) from None
+    # The record states whether the model is a student or a classifier.
     found_kind = record.get("kind") if isinstance(record, dict) else None
     if found_kind != kind:
         raise ModelFileError(

@@ -153,6 +153,7 @@ class FirstTokenModel(SentenceModel):
     ) -> None:
         super().__init__(spec.canonical(defaults))
         self.folder = spec.path
+        # Members are the trained networks in the folder, for example those that vote.
         self.encoder, self.members, self._fingerprint = _load_members(
             self.folder, members, spec.get("device", defaults["device"])
         )
@@ -205,6 +206,7 @@ class FirstTokenModel(SentenceModel):
         start_tokens = self.encoder.tokenizer.convert_ids_to_tokens(
             list(self.tokenizer.leading_special_ids)
         )
+        # The score belongs to the whole sentence, not to words, and there is no end symbol.
         return {
             "units": "sentences",
             "start": " ".join(start_tokens) or "none",

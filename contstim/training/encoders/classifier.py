@@ -133,6 +133,7 @@ class ClassifierModel(FirstTokenModel):
     def event(self) -> ClassifierEvent:
         """Definition of the score: the confidence in the predicted label."""
         n_members = len(self.members)
+        # With several members, the label of the majority determines the score.
         return ClassifierEvent(
             **self._event("classification", self.output),
             task=self.task,

@@ -79,6 +79,8 @@ def load_encoder(base: str, device: str = "cpu") -> Encoder:
             and not getattr(config, "is_decoder", False)
             and not getattr(config, "is_encoder_decoder", False)
         )
+        # The output of the first token depends on the whole sentence only if attention is
+        # bidirectional.
         if not is_bidirectional:
             raise ModelFileError(
                 f"{base!r} is a model of type {config.model_type!r}, which has no bidirectional "

@@ -142,6 +142,8 @@ class StudentModel(FirstTokenModel):
         super().__init__(spec, ["student"])
         try:
             self.teacher: dict[str, Any] = dict(record["teacher"])
+            # The teacher is the model whose scores the student estimates. The target converts the
+            # output of the network to a score.
             self.target = RegressionTarget(**record["target"])
             self._kind = student_kind(spec)
             heldout = record["heldout"]
