@@ -140,6 +140,7 @@ def _read_binary_table(path: str | PathLike[str], package: str) -> str:
             return format_csv(pd.read_parquet(path))
         with pd.ExcelFile(path, engine="openpyxl") as workbook:
             first_sheet, *other_sheets = workbook.sheet_names
+            # Keep the cells as they are, so that text such as NA is not read as a missing value.
             table = pd.read_excel(workbook, dtype=object, na_values=[""], keep_default_na=False)
     except ImportError as error:
         raise MissingExtraError(
@@ -191,6 +192,7 @@ def read_csv_rows(
     # The parser needs line ends to keep those that are inside quotation marks.
     terminated = (f"{line}\n" for line in chain([header], lines))
     reader = csv.reader(terminated, strict=True, delimiter=separator)
+    # All rows must have as many cells as the header, the first row.
     width = None
     try:
         for row in reader:

@@ -157,6 +157,7 @@ class FetchedData:
             If its files are missing or cannot be read.
         """
         readers = self.data_set.benchmarks
+        # By default, read the first benchmark.
         chosen = name or next(iter(readers), "")
         require_known(f"benchmark of {self.data_set.name}", chosen, readers)
         # A reader converts the files of the data set to a benchmark.
@@ -344,6 +345,7 @@ def _download_files(data_set: DataSet) -> dict[str, Path]:
     # Before the first download, show the citation and the licence of the data set.
     if not folder.exists():
         print(data_set.card, f"Kept in {folder}", sep="\n", file=sys.stderr)
+    # pooch stores downloads in a folder and checks their digests.
     pooch.get_logger().setLevel("ERROR")
     store = pooch.create(
         folder,

@@ -85,6 +85,8 @@ class ChoiceBenchmark(Benchmark):
         table = evaluation.models.rename(columns={"n_trials": "n_items"})
         missing_columns = [name for name in CEILING_INTERVALS if name not in table]
         table = table.reindex(columns=[*table, *missing_columns])
+        # Add the columns that the other benchmarks compute: chance, share of the ceiling and
+        # source.
         chance_by_measure = {name: MEASURES[name].chance for name in table["measure"].unique()}
         table = add_ceiling_shares(table.assign(chance=table["measure"].map(chance_by_measure)))
         is_published = table["model"].isin(self.published_models)

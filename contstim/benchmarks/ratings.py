@@ -400,6 +400,7 @@ def _result_row(
     `analysis` names the evaluated items, and `measure` how the model is compared with people.
     """
     value, low, high = estimate
+    # An estimate consists of a value and the limits of its 95 % confidence interval.
     return {
         "analysis": analysis,
         "measure": measure,

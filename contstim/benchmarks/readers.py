@@ -96,6 +96,7 @@ def read_blimp_pairs(files: _Files, shared: _Shared) -> Benchmark:
         (row.linguistics_term, "accuracy", row.model, "value", row.value, source)
         for row in overall.replace({"linguistics_term": {"overall": "all"}}).itertuples()
     )
+    # A paradigm is a set of pairs that test the same grammatical contrast.
     by_paradigm = summary[~is_overall].set_index("UID")
     pairs = read_minimal_pairs(files["BLiMP.zip"])
     # For two paradigms, the files of pairs name another phenomenon. The published results count.
@@ -188,6 +189,7 @@ def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
         ungrammatical = by_pair.set_index("ungramm_id")[f"{column}_ungramm"]
         by_id = pd.concat([grammatical, ungrammatical]).dropna()
         scores[f"trigram, {name}"] = by_id[~by_id.index.duplicated()]
+    # Leave out pairs that the authors marked to be discarded.
     pairs = pairs[pairs["discard"].isna()].reset_index(drop=True)
     return DeltaBenchmark(**shared, judgements=judgements, pairs=pairs, scores=scores)
 
@@ -349,6 +351,7 @@ def read_sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Be
         Name of the file with Likert ratings or magnitude estimates.
     """
     answers, pairs = _read_sprouse_answers(files[file]), _read_sprouse_pairs(files)
+    # Texts of all sentences by their ids.
     ids = pd.concat([pairs["bad_id"], pairs["good_id"]])
     sentences = pd.concat([pairs["bad"], pairs["good"]]).set_axis(ids)
     item = _plain_ids(answers["item"])

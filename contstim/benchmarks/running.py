@@ -120,6 +120,7 @@ def score_words(model: SentenceModel, sentences: Iterable[str], cache: ScoreCach
         if missing:
             cache.add_words(identity, missing, model.score_words(missing))
     saved = cache.read_words(identity)
+    # One row per word.
     rows = []
     for sentence in texts:
         words = model.language.split(sentence)
@@ -291,6 +292,7 @@ def run_benchmarks(
         tables = [score(model, benchmark.sentences, store) for model in models]
         scores[name] = pd.concat(tables, ignore_index=True) if tables else None
         outcomes[name] = benchmark.evaluate(scores[name])
+    # Specifications and versions of the models, for the provenance of the results.
     described = [describe_model(model) for model in models]
     return BenchmarkRun(by_name, outcomes, scores, described, notes)
 

@@ -170,6 +170,8 @@ def read_suite(path: str | Path) -> Suite:
     path = Path(path)
     try:
         suite = decode_json(path.read_text(encoding="utf-8"))
+        # A prediction is a formula that compares surprisals, the negative log-probabilities of
+        # words.
         formulas = tuple(str(prediction["formula"]) for prediction in suite["predictions"])
         # A case is one sentence: a version of an item in one condition, split into regions.
         cases = tuple(

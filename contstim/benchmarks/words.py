@@ -177,6 +177,8 @@ class WordBenchmark(Benchmark):
         sentence = pd.factorize(self.words["sentence"])[0]
         log_probs = values.to_numpy(dtype=float)
         for measure in self.measures:
+            # Human measures, such as cloze probabilities, increase with the predictability of a
+            # word.
             human = self.words[measure].to_numpy(dtype=float)
             has_both = np.isfinite(log_probs) & ~np.isnan(human)
             # Words of one sentence may be dependent: sentences are clusters, numbered from 0.

@@ -232,6 +232,7 @@ def run_command(arguments: list[str]) -> int:
     # Import the parser only now, because it takes time that --help need not wait for.
     from contstim.cli.application import run_application
 
+    # `COMMANDS` maps names of commands to applications, also of installed packages.
     return run_application(COMMANDS[name], arguments[1:])
 
 

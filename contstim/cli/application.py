@@ -50,6 +50,7 @@ def create_application(
         name=name if command else f"contstim {name}",
         help=text,
         default_command=command,
+        # Plain text without boxes, and the headings of the groups of arguments.
         help_format="plaintext",
         help_formatter=PlainTextHelp(),
         help_flags=("--help", "-h"),

@@ -185,8 +185,10 @@ def write_selection(
         print_message(f"excluded: {', '.join(reasons) or 'none'}")
     for pair in attrs.get("pairs", ()):
         _report_model_pair(pair)
+    # How well the selected pairs separate each two models, for sets of pairs.
     if "separations" in attrs:
         _report_separations(selected, attrs)
+    # The gap between objective and bound limits how far the selection is from the optimum.
     print_message(
         f"{format_count(len(selected), 'row')}, {attrs['status']}: objective "
         f"{attrs['objective']:.10g}, bound {attrs['bound']:.10g}, gap {attrs['gap']:.3g} "
@@ -390,6 +392,7 @@ def select_pair_set(
     if candidates and not triplets:
         raise InputError(f"--candidates {candidates} has no effect without --triplets; add it")
     table, eligible, constraints = sentences.read_candidates(scores)
+    # Candidates are all pairs of eligible sentences and, in addition, given synthetic pairs.
     synthetic_pairs = None
     if triplets:
         rows = selection.read_triplets(triplets)

@@ -210,6 +210,7 @@ def simulate_trials(
         models_to_follow, weights = load_models_to_follow(follow or compare[:1])
         models_to_compare = [load_model(spec) for spec in compare]
         names_to_compare = [model.name for model in models_to_compare]
+        # A comparison needs two different models.
         for name in names_to_compare:
             if names_to_compare.count(name) > 1:
                 raise InputError(f"--compare names {name!r} twice; give different models")

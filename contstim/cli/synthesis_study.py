@@ -217,6 +217,7 @@ def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int
         return 0
     else:
         report_rows(report, study.get_options(SynthesisOptions).makes_triplets)
+    # Exit status 1 means that the result is incomplete, 0 success.
     if not report.n_rows:
         print_message("nothing was found; try other sentences, another strategy or lower bounds")
         return 1

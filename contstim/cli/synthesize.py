@@ -157,9 +157,11 @@ def synthesize(
         "edits": edits,
         "max_word_share": max_word_share,
     }
+    # Natural sentences to start from, as arguments or from a file; None to use the plan.
     listed = sentence or (read_sentences(sentences) if sentences else None)
     study = synthesis_study.build_plan(options, plan, listed, limit, vocabulary, language, seed)
     synthesis_study.warn_about_low_coverage(study)
+    # The output must not overwrite a file that is read.
     inputs = [sentences, vocabulary, plan]
     report = synthesis_study.write_sentences(study, out, pool, inputs, estimate, executor)
     return synthesis_study.report_synthesis(report, study, out)

@@ -45,6 +45,7 @@ def read_cola(path: Path) -> LabelledSentences:
     Format: Warstadt, Singh and Bowman (2019), doi 10.1162/tacl_a_00290.
     """
     sentences, labels = [], []
+    # Each line has four columns, separated by tabs; there is no header.
     for number, line in read_lines(path):
         cells = line.split("\t")
         if len(cells) != 4:

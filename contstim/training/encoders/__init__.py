@@ -71,6 +71,7 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
         teacher = read_record(spec.path, "student")["teacher"]
     except (KeyError, ModelFileError):
         teacher = {}
+    # `teacher` describes the scores of the model that the student was trained to imitate.
     upper_bound = teacher.get("highest")  # highest possible score of the teacher
     return ScoreKind(
         name="estimate of a score",

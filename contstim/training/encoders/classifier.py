@@ -111,8 +111,8 @@ class ClassifierModel(FirstTokenModel):
         spec.check_options(CLASSIFIER_OPTIONS)
         members = spec.get_choice("members", ("best", "majority"), CLASSIFIER_OPTIONS["members"])
         self.output = spec.get_choice("output", _OUTPUTS, CLASSIFIER_OPTIONS["output"])
-        # The record names the best network and the networks that vote.
         record = read_record(spec.path, "classifier")
+        # Load the best network, or all networks that vote on the label.
         try:
             names = [record["best"]] if members == "best" else list(record["majority"])
         except (KeyError, TypeError) as error:
